@@ -30,6 +30,12 @@ Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 LISTED = "*"
 """The axis of a list of blocks that one task makes; no array of a caller has it."""
 
+OPTION = "option_"
+"""What the names of options begin with in a graph, where `blockwise` has options of its own.
+
+Each is one of its own, too: what is sent inside of a dictionary, a cluster may have forgotten before it has the graph.
+"""
+
 FAN_IN = 8
 """Partial sums that one task adds."""
 
@@ -105,7 +111,7 @@ def lift(
     return da.blockwise(
         lifted, out, *chain(*zip(map(_apart, lazy, axes, [out] * len(axes)), placed, strict=True)),
         dtype=dtype, meta=meta, new_axes=new, adjust_chunks=adjusted, concatenate=is_joined, align_arrays=False,
-        options={name: sent(value) for name, value in options.items()},
+        **{f"{OPTION}{name}": sent(value) for name, value in options.items()},
     )  # fmt: skip
 
 
@@ -175,10 +181,11 @@ def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
 
 
 def _call(
-    function: Callable[..., Any], ways: list[tuple[Any, ...]], n_axes: int, *found: Any, options: Any
+    function: Callable[..., Any], ways: list[tuple[Any, ...]], n_axes: int, *found: Any, **named: Any
 ) -> Any:
     """Call a block function with blocks as `blockwise` gives them: in lists, along the axes that the result lacks."""
     blocks = [_joined(block, *way) for block, way in zip(found, ways, strict=True)]
+    options = {name.removeprefix(OPTION): value for name, value in named.items()}
     made = run_block(function, *blocks, **options)
     return _boxed(made, n_axes) if n_axes else made
 

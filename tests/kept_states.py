@@ -5,12 +5,20 @@ from __future__ import annotations
 import dask.array as da
 
 
+class KilledError(Exception):
+    """What ends a computation that may store no more."""
+
+
 class KeptStates:
-    """`distembed.states.States` in memory: `stored` are the names of all that was stored, in order."""
+    """`distembed.states.States` in memory: `stored` are the names of all that was stored, in order.
+
+    To store more than `most` arrays is a `KilledError`.
+    """
 
     in_memory = False
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
         self.arrays: dict[str, da.Array] = {}
         self.stored: list[str] = []
 
@@ -20,6 +28,8 @@ class KeptStates:
 
     def store(self, name: str, array: da.Array) -> da.Array:
         """Compute an array and hold it."""
+        if self.most is not None and len(self.stored) >= self.most:
+            raise KilledError(name)
         self.arrays[name] = array.persist()
         self.stored.append(name)
         return self.arrays[name]

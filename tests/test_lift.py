@@ -153,3 +153,16 @@ def test_what_a_function_declares_is_found_behind_a_partial() -> None:
     assert temporaries_of(partial(partial(_scaled, by=2))) == 1
     with pytest.raises(AttributeError):
         temporaries_of(_squares)
+
+
+def test_where_arrays_are_cut_differently_the_first_decides() -> None:
+    rows = da.from_array(ROWS, chunks=(50, -1))
+    made = lift(lambda block, first: block + first, "wc,w->wc", rows, first_rows(rows))
+    assert made.chunks == rows.chunks
+    np.testing.assert_array_equal(compute(made), ROWS + np.repeat([0, 50, 100], [50, 50, 3])[:, None])
+
+
+def test_options_may_have_the_names_of_those_of_dask() -> None:
+    rows = da.from_array(ROWS, chunks=(50, -1))
+    made = lift(lambda block, name, token: block * name + token, "wc->wc", rows, name=2, token=1)
+    np.testing.assert_array_equal(compute(made), 2 * ROWS + 1)

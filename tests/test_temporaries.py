@@ -1,18 +1,17 @@
-"""What block functions declare that they hold beside their arguments and their result, measured while estimators run."""
+"""What block functions declare that they hold beside their arguments and result, measured while estimators run."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import distembed
-from tests.temporaries import measured
 from tests.runs_of_blocks import RUNS
+from tests.temporaries import measured
 
 ABOVE, BELOW = 0.05, 0.55
 """A function may take so much more than it declares, and so much less, in multiples of its largest array."""
@@ -20,7 +19,10 @@ ABOVE, BELOW = 0.05, 0.55
 
 def declared() -> dict[Callable[..., Any], float]:
     """Return every function of the package that declares its temporaries."""
-    modules = (importlib.import_module(found.name) for found in pkgutil.walk_packages(distembed.__path__, "distembed."))
+    modules = (
+        importlib.import_module(found.name)
+        for found in pkgutil.walk_packages(distembed.__path__, "distembed.")
+    )
     return {
         value: value.temporaries
         for module in modules

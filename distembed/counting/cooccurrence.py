@@ -32,11 +32,11 @@ from distembed.counting.cooccurrence_options import (
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import token_ranges, tokens_of
 from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
-from distembed.execution import compute, delayed, map_blocks
-from distembed.lift import block
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.execution import compute, delayed
+from distembed.lift import block, lift
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
 from distembed.scratch import Scratch
+from distembed.states import block_memory
 
 
 def count_cooccurrences(
@@ -49,7 +49,6 @@ def count_cooccurrences(
     subsample: PositiveFloat | None = None,
     seed: NonNegativeInt = 0,
     oov: Literal["keep_position", "remove"] = "keep_position",
-    block_memory: int = BLOCK_MEMORY,
     scratch: str | None = None,
 ) -> da.Array:
     """Count how often words stand near each other.
@@ -80,8 +79,6 @@ def count_cooccurrences(
     oov : {"keep_position", "remove"}
         "keep_position": words outside the vocabulary keep their position; "remove": they are removed first, as in
         word2vec.
-    block_memory : int
-        Bytes a task may use; lays the grid of row blocks. It changes neither counts nor their bits.
     scratch : str, optional
         Folder or URL for partial counts, kept afterwards; all workers must see it. By default a temporary
         folder, removed when the returned array and all arrays computed from it are gone and no client of a cluster
@@ -119,17 +116,14 @@ def count_cooccurrences(
     0.5
     """
     options = CooccurrenceOptions(
-        window=window, direction=direction, weighting=weighting, subsample=subsample, seed=seed, oov=oov,
-        block_memory=block_memory,
+        window=window, direction=direction, weighting=weighting, subsample=subsample, seed=seed, oov=oov
     )  # fmt: skip
-    row_blocks = cooccurrence_row_blocks(
-        vocabulary.counts, window=window, direction=direction, block_memory=block_memory
-    )
+    row_blocks = cooccurrence_row_blocks(vocabulary.counts, window=window, direction=direction)
     tokens = tokens_of(docs)
     folder = scratch or Scratch("distembed-counting-")
     url = folder if isinstance(folder, str) else folder.url
     partials = _count_partitions(tokens, vocabulary, options, row_blocks, url)
-    return merge_partials(partials, row_blocks, block_memory=block_memory, keep_alive=folder)
+    return merge_partials(partials, row_blocks, keep_alive=folder)
 
 
 def _count_partitions(
@@ -142,7 +136,7 @@ def _count_partitions(
     # What all tasks need stands once in the graph.
     shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
-    memory = ThreadMemory()
+    memory = ThreadMemory(block_memory())
     # Where these are not known, each partition is one range.
     n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
@@ -187,7 +181,7 @@ def merge_files(
     row_blocks: Sequence[int],
     target: str,
     *,
-    block_memory: int = BLOCK_MEMORY,
+    block_memory: int,
 ) -> PartialCounts:
     """Add the runs of several files into one file, which a later merge reads in place of them.
 
@@ -230,13 +224,14 @@ def merge_files(
 
 @block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice
 def merge_row_block(
+    number: NDArray[np.int64],
     partials: Sequence[PartialCounts],
     row_blocks: Sequence[int],
-    block: int,
     *,
-    block_memory: int = BLOCK_MEMORY,
+    block_memory: int,
+    keep_alive: object = None,  # noqa: ARG001 - the graph owns it
 ) -> csr_array:
-    """Add the counts of all partitions for one row block.
+    """Add the counts of all partitions for the row block of a number.
 
     Returns
     -------
@@ -256,9 +251,11 @@ def merge_row_block(
     >>> options = CooccurrenceOptions(window=3, direction="left")
     >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
     >>> from distembed.counting.cooccurrence import merge_row_block
-    >>> merge_row_block([partial], (0, 11), 0).shape
+    >>> import numpy as np
+    >>> merge_row_block(np.zeros(1, int), [partial], (0, 11), block_memory=2**26).shape
     (11, 11)
     """
+    block = int(number.item())
     first, last = row_blocks[block : block + 2]
     runs = (run for partial in partials if partial.n_runs for run in read_runs(partial.url, block))
     total = _fold(runs, row_blocks[-1], last - first, block_memory // 4)
@@ -299,7 +296,6 @@ def merge_partials(
     partials: Sequence[PartialCounts],
     row_blocks: Sequence[int],
     *,
-    block_memory: int = BLOCK_MEMORY,
     keep_alive: object = None,
 ) -> da.Array:
     """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
@@ -319,25 +315,11 @@ def merge_partials(
     >>> int(merge_partials([partial], (0, 11)).compute().sum())
     16
     """
-    kind = count_type(partials)
-    return map_blocks(
-        _merge_chunk,
-        chunks=(tuple(int(rows) for rows in np.diff(row_blocks)), (int(row_blocks[-1]),)),
-        dtype=kind,
-        meta=csr_array((0, 0), dtype=kind),
-        # Once in the graph: with every task it would make a graph as large as their product.
-        merge=delayed((tuple(partials), tuple(row_blocks)), traverse=False),
-        block_memory=block_memory,
-        keep_alive=keep_alive,
-    )
-
-
-def _merge_chunk(
-    *,
-    merge: tuple[Sequence[PartialCounts], Sequence[int]],
-    block_memory: int,
-    keep_alive: object,
-    block_id: tuple[int, int],
-) -> csr_array:
-    del keep_alive  # it is here so that the graph owns it
-    return merge_row_block(*merge, block_id[0], block_memory=block_memory)
+    sizes = {"w": tuple(np.diff(row_blocks).tolist()), "c": int(row_blocks[-1])}
+    return lift(
+        merge_row_block, "w->wc", da.from_array(np.arange(len(row_blocks) - 1), chunks=1),
+        dtype=count_type(partials), sparse=True, sizes=sizes,
+        # Once in the graph: with every task they would make a graph as large as their product.
+        partials=delayed(tuple(partials), traverse=False), row_blocks=delayed(tuple(row_blocks), traverse=False),
+        block_memory=block_memory(), keep_alive=keep_alive,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from distembed.counting import blocks
 from distembed.counting.blocks import Units
 from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
+from distembed.states import block_memory
 
 Direction = Literal["symmetric", "left", "right"]
 
@@ -60,11 +61,12 @@ def cooccurrence_row_blocks(
     window: int,
     direction: Direction = "symmetric",
     n_tokens: int | None = None,
-    block_memory: int = BLOCK_MEMORY,
 ) -> tuple[int, ...]:
     """Return the row boundaries of blocks with about equally many expected non-zeros.
 
-    They depend only on the problem, never on the number of workers.
+    They depend only on the problem and on the memory of a task, never on the number of workers. A block takes about an
+    eighth of `distembed.block_memory`, at 12 bytes per non-zero, because its merge also holds the partial counts that
+    it adds.
 
     Parameters
     ----------
@@ -76,9 +78,6 @@ def cooccurrence_row_blocks(
         See `count_cooccurrences`.
     n_tokens : int, optional
         The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
-    block_memory : int
-        The bytes a task may use. A block takes about an eighth of them, at 12 bytes per non-zero, because its
-        merge also holds the partial counts that it adds.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def cooccurrence_row_blocks(
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
     sides = 2 if direction == "symmetric" else 1
     n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
-    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory / 8 / 12)
+    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory() / 8 / 12)
 
 
 def check_sums(options: CooccurrenceOptions, largest_count: int, what: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import dask
 import numpy as np
 from numpy.typing import NDArray
 
@@ -187,12 +188,12 @@ def run_sizes(
         return RunSizes(
             0, 1, n_files=len(ranges)
         )  # of a sample without a word that is frequent enough; the text may have some
-    row_blocks = cooccurrence_row_blocks(
-        np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
-        window=options.window,
-        direction=options.direction,
-        block_memory=options.block_memory,
-    )
+    with dask.config.set({"distembed.block_memory": options.block_memory}):
+        row_blocks = cooccurrence_row_blocks(
+            np.maximum(np.sort(word_counts)[::-1], 1).astype(np.int64),
+            window=options.window,
+            direction=options.direction,
+        )
     counts = np.sort(model.counts)[::-1]
     # The largest count of a row block is that of its most frequent word beside the most frequent of all.
     largest = model.window * counts[list(row_blocks[:-1])] * counts[0] / max(model.n_tokens, 1.0)
@@ -223,7 +224,7 @@ def stored_pair_bytes(options: CooccurrenceOptions) -> float:
 def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
     """Return what `count_partition` takes for all partitions, with a vocabulary of so many words."""
     key_bytes = key_type(n_words, options.window).itemsize
-    n_pairs = pairs_per_piece(options, n_words)
+    n_pairs = pairs_per_piece(options, n_words, options.block_memory)
     # A window of very many places has more pairs than a block has memory for: keys, columns and their counts.
     beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
     keys = key_bytes * min(n_pairs, options.window * sizes.n_tokens)

@@ -8,9 +8,7 @@ row's own group alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from itertools import accumulate, pairwise
-from typing import Any
+from itertools import accumulate
 
 import dask.array as da
 import numpy as np
@@ -20,7 +18,7 @@ from scipy.sparse import csr_array
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
-from distembed.execution import map_blocks, summed
+from distembed.lift import block, fold, lift, total
 from distembed.linalg.csr import canonical_csr
 
 
@@ -43,16 +41,11 @@ def group_row_blocks(row_blocks: Sequence[int], n_groups: int) -> tuple[int, ...
 def own_columns(counts: da.Array, n_groups: int) -> da.Array:
     """Return the counts of groups with the columns of each row's own group alone, (groups x words, words)."""
     n_words = counts.shape[0] // n_groups
-    return map_blocks(
-        partial(_own_columns, n_words=n_words),
-        counts,
-        chunks=(counts.chunks[0], (n_words,)),
-        dtype=counts.dtype,
-        meta=csr_array((0, 0), dtype=counts.dtype),
-        step="own_columns",
-    )
+    sizes = {"c": n_words}
+    return lift(_own_columns, "wg->wc", counts, dtype=counts.dtype, sparse=True, sizes=sizes, n_words=n_words)
 
 
+@block(temporaries=0.5)
 def _own_columns(block: csr_array, *, n_words: int) -> csr_array:
     """Return a block of rows of one group without the columns of the others."""
     return csr_array((block.data, block.indices % n_words, block.indptr), shape=(block.shape[0], n_words))
@@ -66,16 +59,18 @@ def counts_of_groups(counts: da.Array, n_groups: int) -> list[da.Array]:
 
 def sum_of_groups(groups: Sequence[da.Array]) -> da.Array:
     """Return the sum of the counts of groups, lazily, (words, words)."""
-    return map_blocks(_sum, *groups, dtype=groups[0].dtype, meta=csr_array((0, 0), dtype=groups[0].dtype))
+    indices = ",".join(["wc"] * len(groups)) + "->wc"
+    return lift(_sum, indices, *groups, dtype=groups[0].dtype, sparse=True)
 
 
+@block(temporaries=1)
 def _sum(*blocks: csr_array) -> csr_array:
     *_, total = accumulate(blocks)
     return canonical_csr(total)
 
 
 def words_of_groups(
-    tokens: Tokens, vocabulary: Vocabulary, groups: NDArray[np.int32], n_groups: int, *, block_memory: int
+    tokens: Tokens, vocabulary: Vocabulary, groups: NDArray[np.int32], n_groups: int
 ) -> da.Array:
     """Return how often each word occurs in each group, and in how many of its documents.
 
@@ -86,40 +81,21 @@ def words_of_groups(
     groups : int32 array (documents,)
         The group of each document.
     n_groups : int
-    block_memory : int
-        The bytes a task may use.
 
     Returns
     -------
     Dask array (2, groups, words) int64
     """
-    terms = count_document_terms(tokens, vocabulary, block_memory=block_memory)
-    size = 2 * n_groups * len(vocabulary)
-    bounds = list(pairwise(np.cumsum([0, *terms.chunks[0]]).tolist()))
-    of_block = da.from_array(_boxes(groups[first:last] for first, last in bounds), chunks=1)
-    each = map_blocks(
-        partial(_words_of_block, n_groups=n_groups),
-        terms,
-        of_block,
-        chunks=((1,) * len(bounds), (size,)),
-        dtype=np.int64,
-        meta=np.empty((0, 0), np.int64),
-        step="words_of_groups",
-    )
-    return summed(each).reshape((2, n_groups, len(vocabulary)))
+    terms, shape = count_document_terms(tokens, vocabulary), (2, n_groups, len(vocabulary))
+    return fold(total(_words_of_block), "dw,d", terms, groups, shape=shape, dtype=np.int64, n_groups=n_groups)
 
 
-def _boxes(items: Any) -> NDArray[np.object_]:
-    values = list(items)
-    boxes = np.empty((len(values), 1), object)
-    boxes[:, 0] = values
-    return boxes
-
-
-def _words_of_block(terms: csr_array, box: NDArray[np.object_], *, n_groups: int) -> NDArray[np.int64]:
-    """Return the occurrences and the documents of each word in each group of a block of documents, in one row."""
-    groups, n_words = box.item(), terms.shape[1]
+@block(temporaries=1)
+def _words_of_block(terms: csr_array, groups: NDArray[np.int32], *, n_groups: int) -> NDArray[np.int64]:
+    """Return the occurrences and the documents of each word in each group of a block, (2, groups, words)."""
+    n_words = terms.shape[1]
     places = np.repeat(groups.astype(np.int64), np.diff(terms.indptr)) * n_words + terms.indices
     sizes = n_groups * n_words
     occurrences = np.bincount(places, terms.data, sizes).astype(np.int64)
-    return np.concatenate([occurrences, np.bincount(places, minlength=sizes)])[None]
+    found = np.concatenate([occurrences, np.bincount(places, minlength=sizes)])
+    return found.reshape(2, n_groups, n_words)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, get_index_dtype
 
 from distembed.corpus.partitions import Tokens, open_partition
@@ -16,9 +15,8 @@ from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import TermCounter
 from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
-from distembed.execution import map_blocks
-from distembed.lift import block
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.lift import block, lift
+from distembed.states import block_memory
 
 BYTES_PER_TOKEN = 32  # at most a non-zero each: 12 bytes as counted, 8 as returned, and room to move
 
@@ -31,7 +29,7 @@ class DocumentBlock(NamedTuple):
     last: int
 
 
-def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> list[DocumentBlock]:
+def document_row_blocks(tokens: Tokens) -> list[DocumentBlock]:
     """Return the row blocks of the document-term matrix: one per partition, divided where it exceeds the memory.
 
     Examples
@@ -43,7 +41,7 @@ def document_row_blocks(tokens: Tokens, *, block_memory: int = BLOCK_MEMORY) -> 
     >>> [(block.first, block.last) for block in document_row_blocks(docs.tokenize())]
     [(0, 9)]
     """
-    limit = max(1, block_memory // BYTES_PER_TOKEN)
+    limit = max(1, block_memory() // BYTES_PER_TOKEN)
     return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
 
 
@@ -60,10 +58,11 @@ def _partition_blocks(tokens: Tokens, partition: str, limit: int) -> Iterator[Do
 
 @block(temporaries=3)
 def count_document_block(
-    block: DocumentBlock,
+    documents: DocumentBlock,
     vocabulary: Vocabulary,
     *,
-    block_memory: int = BLOCK_MEMORY,
+    batch_bytes: int,
+    folder: object = None,  # noqa: ARG001 - the graph owns it: files in a temporary folder live as long as the array
 ) -> csr_array:
     """Count the terms of one block of documents.
 
@@ -81,25 +80,23 @@ def count_document_block(
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
     >>> from distembed.counting.documents import count_document_block, document_row_blocks
     >>> tokens = docs.tokenize()
-    >>> count_document_block(document_row_blocks(tokens)[0], vocabulary).shape
+    >>> count_document_block(document_row_blocks(tokens)[0], vocabulary, batch_bytes=2**20).shape
     (9, 11)
     """
-    documents = range(block.first, block.last)
-    counter = TermCounter(len(vocabulary), block.first, block.last)
-    with open_partition(block.partition, "words") as words:
+    partition, first, last = documents
+    counter = TermCounter(len(vocabulary), first, last)
+    with open_partition(partition, "words") as words:
         lookup = DictionaryRows(words, vocabulary)
-        for rows in token_rows(block.partition, block_memory // 64, documents=documents):
+        for rows in token_rows(partition, batch_bytes, documents=range(first, last)):
             counter.add(rows, lookup.of(rows.ids))
     counts = counter.result()
     index = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
     places = counts.indices.astype(index, copy=False), counts.indptr.astype(index)
     arrays = (counts.values.astype(np.int32), *places)
-    return csr_array(arrays, shape=(block.last - block.first, len(vocabulary)))
+    return csr_array(arrays, shape=(last - first, len(vocabulary)))
 
 
-def count_document_terms(
-    docs: Corpus | Tokens | Texts, vocabulary: Vocabulary, *, block_memory: int = BLOCK_MEMORY
-) -> da.Array:
+def count_document_terms(docs: Corpus | Tokens | Texts, vocabulary: Vocabulary) -> da.Array:
     """Count how often each word of the vocabulary occurs in each document.
 
     Parameters
@@ -108,14 +105,13 @@ def count_document_terms(
         The corpus, its tokens, or the text of each document.
     vocabulary : Vocabulary
         The words to count.
-    block_memory : int
-        The bytes a task may use; partitions with more tokens than fit are divided into several row blocks.
 
     Returns
     -------
     dask.array.Array
         Shape (n_documents, n_words), int32, lazy, in csr_array chunks of whole documents in the order of the
-        corpus. It equals the result of scikit-learn's CountVectorizer with this vocabulary.
+        corpus. It equals the result of scikit-learn's CountVectorizer with this vocabulary. A partition with more
+        tokens than fit the memory of a task is divided into several chunks.
 
     Raises
     ------
@@ -137,27 +133,12 @@ def count_document_terms(
     if len(vocabulary) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
     tokens = tokens_of(docs)
-    row_blocks = document_row_blocks(tokens, block_memory=block_memory)
+    row_blocks = document_row_blocks(tokens)
     if not row_blocks:
         raise ValueError("There are no documents to count: the corpus is empty.")
-    return map_blocks(
-        _document_chunk,
-        da.from_array(np.fromiter(row_blocks, object, len(row_blocks))[:, np.newaxis], chunks=1),
-        chunks=(tuple(block.last - block.first for block in row_blocks), (len(vocabulary),)),
-        dtype=np.int32,
-        meta=csr_array((0, 0), dtype=np.int32),
-        folder=tokens.folder,  # the graph owns it: token files in a temporary folder live as long as the array
-        vocabulary=vocabulary,
-        block_memory=block_memory,
-    )
-
-
-def _document_chunk(
-    box: NDArray[np.object_],
-    *,
-    folder: Any,  # noqa: ARG001
-    vocabulary: Vocabulary,
-    block_memory: int,
-) -> csr_array:
-    block: DocumentBlock = box.item()
-    return count_document_block(block, vocabulary, block_memory=block_memory)
+    sizes = {"d": tuple(one.last - one.first for one in row_blocks), "w": len(vocabulary)}
+    return lift(
+        count_document_block, "d->dw", da.from_array(np.fromiter(row_blocks, object), chunks=1),
+        dtype=np.int32, sparse=True, sizes=sizes,
+        vocabulary=vocabulary, batch_bytes=block_memory() // 64, folder=tokens.folder,
+    )  # fmt: skip

@@ -27,6 +27,7 @@ from distembed.counting.partition_rows import (
 )
 from distembed.counting.runs import RunWriter, run_bytes
 from distembed.lift import block
+from distembed.states import block_memory
 
 Lookup = tuple[NDArray[np.int32], NDArray[np.int64]]
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
@@ -72,9 +73,8 @@ def count_partition(
 ) -> PartialCounts:
     """Count the co-occurrences of one partition, or of a range of it, into one file of sorted runs, by row block.
 
-    The memory stays below `options.block_memory`, apart from the partition's dictionary: pairs are counted an
-    eighth of it at a time, and sums that exceed a quarter of it are written to the file as a
-    separate run.
+    The memory stays below that of a task, apart from the partition's dictionary: pairs are counted an eighth of it at
+    a time, and sums that exceed a quarter of it are written to the file as a separate run.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def count_partition(
     vocabulary : Vocabulary
         The words to count.
     options : CooccurrenceOptions
-        The window, its weights and the memory.
+        The window and its weights.
     row_blocks : sequence of int
         The row boundaries, from `cooccurrence_row_blocks`; those of all groups, where there are any.
     target : str
@@ -95,7 +95,8 @@ def count_partition(
     groups : DocumentGroups
         Groups of documents, whose counts are kept apart: word i of group g has row and column g * n_words + i.
     memory : ThreadMemory, optional
-        The memory in which pairs are counted, which the next partitions of the same thread then use again.
+        The memory in which pairs are counted, which the next partitions of the same thread then use again. Give it
+        where a task counts: the bytes of the configuration hold in the client alone.
 
     Returns
     -------
@@ -121,9 +122,10 @@ def count_partition(
     lookup, known_counts = own.lookup(partition, vocabulary)
     largest = check_sums(options, int(known_counts.max(initial=0)), f"{partition}: a count")
     rules = _stream_rules(options, vocabulary, lookup, number)._replace(shift=groups.of * len(vocabulary))
-    pieces = _pieces(_stream(partition, rules, options, span), options.window, own.n_places)
+    stream = _stream(partition, rules, own.n_bytes // 64, span)
+    pieces = _pieces(stream, options.window, own.n_places)
     with RunWriter(target, len(row_blocks) - 1) as writer:
-        for run in _spilled_runs(pieces, options, own):
+        for run in _spilled_runs(pieces, own):
             mirror = own.spare() if options.direction == "symmetric" else None
             _write_run(writer, run, row_blocks, mirror)
             n_runs += 1
@@ -138,14 +140,15 @@ class PartitionMemory:
     also has room for the mirrored rows of a run that is written.
     """
 
-    def __init__(self, options: CooccurrenceOptions, n_words: int) -> None:
-        n_pairs = pairs_per_piece(options, n_words)
+    def __init__(self, options: CooccurrenceOptions, n_words: int, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+        n_pairs = pairs_per_piece(options, n_words, n_bytes)
         self.n_places = n_pairs // options.window
         self.counter = blocks.PairCounter(n_words, options.units.weights, _CELL[options.direction], n_pairs)
         self._n_words = n_words
         self._looked_up: tuple[str, Vocabulary, Lookup] | None = None
         # What is held, at eight bytes an entry, and one piece more.
-        n_entries = 3 * options.block_memory // 8 // 8 + n_pairs
+        n_entries = 3 * n_bytes // 8 // 8 + n_pairs
         self.room, self._spare = blocks.RunMemory(n_entries), blocks.RunMemory(n_entries)
 
     def lookup(self, partition: str, vocabulary: Vocabulary) -> Lookup:
@@ -171,20 +174,27 @@ class PartitionMemory:
 
 
 class ThreadMemory:
-    """The memory of each thread that counts partitions; in another process it begins empty."""
+    """The memory of each thread that counts partitions; in another process it begins empty.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    n_bytes : int, optional
+        Of each thread; by default `distembed.block_memory` of Dask's configuration.
+    """
+
+    def __init__(self, n_bytes: int | None = None) -> None:
+        self._n_bytes = block_memory() if n_bytes is None else n_bytes
         self._of_thread = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what makes an empty one: a task that is sent to another process takes no arrays along."""
-        return ThreadMemory, ()
+        return ThreadMemory, (self._n_bytes,)
 
     def of(self, options: CooccurrenceOptions, n_words: int) -> PartitionMemory:
         """Return the memory of this thread, which was made for the same options and as many words."""
         made_for, memory = getattr(self._of_thread, "kept", (None, None))
         if memory is None or made_for != (options, n_words):
-            memory = PartitionMemory(options, n_words)
+            memory = PartitionMemory(options, n_words, self._n_bytes)
             self._of_thread.kept = (options, n_words), memory
         memory.room.clear()
         return memory
@@ -202,24 +212,21 @@ def _stream_rules(
     return StreamRules(lookup, options.oov == "remove", keep, key, np.empty(0, np.int32))
 
 
-def pairs_per_piece(options: CooccurrenceOptions, n_words: int) -> int:
+def pairs_per_piece(options: CooccurrenceOptions, n_words: int, n_bytes: int) -> int:
     """Return the most pairs that are counted at a time: those of an eighth of the memory, or of 64 tokens."""
     pair_bytes = blocks.key_type(n_words, options.window).itemsize
-    return max(options.block_memory // 8 // pair_bytes, 64 * options.window)
+    return max(n_bytes // 8 // pair_bytes, 64 * options.window)
 
 
 def _stream(
-    partition: str,
-    rules: StreamRules,
-    options: CooccurrenceOptions,
-    span: TokenRange,
+    partition: str, rules: StreamRules, batch_bytes: int, span: TokenRange
 ) -> Iterator[NDArray[np.int32]]:
     """Yield the stream of a range of a partition."""
     documents, position = None, 0
     if span.n_ranges > 1:
         documents, position = range_documents(partition, span)
     document = -1
-    for rows in token_rows(partition, options.block_memory // 64, documents=documents):
+    for rows in token_rows(partition, batch_bytes, documents=documents):
         stream = blocks.translate_rows(rows, rules, document, position)
         document, position = stream.document, stream.position
         yield stream.words
@@ -237,9 +244,7 @@ def _pieces(stream: Iterable[NDArray[np.int32]], window: int, n_places: int) -> 
         yield held
 
 
-def _spilled_runs(
-    pieces: Iterable[NDArray[np.int32]], options: CooccurrenceOptions, memory: PartitionMemory
-) -> Iterator[Run]:
+def _spilled_runs(pieces: Iterable[NDArray[np.int32]], memory: PartitionMemory) -> Iterator[Run]:
     """Add the counts of pieces together while they fit in memory, and yield the sum whenever it no longer fits.
 
     A run is valid until the next is asked for.
@@ -247,9 +252,9 @@ def _spilled_runs(
     held: list[Run] = []
     for words in pieces:
         held.append(memory.counter.count(words, memory.room))
-        if run_bytes(held) > 3 * options.block_memory // 8:
+        if run_bytes(held) > 3 * memory.n_bytes // 8:
             held = [memory.merged(held)]
-            if run_bytes(held) > options.block_memory // 4:
+            if run_bytes(held) > memory.n_bytes // 4:
                 yield held.pop()
                 memory.room.clear()
     if held:

@@ -8,16 +8,17 @@ smoothing; `G = log(kappa) + D` the smoothed PMI and `W` the weights, both only 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Floats, Mask
+from distembed.dtypes import Floats, Int64s, Mask
 from distembed.linalg.blocks import sampled_product
 from distembed.linalg.csr import canonical_csr, rows_of, with_values, without_diagonal
+from distembed.temporaries import block
 from distembed.weighting.blocks import excess_of_pair
 
 _jit = numba.njit(cache=True, nogil=True)
@@ -167,11 +168,76 @@ def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_ar
     return with_values(pairs.support, (excess / 2 + weighted * off / 2) / 2)
 
 
-def without_core_diagonal(block: object, first_row: int) -> csr_array:
-    """Return counts without the cells (i, i)."""
-    return without_diagonal(canonical_csr(block), first_row)
+@block(temporaries=1)
+def without_core_diagonal(counts: object, first_row: Int64s) -> csr_array:
+    """Return counts without the cells (i, i); row 0 of the block is row `first_row` of the matrix."""
+    return without_diagonal(canonical_csr(counts), int(first_row[0]))
 
 
+@block(temporaries=4)
+def core_start(
+    forward: object,
+    backward: object,
+    own: Floats,
+    facing: Floats,
+    first_row: Int64s,
+    *,
+    weighting: PairWeighting,
+) -> csr_array:
+    """Return the sparse part of the first iterate's matrix for one row block of the core.
+
+    Parameters
+    ----------
+    forward, backward : csr_array (rows, n)
+        x_ij and x_ji.
+    own, facing : (rows, 2), (n, 2) float64
+        n and u of the row words, and of the column words.
+    first_row : (1,) array
+        The number of the first row word.
+    weighting : PairWeighting
+        How counts become weights.
+    """
+    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
+    return first_sparse_part(pairs, int(first_row[0]), float(np.log(weighting.smoothing)))
+
+
+def _pairs_off_diagonal(
+    weighting: PairWeighting,
+    forward: object,
+    backward: object,
+    own: Floats,
+    facing: Floats,
+    first_row: Int64s,
+) -> Pairs:
+    off = (without_core_diagonal(counts, first_row) for counts in (forward, backward))
+    return weigh_pairs(*off, *own.T, *facing.T, weighting=weighting)
+
+
+@block(temporaries=4)
+def core_weights(*pairs: Any, weighting: PairWeighting) -> csr_array:
+    """Return Ws of one row block of the core; the arguments are those of `core_start`."""
+    return symmetric_weights(_pairs_off_diagonal(weighting, *pairs))
+
+
+@block(temporaries=4)
+def core_target(*pairs: Any, weighting: PairWeighting) -> csr_array:
+    """Return S of one row block of the core; the arguments are those of `core_start`."""
+    return symmetric_target(_pairs_off_diagonal(weighting, *pairs))
+
+
+@block(temporaries=4)
+def core_error(*pairs: Any, weighting: PairWeighting) -> Floats:
+    """Return the irreducible error of one row block of the core; the arguments are those of `core_start`."""
+    return irreducible_error(_pairs_off_diagonal(weighting, *pairs))
+
+
+@block(temporaries=1)
+def chosen_columns(counts: csr_array, *, columns: Any) -> csr_array:
+    """Return columns of a block, by their numbers or a slice."""
+    return counts[:, columns]
+
+
+@block(temporaries=1)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:
@@ -179,9 +245,28 @@ def residual(
     return with_values(target, target.data - weights.data * sampled_product(target, own, everyone))
 
 
+@block(temporaries=1)
 def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
     """Return the contribution ``sum R²/Ws`` of one row block, shape (1,), float64."""
     return np.array([(difference.data.astype(np.float64) ** 2 / weights.data).sum()])
+
+
+@block(temporaries=4)
+def solve_new_words(
+    forward: object,
+    backward: object,
+    own: Floats,
+    facing: Floats,
+    ridge: Floats,
+    core: Floats,
+    core_gram: Floats,
+    *,
+    weighting: PairWeighting,
+    uniform_weight: float,
+) -> Floats:
+    """Return the vectors of a batch of noncore words from their counts with the core: `solve_words`."""
+    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
+    return solve_words(pairs, core, core_gram, ridge, uniform_weight=uniform_weight)
 
 
 def solve_words(

@@ -13,13 +13,10 @@ import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array
 
-from distembed.costs import Cost, add_costs
 from distembed.dtypes import Float32s, Floats
-from distembed.execution import Checkpoint, persist
-from distembed.linalg.costs import copy_cost, transpose_cost, triplets_cost
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.linalg.singular import largest_singular_triplets, scaled_power
-from distembed.weighting.costs import pmi_cost
+from distembed.states import keep, scope
 from distembed.weighting.pmi import marginals, ppmi
 
 OVERSAMPLING = 10
@@ -54,9 +51,10 @@ def context_vectors(
     exponent: float = 0.0,
     n_passes: int = 4,
     random_state: int = 0,
-    checkpoint: Checkpoint = persist,
 ) -> ContextVectors:
     """Return the left singular vectors of the positive PMI of words with their contexts.
+
+    The weighted contexts, their transpose, and what `largest_singular_triplets` keeps are kept.
 
     Parameters
     ----------
@@ -72,26 +70,24 @@ def context_vectors(
         Products with the matrix and its transpose, all of which are made.
     random_state : int
         The seed of the decomposition.
-    checkpoint : Checkpoint
-        Keeps the weighted contexts as "weighted", their transpose as "transposed", and what the decomposition keeps.
 
     Raises
     ------
     ValueError
         If there are more components than words, or a count is negative, NaN or infinite.
     """
-    totals = marginals(contexts).columns
-    weighted = checkpoint("weighted", lambda: ppmi(contexts, column_totals=totals, **weights._asdict()))
-    found = largest_singular_triplets(
-        weighted,
-        n_components,
-        transposed=checkpoint("transposed", lambda: transpose_row_blocks(weighted)),
-        n_passes=n_passes,
-        oversampling=OVERSAMPLING,
-        tol=None,
-        random_state=random_state,
-        checkpoint=checkpoint,
-    )
+    with scope("contexts", n_components, weights, n_passes, random_state, contexts):
+        totals = marginals(contexts).columns
+        weighted = keep("weighted", lambda: ppmi(contexts, column_totals=totals, **weights._asdict()))
+        found = largest_singular_triplets(
+            weighted,
+            n_components,
+            transposed=keep("transposed", lambda: transpose_row_blocks(weighted)),
+            n_passes=n_passes,
+            oversampling=OVERSAMPLING,
+            tol=None,
+            random_state=random_state,
+        )
     left, right = (scaled_power(found.values, power).astype(np.float32) for power in (exponent, exponent - 1))
     return ContextVectors(found.left * left, found.right * right, totals, float(found.residuals.max()))
 
@@ -100,40 +96,3 @@ def placed_words(contexts: csr_array, axes: Float32s, totals: Floats, *, weights
     """Return the vectors (m, k) of later words from their counts with the contexts of `context_vectors`."""
     weighted = ppmi(contexts, column_totals=totals, **weights._asdict())
     return np.asarray(weighted @ axes, np.float32)
-
-
-def context_vectors_cost(
-    n_words: int,
-    n_pairs: int,
-    n_components: int,
-    *,
-    n_sides: int,
-    n_passes: int,
-    n_blocks: int,
-    block_memory: int,
-) -> Cost:
-    """Return what `context_vectors` takes where its checkpoint stores what it is given, with the results stored.
-
-    Parameters
-    ----------
-    n_words, n_pairs, n_components : int
-        The words, the pairs that are counted, and the components.
-    n_sides : int
-        2 where what stands on the left and on the right are contexts of their own, otherwise 1.
-    n_passes, n_blocks, block_memory : int
-        The passes, the row blocks of the counts, and the bytes that a task may use.
-    """
-    shape, n_values = (n_words, n_words * n_sides), n_sides * n_pairs
-    block_bytes = block_memory // 8
-    turned = transpose_cost(shape, n_values, block_bytes=block_bytes)
-    weighed = pmi_cost(shape, n_values, n_blocks, block_memory=block_memory)
-    found = triplets_cost(
-        shape,
-        n_values,
-        n_components,
-        n_passes=n_passes,
-        oversampling=OVERSAMPLING,
-        block_bytes=block_bytes,
-        is_stored=True,
-    )
-    return add_costs([turned, weighed, turned, found, copy_cost(0, 4 * sum(shape) * n_components)])

@@ -17,8 +17,10 @@ import numpy as np
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.csr import unit_rows
+from distembed.temporaries import block
 
 
+@block(temporaries=1)
 def aligned_rows(rows: Int64s, *, vectors: Floats) -> Floats:
     """Return the rows of vectors of so many numbers, (rows, d), and zeros for each that is -1."""
     found = vectors[rows]
@@ -26,10 +28,11 @@ def aligned_rows(rows: Int64s, *, vectors: Floats) -> Floats:
     return found
 
 
+@block(temporaries=0.5)
 def row_totals(block: Floats) -> Float64s:
-    """Return the sum of the rows of a block, and after it how many of them are not zero, (1, d + 1)."""
+    """Return the sum of the rows of a block, and after it how many of them are not zero, (d + 1,)."""
     sums = block.sum(axis=0, dtype=np.float64)
-    return np.append(sums, np.count_nonzero(_is_present(block)))[None]
+    return np.append(sums, np.count_nonzero(_is_present(block)))
 
 
 def mean_of_totals(totals: Float64s) -> Float64s:
@@ -37,6 +40,7 @@ def mean_of_totals(totals: Float64s) -> Float64s:
     return totals[:-1] / max(totals[-1], 1)
 
 
+@block(temporaries=3)
 def centered_directions(block: Floats, mean: Floats) -> Float64s:
     """Return U_j, (rows, d_j); a row that is zero, or is the mean but for rounding, stays or becomes zero."""
     centered = block - mean
@@ -45,15 +49,16 @@ def centered_directions(block: Floats, mean: Floats) -> Float64s:
     return np.asarray(unit_rows(centered), np.float64)
 
 
+@block(temporaries=4)
 def join(*blocks: Floats, weights: Sequence[float]) -> Float32s:
     """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
     rows, means = blocks[: len(weights)], blocks[len(weights) :]
     parts = zip(rows, means, weights, strict=True)
-    joined = np.empty((len(rows[0]), sum(block.shape[1] for block in rows)), np.float32)
+    joined = np.empty((len(rows[0]), sum(view.shape[1] for view in rows)), np.float32)
     first = 0
-    for block, mean, weight in parts:
-        joined[:, first : first + block.shape[1]] = weight * centered_directions(block, mean)
-        first += block.shape[1]
+    for view, mean, weight in parts:
+        joined[:, first : first + view.shape[1]] = weight * centered_directions(view, mean)
+        first += view.shape[1]
     return joined
 
 

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 import dask.array as da
 import numpy as np
 
-from distembed.costs import Cost, add_costs
 from distembed.display import plural
 from distembed.dtypes import Float64s, Floats
-from distembed.execution import compute, map_blocks, one_blas_thread, summed, whole
+from distembed.execution import compute, one_blas_thread
 from distembed.factorization import join_blocks as blocks
-from distembed.lift import fold, total
+from distembed.lift import fold, lift, total
 from distembed.linalg.blocks import self_gram
-from distembed.linalg.costs import DENSE_COPIES
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.typing import DenseMatrix, Matrix
@@ -26,16 +24,6 @@ from distembed.validation import check_matrix
 
 LEAST_COMPONENTS = 2
 """Components of a view: of one number its sign alone is left, once the mean is taken and the length is 1."""
-
-
-DIRECTION_COPIES = 3
-"""Float64 copies of the block of a view at once: its centered rows, divided by their lengths, and weighted."""
-
-PRODUCT_COPIES = 3
-"""Float64 copies of all columns of a block that is multiplied by itself, at most."""
-
-EIGEN_COPIES = DENSE_COPIES - 2
-"""Square matrices of the eigenproblem that are there at once, of a matrix that is symmetric as it is made."""
 
 
 def view_mean(part: da.Array) -> da.Array:
@@ -46,10 +34,8 @@ def view_mean(part: da.Array) -> da.Array:
     part : Dask array (n, d)
         In blocks of whole rows.
     """
-    n_columns = part.shape[1]
-    chunks = ((1,) * part.numblocks[0], (n_columns + 1,))
-    totals = summed(map_blocks(blocks.row_totals, part, chunks=chunks, dtype=np.float64))
-    return map_blocks(blocks.mean_of_totals, totals, chunks=((n_columns,),), dtype=np.float64)
+    row = total(blocks.row_totals)._replace(finalize=blocks.mean_of_totals)
+    return fold(row, "wc", part, shape=part.shape[1:])
 
 
 def joined_rows(
@@ -84,15 +70,11 @@ def joined_rows(
     """
     views = _checked(parts)
     checked = check_weights(weights, len(views))
-    return map_blocks(
-        blocks.join,
-        *views,
-        *([view_mean(view) for view in views] if means is None else [whole(mean) for mean in means]),
-        weights=checked,
-        chunks=(views[0].chunks[0], (sum(view.shape[1] for view in views),)),
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
-    )
+    centers = [view_mean(view) for view in views] if means is None else means
+    n = len(views)
+    indices = ",".join([*["wc"] * n, *["c"] * n])
+    width = sum(view.shape[1] for view in views)
+    return lift(blocks.join, f"{indices}->wc", *views, *centers, sizes={"c": width}, weights=checked)
 
 
 def principal_axes(rows: da.Array, n_components: int) -> Float64s:
@@ -187,50 +169,3 @@ def _checked(parts: Sequence[DenseMatrix]) -> list[da.Array]:
             )
     row_chunks = views[0].chunks[0] if isinstance(views[0], da.Array) else (len(views[0]),)
     return [dense_blocks(view, row_chunks) for view in views]
-
-
-def join_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_components: int | None = None) -> Cost:
-    """Return what storing the `joined_rows` of views takes, read from float32 arrays on disk.
-
-    Parameters
-    ----------
-    widths : sequence of int
-        The components of each view.
-    n_rows, n_blocks : int
-        The rows of the views, and the row blocks in which they are read and stored.
-    n_components : int, optional
-        The principal axes on which the joined rows are stored, by default the rows as they are.
-    """
-    stored = _pass_cost(widths, n_rows, n_blocks, n_written=n_components or sum(widths))
-    if n_components is None:
-        return stored
-    return add_costs([_products_cost(widths, n_rows, n_blocks), stored])
-
-
-def _pass_cost(widths: Sequence[int], n_rows: int, n_blocks: int, *, n_written: int) -> Cost:
-    """Return what a graph takes that reads all views, once for their means and once to join them."""
-    width, most_rows = sum(widths), -(-n_rows // n_blocks)
-    directions = 8 * DIRECTION_COPIES * max(widths)
-    task = most_rows * (4 * width + 4 * width + directions + 4 * n_written)
-    axes = 8 * width * n_written if n_written < width else 0
-    return Cost(
-        n_blocks * (len(widths) + 1),
-        2 * 4 * n_rows * width,
-        4 * n_rows * n_written,
-        task + axes,
-        8 * (width + len(widths)) * n_blocks,
-    )
-
-
-def _products_cost(widths: Sequence[int], n_rows: int, n_blocks: int) -> Cost:
-    """Return what the products of the columns of all views take, their sum and its eigenvectors."""
-    width = sum(widths)
-    square = 8 * width**2
-    read = _pass_cost(widths, n_rows, n_blocks, n_written=width)
-    task = read.task_bytes + 8 * PRODUCT_COPIES * width * -(-n_rows // n_blocks) + 2 * square
-    return read._replace(
-        tasks=read.tasks + 2 * n_blocks,
-        written_bytes=0,
-        task_bytes=task,
-        shared_bytes=read.shared_bytes + max(n_blocks, EIGEN_COPIES) * square,
-    )

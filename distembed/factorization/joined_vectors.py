@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import first_words
-from distembed.execution import compute, map_blocks, readers
+from distembed.execution import compute
 from distembed.factorization.join_blocks import aligned_rows
 from distembed.factorization.joined_rows import (
     check_views,
@@ -22,7 +22,9 @@ from distembed.factorization.joined_rows import (
     projected_rows,
     view_mean,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY, batches, row_chunk
+from distembed.lift import lift
+from distembed.linalg.chunks import batches, row_chunk
+from distembed.states import block_memory
 from distembed.vectors import WordVectors
 
 JoinedWords = Literal["intersection", "union"]
@@ -89,7 +91,7 @@ def join_vectors(
     loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
     check_views([view.vectors for view in loaded])
     common = _joined_words(loaded, words)
-    chunks = batches(len(common), row_chunk(len(common), 4 * max(map(_width, loaded)), BLOCK_MEMORY))
+    chunks = batches(len(common), row_chunk(len(common), 4 * max(map(_width, loaded)), block_memory()))
     parts = [_aligned(view, common, chunks) for view in loaded]
     rows = joined_rows(parts, chosen, means=compute([view_mean(part) for part in parts]))
     if n_components is not None:
@@ -133,15 +135,7 @@ def _width(view: WordVectors) -> int:
 def _aligned(view: WordVectors, words: Sequence[str], chunks: tuple[int, ...]) -> da.Array:
     """Return the rows of words in a view, zeros for those that it lacks, copied as blocks are read."""
     rows = da.from_array(view.index(words), chunks=(chunks,))
-    return map_blocks(
-        aligned_rows,
-        rows,
-        vectors=view.vectors,
-        new_axis=1,
-        chunks=(chunks, (_width(view),)),
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
-    )
+    return lift(aligned_rows, "w->wc", rows, sizes={"c": _width(view)}, vectors=view.vectors)
 
 
 def _filled(rows: da.Array) -> NDArray[np.float32]:
@@ -154,8 +148,7 @@ def _filled(rows: da.Array) -> NDArray[np.float32]:
             "views of fewer words"
         ) from error
     first = 0
-    for read in readers(rows):
-        block = read()
-        filled[first : first + len(block)] = block
-        first += len(block)
+    for number, n_rows in enumerate(rows.chunks[0]):
+        filled[first : first + n_rows] = compute(rows.blocks[number], scheduler="synchronous")
+        first += n_rows
     return filled

@@ -15,11 +15,12 @@ from sklearn.utils import Tags
 
 from distembed.costs import Cost
 from distembed.dtypes import Floats
-from distembed.execution import Checkpoint, one_blas_thread, persist, whole
+from distembed.execution import one_blas_thread
 from distembed.linalg.costs import triplets_cost
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
+from distembed.states import scope
 from distembed.typing import FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -82,7 +83,6 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         tol: NonNegativeFloat | None = UNCERTAIN,
         dtype: FloatType = np.float32,
         random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
         self.exponent = exponent
@@ -91,7 +91,6 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.tol = tol
         self.dtype = dtype
         self.random_state = random_state
-        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted, and vectors are of `dtype`."""
@@ -205,12 +204,12 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         matrix = new_matrix(self, X, learned="components_")
         scale = scaled_power(self.singular_values_, self.exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
-        return like_input(sparse_times(row_blocks(matrix), whole(weights)), X)
+        return like_input(sparse_times(row_blocks(matrix), weights), X)
 
     def _decompose(self, X: MatrixLike) -> SingularTriplets:
         check_options(self)
         matrix = row_blocks(training_matrix(self, X))
-        with one_blas_thread():
+        with one_blas_thread(), scope("lsa", self.get_params(), X):
             found = largest_singular_triplets(
                 # Each pass reads X: a cluster would be told of its blocks each time, and warn that Dask fused them
                 # into others than before.
@@ -221,7 +220,6 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 tol=self.tol,
                 dtype=self.dtype,
                 random_state=seed_of(self.random_state),
-                checkpoint=self.checkpoint,
             )
         self.components_, self.singular_values_ = found.right.T, found.values
         self.residuals_, self.n_iter_, self.converged_ = found.residuals, found.n_passes, found.converged
@@ -261,7 +259,6 @@ def lsa_cost(model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int) 
     Parameters
     ----------
     model : LSA
-        Its checkpoint stores what it is given, unless it is `persist`.
     shape, nnz : (int, int), int
         The rows and the columns of X, and its stored values.
     block_bytes : int
@@ -276,6 +273,6 @@ def lsa_cost(model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int) 
         oversampling=model.oversampling,
         itemsize=itemsize,
         block_bytes=block_bytes,
-        is_stored=model.checkpoint is not persist,
+        is_stored=True,
     )
     return cost._replace(written_bytes=cost.written_bytes + itemsize * shape[0] * model.n_components)

@@ -21,7 +21,7 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float32s, Floats
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import (
     CoreWords,
@@ -30,9 +30,9 @@ from distembed.factorization.psdvec_core import (
     factorize,
     noncore_vectors,
     noncore_weighting,
+    rounds_of,
     slice_rows_and_columns,
 )
-from distembed.factorization.psdvec_costs import CoreOptions, rounds_of
 from distembed.factorization.psdvec_inputs import (
     check_core_size,
     check_counted,
@@ -51,6 +51,7 @@ from distembed.options import (
     RandomState,
     check_options,
 )
+from distembed.states import keep, scope
 from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
 from distembed.validation import like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
@@ -94,8 +95,6 @@ class PSDVec(BaseEstimator):
         Seed of the random vectors.
     batch_words : int
         Number of noncore words in one task.
-    checkpoint : Checkpoint
-        Keeps each state under a name: ``core/round-1/vectors`` and so on. A run that finds them resumes.
 
     Attributes
     ----------
@@ -155,7 +154,6 @@ class PSDVec(BaseEstimator):
         first_passes: PositiveInt = 16,
         random_state: RandomState = 0,
         batch_words: PositiveInt = 1000,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.n_components = n_components
         self.n_core = n_core
@@ -169,7 +167,6 @@ class PSDVec(BaseEstimator):
         self.first_passes = first_passes
         self.random_state = random_state
         self.batch_words = batch_words
-        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: square sparse non-negative counts, with word counts as a second argument."""
@@ -223,7 +220,7 @@ class PSDVec(BaseEstimator):
         check_options(self)
         word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
         n_core = self.core_size(matrix.shape[0])
-        with one_blas_thread():
+        with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):
             every = row_blocks(matrix)
             sums = marginals(every)
             check_counted(sums, word_counts)
@@ -237,7 +234,7 @@ class PSDVec(BaseEstimator):
     def fit_core(
         self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
     ) -> PSDVec:
-        """Learn the core vectors alone (core mode): the first step of `fit`, resumable through `checkpoint`.
+        """Learn the core vectors alone (core mode): the first step of `fit`.
 
         Parameters
         ----------
@@ -263,11 +260,12 @@ class PSDVec(BaseEstimator):
         rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
         totals = marginals(rows).rows if row_totals is None else row_totals
         n_core = rows.shape[0]
-        return self._learn_core(
-            rows,
-            check_length(word_counts, n_core, "word_counts"),
-            check_length(totals, n_core, "row_totals"),
-        )
+        with scope("psdvec", self.get_params(), counts, word_counts, totals):
+            return self._learn_core(
+                rows,
+                check_length(word_counts, n_core, "word_counts"),
+                check_length(totals, n_core, "row_totals"),
+            )
 
     def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
         words = self.core_counts_, self.core_row_totals_ = word_counts, row_totals
@@ -276,7 +274,7 @@ class PSDVec(BaseEstimator):
         self.core_vectors_: Floats | da.Array = vectors
         self.vectors_: Floats | da.Array = vectors
         self.objective_, self.n_core_ = np.array(objective), counts.shape[0]
-        self.ranks_ = [one.rank for one in rounds_of(CoreOptions.of(self), self.n_core_)]
+        self.ranks_ = [one.rank for one in rounds_of(self, self.n_core_)]
         _, self.weight_cutoff_, self.weight_scale_ = weighting
         self.noncore_cutoff_, self.noncore_scale_ = self.weight_cutoff_, self.weight_scale_
         self.total_count_ = float(self.core_counts_.sum())
@@ -449,7 +447,6 @@ class PSDVec(BaseEstimator):
         Returns
         -------
         Dask array (m, d) float32
-            Kept as ``noncore/vectors``.
 
         Examples
         --------
@@ -472,7 +469,8 @@ class PSDVec(BaseEstimator):
             check_length(row_totals, m, "row_totals"),
             ridge_of_words(self.ridge, self.bands, m),
         )
-        return self._learn_noncore(words)
+        with scope("psdvec", self.get_params(), rows, columns, word_counts, row_totals, self._core()):
+            return self._learn_noncore(words)
 
     def _pairs_with_core(
         self, rows: Any, columns: Any, *, nonnegative: bool = False
@@ -486,9 +484,8 @@ class PSDVec(BaseEstimator):
             weighting = noncore_weighting(words, self.smoothing, self.weight_cutoff)
             _, self.noncore_cutoff_, self.noncore_scale_ = weighting
             self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
-            return self.checkpoint(
-                "noncore/vectors", partial(noncore_vectors, words, self._core(), weighting, self)
-            )
+            make = partial(noncore_vectors, words, self._core(), weighting, self)
+            return keep("noncore", make)
 
     def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
         c, n = self.n_core_, len(totals)

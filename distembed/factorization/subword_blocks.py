@@ -21,6 +21,7 @@ from numba import njit
 
 from distembed.dtypes import Float32s, Float64s, Floats
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.temporaries import block
 
 COLUMNS_TOGETHER = 16
 """Columns solved in one task: their float32 values of one n-gram fill a line of the processor's cache."""
@@ -57,11 +58,13 @@ def ridge_system(averaging: sp.csr_array, weights: Float64s) -> RidgeSystem:
     return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), squares.astype(np.float64))
 
 
+@block(temporaries=2)
 def column_means(columns: Floats, weights: Float64s) -> Float64s:
     """Return the weighted mean of each column, float64 (1, b)."""
     return (weights @ columns.astype(np.float64) / weights.sum())[None]
 
 
+@block(temporaries=4)
 def solve_ridge(
     columns: Floats, means: Float64s, ridges: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
 ) -> Float32s:
@@ -93,6 +96,7 @@ def solve_ridge(
     return solution
 
 
+@block(temporaries=3)
 def relative_residuals(
     columns: Floats, means: Float64s, ridges: Float64s, solution: Float32s, *, system: RidgeSystem
 ) -> Float64s:
@@ -102,6 +106,7 @@ def relative_residuals(
     return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
 
 
+@block(temporaries=3)
 def squared_errors(
     columns: Floats, means: Float64s, solution: Float32s, averaging: sp.csr_array, weights: Float64s
 ) -> Float64s:

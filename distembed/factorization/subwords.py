@@ -22,21 +22,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.costs import Cost, add_costs
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
-from distembed.execution import (
-    Checkpoint,
-    compute,
-    delayed,
-    delayed_blocks,
-    holding,
-    map_blocks,
-    one_blas_thread,
-    persist,
-    whole,
-)
+from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization import subword_blocks as blocks
-from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, RidgeSystem
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.lift import block, lift
 from distembed.linalg.chunks import batches, evenly_spaced
 from distembed.linalg.operators import gathered
 from distembed.options import (
@@ -47,6 +37,7 @@ from distembed.options import (
     UnitInterval,
     check_options,
 )
+from distembed.states import keep, scope
 from distembed.typing import DenseMatrix, VectorLike, refuse_collection
 from distembed.validation import check_matrix, like_input, seed_of
 from distembed.vectors.ngram_blocks import (
@@ -113,8 +104,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         0: no measurement.
     random_state : int, None, Generator or RandomState
         Seed that chooses the held-out words.
-    checkpoint : Checkpoint
-        Keeps the vectors of the n-grams, transposed, as ``subwords/components``: the block of a task is one of rows.
 
     Attributes
     ----------
@@ -160,7 +149,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         max_iter: PositiveInt = 200,
         validation_fraction: UnitInterval = 0.1,
         random_state: RandomState = 0,
-        checkpoint: Checkpoint = persist,
     ) -> None:
         self.min_n = min_n
         self.max_n = max_n
@@ -171,7 +159,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.max_iter = max_iter
         self.validation_fraction = validation_fraction
         self.random_state = random_state
-        self.checkpoint = checkpoint
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: words as input, with their vectors as a second argument."""
@@ -246,7 +233,8 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._table: SubwordTable | None = None
         columns = _column_blocks(matrix)
         with one_blas_thread():
-            learned = self._learn(columns, found.averaging, weights, ridges)
+            with scope("subwords", self.get_params(), words, vectors, weights):
+                learned = self._learn(columns, found.averaging, weights, ridges)
             self.validation_score_ = self._validate(columns, found.averaging, weights, ridges)
         self.vectors_ = like_input(learned, vectors)
         return self
@@ -285,17 +273,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not isinstance(words, da.Array):
             return self.table_.compose(words)
         check_is_fitted(self, "vectors_")
-        vectors = self.vectors_ if isinstance(self.vectors_, da.Array) else whole(self.vectors_)
-        composed = map_blocks(
-            _compose,
-            words,
-            table=delayed(self._as_table)(delayed_blocks(gathered(vectors)).item()),
-            dtype=np.float32,
-            chunks=(words.chunks[0], vectors.shape[1:]),
-            new_axis=1,
-            meta=np.empty((0, 0), np.float32),
-        )
-        return holding(composed, vectors)
+        vectors = gathered(self.vectors_ if isinstance(self.vectors_, da.Array) else whole(self.vectors_))
+        table = lift(make_table, "gc->gc", vectors, dtype=object, sizes={"g": 1, "c": 1}, make=self._as_table)
+        return lift(compose, "w,GC->wc", words, table, sizes={"c": vectors.shape[1]})
 
     @property
     def table_(self) -> SubwordTable:
@@ -341,25 +321,23 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
     ) -> da.Array:
         """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
-        system = blocks.ridge_system(averaging, weights)
-        means = _means(columns, weights)
-        components = self.checkpoint(
-            "subwords/components", lambda: self._solve(columns, means, ridges, system).T
-        )
-        vectors = components.T
+        system, means = shared(blocks.ridge_system(averaging, weights)), _means(columns, weights)
+        # Their rows are stored: the block of a task is one of rows.
+        vectors = keep("components", lambda: self._solve(columns, means, ridges, system).T).T
         self.mean_ = means[0].astype(np.float32)
-        lifted = map_blocks(
-            blocks.relative_residuals,
-            columns,
-            _beside(means, columns),
-            _beside(ridges, columns),
-            vectors,
-            system=system,
-            chunks=((1,), columns.chunks[1]),
-            dtype=np.float64,
-            meta=np.empty((0, 0)),
-        )
-        self.residuals_ = compute(lifted)[0]
+        self.residuals_ = compute(
+            lift(
+                blocks.relative_residuals,
+                "wc,sc,sc,gc->sc",
+                columns,
+                means,
+                ridges,
+                vectors,
+                dtype=np.float64,
+                sizes={"s": 1},
+                system=system,
+            )
+        )[0]
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -370,19 +348,11 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             )
         return vectors
 
-    def _solve(self, columns: da.Array, means: Float64s, ridges: Float64s, system: RidgeSystem) -> da.Array:
-        return map_blocks(
-            blocks.solve_ridge,
-            columns,
-            _beside(means, columns),
-            _beside(ridges, columns),
-            system=system,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            chunks=((system.matrix.shape[1],), columns.chunks[1]),
-            dtype=np.float32,
-            meta=np.empty((0, 0), np.float32),
-        )
+    def _solve(self, columns: da.Array, means: Float64s, ridges: Float64s, system: Any) -> da.Array:
+        return lift(
+            blocks.solve_ridge, "wc,sc,sc->gc", columns, means, ridges,
+            sizes={"g": self.n_words_.size}, system=system, tol=self.tol, max_iter=self.max_iter,
+        )  # fmt: skip
 
     def _validate(
         self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
@@ -398,21 +368,13 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return float("nan")
         chosen = evenly_spaced(columns.shape[1], COLUMNS_TOGETHER)
         some, ridges = columns[:, chosen].rechunk((-1, -1)), ridges[:, chosen]
-        system = blocks.ridge_system(averaging, kept)
         means = _means(some, kept)
-        errors, total = compute(
-            map_blocks(
-                blocks.squared_errors,
-                some,
-                _beside(means, some),
-                self._solve(some, means, ridges, system),
-                averaging=averaging,
-                weights=held,
-                chunks=((2,), some.chunks[1]),
-                dtype=np.float64,
-                meta=np.empty((0, 0)),
-            )
-        ).sum(axis=1)
+        solved = self._solve(some, means, ridges, blocks.ridge_system(averaging, kept))
+        found = lift(
+            blocks.squared_errors, "wc,sc,gc->ec", some, means, solved,
+            dtype=np.float64, sizes={"e": 2}, averaging=averaging, weights=held,
+        )  # fmt: skip
+        errors, total = compute(found).sum(axis=1)
         return float(1 - errors / total) if total > 0 else float("nan")
 
 
@@ -433,15 +395,7 @@ def with_spelling(vectors: da.Array, composed: da.Array, center: Floats, *, weig
     -------
     Dask array (n, d) float32
     """
-    return map_blocks(
-        add_spelling,
-        vectors,
-        composed,
-        center=center,
-        weight=weight,
-        dtype=np.float32,
-        meta=np.empty((0, 0), np.float32),
-    )
+    return lift(add_spelling, "wc,wc->wc", vectors, composed, center=center, weight=weight)
 
 
 def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2) -> WordNgrams:
@@ -467,8 +421,16 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
     return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, numbered.first[kept])))
 
 
-def _compose(words: NDArray[Any], *, table: SubwordTable) -> Float32s:
-    return table.compose(words.tolist())
+@block(temporaries=1)
+def make_table(vectors: Float32s, *, make: Callable[[Float32s], SubwordTable]) -> SubwordTable:
+    """Return the table of the vectors of n-grams."""
+    return make(vectors)
+
+
+@block(temporaries=1)
+def compose(words: NDArray[Any], tables: list[SubwordTable]) -> Float32s:
+    """Return the vectors of words, composed by the one table."""
+    return tables[0].compose(words.tolist())
 
 
 def _column_blocks(matrix: Any) -> da.Array:
@@ -477,14 +439,9 @@ def _column_blocks(matrix: Any) -> da.Array:
     return matrix.rechunk(chunks) if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=chunks)
 
 
-def _beside(numbers: Float64s, columns: da.Array) -> da.Array:
-    return whole(numbers).rechunk((1, columns.chunks[1]))
-
-
 def _means(columns: da.Array, weights: Float64s) -> Float64s:
-    chunks = ((1,), columns.chunks[1])
     means: Float64s = compute(
-        map_blocks(blocks.column_means, columns, weights=weights, chunks=chunks, dtype=np.float64)
+        lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1}, weights=weights)
     )
     return means
 
@@ -494,53 +451,16 @@ NGRAMS_PER_WORD, DISTINCT_PER_WORD = 40, 8
 Wikipedia. Of these 1.9 per word stand in two words or more, 1.2 in three, 0.3 in ten: less than 8 over their number."""
 
 
-def ngram_rows(model: SubwordMap, n_words: int) -> int:
-    """Return how many n-grams will have a vector."""
-    rows = DISTINCT_PER_WORD * n_words * max(1, (model.max_n - model.min_n + 1) / LENGTHS) / model.min_words
-    return int(rows)
+class ExpectedNgrams(NamedTuple):
+    """How many n-grams some words have, about: in all words, and those that get a vector."""
+
+    found: float
+    kept: float
 
 
-def table_bytes(model: SubwordMap, n_words: int, n_components: int) -> int:
-    """Return the bytes of the vectors of n-grams in memory, with their names."""
-    return ngram_rows(model, n_words) * (4 * n_components + NAME_BYTES)
-
-
-def subword_cost(model: SubwordMap, n_words: int, n_components: int) -> Cost:
-    """Return what a fit takes: a task solves a few columns, and all tasks share the n-grams of the words.
-
-    Parameters
-    ----------
-    model : SubwordMap
-    n_words, n_components : int
-        The rows and the columns of the vectors of the words.
-    """
-    rows, n_blocks = ngram_rows(model, n_words), -(-n_components // COLUMNS_TOGETHER)
+def expected_ngrams(model: SubwordMap, n_words: int) -> ExpectedNgrams:
+    """Return how many n-grams will be found, and how many will have a vector."""
     lengths = (model.max_n - model.min_n + 1) / LENGTHS
-    found = int(NGRAMS_PER_WORD * lengths * n_words * NGRAM_BYTES) + rows * NAME_BYTES
-    vectors, columns = 4 * n_words * n_components, min(COLUMNS_TOGETHER, n_components)
-    graphs = 4 if model.validation_fraction else 3
-    return Cost(
-        graphs * n_blocks,
-        graphs * vectors,
-        4 * rows * n_components,
-        columns * (6 * 4 * rows + 20 * n_words),
-        found + 2 * vectors,
-        graphs,
-        exact=False,
+    return ExpectedNgrams(
+        NGRAMS_PER_WORD * lengths * n_words, DISTINCT_PER_WORD * max(1, lengths) * n_words / model.min_words
     )
-
-
-def joined_cost(model: SubwordMap | None, n_words: int, n_components: int, n_blocks: int) -> Cost:
-    """Return what storing the vectors of all words takes, with the directions of their spelling where a map has them.
-
-    The parts that are solved are on disk; with a map its table is held, and the directions of all words, which are
-    stored before tasks read them.
-    """
-    vectors = 4 * n_words * n_components
-    task = 2 * -(-vectors // n_blocks)
-    cost = Cost(n_blocks, vectors, vectors, task)
-    if model is None:
-        return cost
-    table = table_bytes(model, n_words, n_components)
-    spelling = cost._replace(read_bytes=vectors + table, shared_bytes=table + vectors)
-    return add_costs([cost, spelling])

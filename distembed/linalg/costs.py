@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from distembed.costs import PAIR_BYTES, SCRATCH_FACTOR, Cost
+from distembed.linalg.eigen import krylov_basis
 
 DENSE_COPIES = 7
 """Matrices of n × n float64 that an eigenproblem in memory takes at most: one with its product, or the product, its
@@ -12,43 +11,6 @@ symmetric part, LAPACK's copy and workspace of two, and the vectors. Measured 6.
 
 PIECES_COPIES = 2
 """Bytes of the pieces of a transpose, and of the blocks made of them, over those of the matrix. Measured 1.8 to 2.0."""
-
-
-class KrylovBasis(NamedTuple):
-    """The basis of `largest_eigenpairs`: the columns of each pass, and how many passes are made at most."""
-
-    n_rows: int
-    """The rows of the matrix."""
-    columns: int
-    """The columns of a block."""
-    n_passes: int
-    """The products that are asked for, and as many more as the eigenpairs need."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all passes together have as many columns as there are rows."""
-        return self.n_passes * self.columns >= self.n_rows
-
-    @property
-    def most_passes(self) -> int:
-        """The passes after which the basis has a column for each row, or all that are asked for."""
-        return min(self.n_passes, -(-self.n_rows // self.columns))
-
-    def kept_bytes(self, itemsize: int = 4) -> int:
-        """Return the bytes of the basis and the product of every pass."""
-        return 2 * itemsize * self.n_rows * self.columns * self.most_passes
-
-    def ritz_bytes(self) -> int:
-        """Return the bytes that the eigenproblem within the basis takes in one process, float64."""
-        return DENSE_COPIES * 8 * (self.columns * self.most_passes) ** 2
-
-
-def krylov_basis(
-    n_rows: int, k: int, *, block_size: int | None = None, n_start: int = 0, n_passes: int = 8
-) -> KrylovBasis:
-    """Return the basis in which k eigenpairs are looked for, from so many vectors to start with."""
-    columns = min(n_rows, max(block_size or k, n_start))
-    return KrylovBasis(n_rows, columns, max(n_passes, -(-k // columns)))
 
 
 def triplets_cost(
@@ -82,7 +44,8 @@ def triplets_cost(
     """
     short, long = sorted(shape)
     basis = krylov_basis(short, k, block_size=min(k + oversampling, short), n_passes=n_passes)
-    columns, passes, kept = basis.columns, basis.most_passes, basis.kept_bytes(itemsize)
+    columns, passes = basis.columns, basis.most_passes
+    kept = 2 * itemsize * short * columns * passes
     matrix = value_bytes * nnz
     n_blocks = max(1, -(-matrix // block_bytes))
     image = itemsize * long * columns
@@ -97,7 +60,10 @@ def triplets_cost(
         2 * graphs * matrix + (kept * (passes + 1) // 2 if is_stored else 0),
         kept if is_stored else 0,
         int(SCRATCH_FACTOR * min(block_bytes, matrix)) + image + rows_of_bases + 2 * products,
-        pieces + max(2 * image, found) + basis.ritz_bytes() + (0 if is_stored else kept),
+        pieces
+        + max(2 * image, found)
+        + DENSE_COPIES * 8 * (columns * passes) ** 2
+        + (0 if is_stored else kept),
         graphs,
         together=n_blocks,
     )

@@ -21,14 +21,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from distembed.dtypes import Floats, Int64s, Mask
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist, tell, whole
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
-from distembed.linalg.costs import krylov_basis
 from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, times_matrix
-
-BASIS, PRODUCT = "basis", "product"
-"""What a checkpoint keeps of each pass, under these names and the number of the pass: its basis and its product."""
+from distembed.states import keep, newest
 
 SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
 """Squared relative length below which a direction of a block is rounding error: about ten epsilon squared."""
@@ -47,6 +44,36 @@ JUDGED_FROM = 6
 """The pass after which convergence is first judged: fewer are seldom enough, and judging costs an eigenproblem."""
 LEAST_RESIDUAL = 10
 """Residual, in epsilons times the largest eigenvalue, that is left to rounding: more passes do not lower it."""
+
+
+EIGEN_COPIES = 5
+"""Square matrices of an eigenproblem that are there at once: its symmetric part, LAPACK's copy and workspace of two,
+and the vectors."""
+
+
+class KrylovBasis(NamedTuple):
+    """The basis in which eigenpairs are looked for."""
+
+    columns: int
+    """The columns of the block of each pass."""
+    n_passes: int
+    """The products that are asked for, and as many more as the eigenpairs need."""
+    most_passes: int
+    """The passes after which the basis has a column for each row, or all that are asked for."""
+
+    @property
+    def width(self) -> int:
+        """The columns of all passes."""
+        return self.columns * self.most_passes
+
+
+def krylov_basis(
+    n_rows: int, k: int, *, block_size: int | None = None, n_start: int = 0, n_passes: int = 8
+) -> KrylovBasis:
+    """Return the basis in which k eigenpairs of so many rows are looked for, from some vectors to start with."""
+    columns = min(n_rows, max(block_size or k, n_start))
+    asked = max(n_passes, -(-k // columns))
+    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)))
 
 
 class Eigenpairs(NamedTuple):
@@ -74,9 +101,10 @@ def largest_eigenpairs(
     tol: float | None = None,
     random_state: int = 0,
     dtype: Any = np.float32,
-    checkpoint: Checkpoint = persist,
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix.
+
+    ``basis-<p>`` and ``product-<p>`` of each pass p are kept, in the scope of the caller.
 
     Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks. Where all passes are
     made and their vectors are as many as the rows, the basis is that of the whole space, so that nothing is missed
@@ -101,8 +129,6 @@ def largest_eigenpairs(
         Seed of the random columns, which do not depend on the row blocks.
     dtype : dtype
         float32 or float64: of the basis and the vectors.
-    checkpoint : Checkpoint
-        Keeps ``basis-<p>`` and ``product-<p>`` of each pass p.
 
     Returns
     -------
@@ -120,10 +146,10 @@ def largest_eigenpairs(
     n = sum(matrix.row_chunks)
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
-    n_start = 0 if start is None else start.shape[1]
-    basis = krylov_basis(n, k, block_size=block_size, n_start=n_start, n_passes=n_passes)
-    width, most = basis.columns, basis.n_passes
-    is_whole = tol is None and basis.is_whole
+    basis = krylov_basis(
+        n, k, block_size=block_size, n_start=0 if start is None else start.shape[1], n_passes=n_passes
+    )
+    width, is_whole = basis.columns, tol is None and basis.n_passes * basis.columns >= n
     first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
     bases: list[da.Array] = []
     products: list[da.Array] = []
@@ -131,13 +157,13 @@ def largest_eigenpairs(
     for number in range(1, basis.most_passes + 1):
         make = partial(_orthonormal, first, ())
         if products:
-            make = partial(_orthonormal, products[-1], tuple(bases), whole(columns[-1]))
+            make = partial(_orthonormal, products[-1], tuple(bases), columns[-1])
         if is_whole:
             make = partial(_unit_vectors, matrix.row_chunks, (number - 1) * width, width, dtype)
-        bases.append(checkpoint(f"{BASIS}-{number}", make))
-        products.append(checkpoint(f"{PRODUCT}-{number}", partial(matrix.apply, bases[-1])))
+        bases.append(keep(f"basis-{number}", make))
+        products.append(keep(f"product-{number}", partial(matrix.apply, bases[-1])))
         columns.append(compute(_stacked_products(products[-1], tuple(bases))))
-        tell("passes", number, most if tol is None else None)
+        tell("passes", number, basis.n_passes if tol is None else None)
         if tol is not None and number >= JUDGED_FROM and _has_settled(products[-1], columns, k, tol):
             break
     found = _rayleigh_ritz(bases, products, columns, k)
@@ -156,13 +182,13 @@ def filtered_eigenpairs(
     tol: float = 1e-8,
     random_state: int = 0,
     dtype: Any = np.float64,
-    checkpoint: Checkpoint = persist,
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix whose spectrum has known bounds.
 
     Subspace iteration with a Chebyshev polynomial of the matrix that is small from `lower` to the smallest
     Ritz value of the block. Unlike a Krylov basis the block has one width throughout, and unlike ARPACK
-    everything is a product of blocks. For hundreds of eigenvalues close together.
+    everything is a product of blocks. For hundreds of eigenvalues close together. The basis of each round is kept, in
+    the scope of the caller, until there is the next.
 
     Parameters
     ----------
@@ -182,8 +208,6 @@ def filtered_eigenpairs(
         The seed.
     dtype : dtype
         float32 or float64, of the vectors.
-    checkpoint : Checkpoint
-        Keeps ``basis-<r>`` of each round r.
 
     Returns
     -------
@@ -208,19 +232,21 @@ def filtered_eigenpairs(
     if not 1 <= k <= n:
         raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
     width = min(n, k + (max(20, k // 5) if extra is None else extra))
-    block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
-    make, n_passes = partial(_orthonormal, block, ()), 0
-    for number in range(1, n_rounds + 1):
-        basis = checkpoint(f"{BASIS}-{number}", make)
+    begun, basis = newest("basis")
+    if not begun:
+        block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
+        begun, basis = 1, keep("basis", partial(_orthonormal, block, ()), number=1)
+    for number in range(begun, n_rounds + 1):
         product = matrix.apply(basis).persist()
         found = _rayleigh_ritz([basis], [product], [compute(_stacked_products(product, (basis,)))], width)
-        largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes + 1)
+        n_passes = number + sum(map(_degree, range(1, number)))
+        largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes)
         tell("rounds", number)
         if largest.residuals.max() <= tol * np.abs(largest.values).max():
             return largest
-        degree = FIRST_DEGREE if number <= 2 else FILTER_DEGREE
-        make = partial(_filtered_basis, matrix, found, lower, upper, degree)
-        n_passes += 1 + degree
+        if number < n_rounds:
+            make = partial(_filtered_basis, matrix, found, lower, upper, _degree(number))
+            basis = keep("basis", make, number=number + 1)
     warnings.warn(
         f"the largest of {k} residuals is {largest.residuals.max():.2g} after {largest.n_passes} passes, above tol "
         f"{tol:g} times the largest eigenvalue: raise n_rounds",
@@ -228,6 +254,11 @@ def filtered_eigenpairs(
         stacklevel=2,
     )
     return largest
+
+
+def _degree(number: int) -> int:
+    """Return the degree of the polynomial after a round."""
+    return FIRST_DEGREE if number <= 2 else FILTER_DEGREE
 
 
 def _filtered_basis(
@@ -311,7 +342,7 @@ def _unit_vectors(row_chunks: tuple[int, ...], first: int, width: int, dtype: An
 
 
 def _orthonormal(
-    block: da.Array, bases: tuple[da.Array, ...], coefficients: da.Array | None = None
+    block: da.Array, bases: tuple[da.Array, ...], coefficients: Floats | None = None
 ) -> da.Array:
     """Return an orthonormal basis of what a block Z adds to the bases before it, in two passes; QᵀZ may be given."""
     smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
@@ -320,15 +351,14 @@ def _orthonormal(
 
 
 def _project_out(
-    block: da.Array, bases: tuple[da.Array, ...], coefficients: da.Array | None = None
+    block: da.Array, bases: tuple[da.Array, ...], coefficients: Floats | None = None
 ) -> da.Array:
     """Return Z - Q QᵀZ."""
     if not bases:
         return block
-    if coefficients is None:
-        coefficients = _stacked_products(block, bases)
+    inside = _stacked_products(block, bases) if coefficients is None else coefficients
     indices = ",".join(["wb", "ab", *["wa"] * len(bases)])
-    return lift(blocks.remove_basis, f"{indices}->wb", block, coefficients, *bases, dtype=block.dtype)
+    return lift(blocks.remove_basis, f"{indices}->wb", block, inside, *bases, dtype=block.dtype)
 
 
 def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:

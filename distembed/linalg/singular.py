@@ -9,11 +9,12 @@ import dask.array as da
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.dtypes import Floats
-from distembed.execution import Checkpoint, compute, persist
+from distembed.dtypes import Floats, Int64s
+from distembed.execution import compute
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
 from distembed.linalg.solve import NormalMatrix
+from distembed.states import keep
 
 ZERO_SHARE = 1e-7
 """Singular values below this share of the largest are rounding error of float32, and set to zero."""
@@ -42,6 +43,13 @@ class SingularTriplets(NamedTuple):
     """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
 
 
+class _Pairs(NamedTuple):
+    """Eigenvectors, and how many passes found them and whether they are good."""
+
+    vectors: da.Array
+    facts: Int64s
+
+
 def largest_singular_triplets(
     matrix: da.Array,
     k: int,
@@ -52,13 +60,13 @@ def largest_singular_triplets(
     tol: float | None = UNCERTAIN,
     dtype: Any = np.float32,
     random_state: int = 0,
-    checkpoint: Checkpoint = persist,
 ) -> SingularTriplets:
     """Find the largest singular values of a sparse matrix (n × m, row blocks) and their vectors.
 
     By block Krylov on XᵀX, or XXᵀ where there are fewer rows than columns; the vectors of the longer side
     are the product, so their lengths are the singular values. A component is signed so that the sum of the
-    cubes of its shorter side is positive.
+    cubes of its shorter side is positive. The vectors of the shorter side are kept, in the scope of the caller, and the
+    passes until they are found.
 
     A product with XᵀX has the condition of X squared: its rounding error is epsilon s_1², so that in float32 a
     value of s_1/1000 is known to a few per cent only. The residuals say so; float64 is the remedy.
@@ -83,8 +91,6 @@ def largest_singular_triplets(
         float32 or float64, of the basis and the vectors.
     random_state : int
         The seed. The start follows from it and the shorter side alone, whatever the blocks of the matrix are.
-    checkpoint : Checkpoint
-        Keeps the basis and the product of each pass, so that a job resumes.
 
     Raises
     ------
@@ -103,33 +109,38 @@ def largest_singular_triplets(
         raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
     transposed = transpose_row_blocks(matrix) if transposed is None else transposed
     near, far = (matrix, transposed) if m <= n else (transposed, matrix)
-    pairs = largest_eigenpairs(
-        NormalMatrix(near, far, 0.0),
-        k,
-        block_size=min(k + oversampling, m, n),
-        n_passes=n_passes,
-        tol=tol,
-        random_state=random_state,
-        dtype=dtype,
-        checkpoint=checkpoint,
-    )
-    images = sparse_times(near, pairs.vectors).persist()
+
+    def find() -> _Pairs:
+        found = largest_eigenpairs(
+            NormalMatrix(near, far, 0.0),
+            k,
+            block_size=min(k + oversampling, m, n),
+            n_passes=n_passes,
+            tol=tol,
+            random_state=random_state,
+            dtype=dtype,
+        )
+        return _Pairs(found.vectors, np.array([found.n_passes, found.converged]))
+
+    vectors, facts = keep("eigenvectors", find, _Pairs)
+    passes, converged = (int(fact) for fact in compute(facts))
+    images = sparse_times(near, vectors).persist()
     values = np.sqrt(compute(column_powers(images, 2)))
     values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
     long = images * scaled_power(values, -1.0).astype(dtype)
-    short = pairs.vectors * (values > 0)
+    short = vectors * (values > 0)
     left, right = (long, short) if m <= n else (short, long)
-    residuals = _relative_residuals(far, images, pairs.vectors, values)
+    residuals = _relative_residuals(far, images, vectors, values)
     _warn_of_rounding(values, residuals, np.dtype(dtype))
-    if not pairs.converged:
+    if not converged:
         warnings.warn(
-            f"the largest of {k} residuals is {residuals.max():.2g} after {pairs.n_passes} passes, above tol {tol}: "
+            f"the largest of {k} residuals is {residuals.max():.2g} after {passes} passes, above tol {tol}: "
             "raise n_passes, or tol",
             ConvergenceWarning,
             stacklevel=2,
         )
     return SingularTriplets(
-        left.astype(dtype), values, compute(right.astype(dtype)), residuals, pairs.n_passes, pairs.converged
+        left.astype(dtype), values, compute(right.astype(dtype)), residuals, passes, bool(converged)
     )
 
 

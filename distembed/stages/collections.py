@@ -347,7 +347,7 @@ def run_terms(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
         vocabulary = every.take(chosen[: ctx.job.terms.max_size])
         ctx.store_table(SIDE_DOCUMENTS.of(side=side), documents)
         ctx.store_table(SIDE_VOCABULARY.of(side=side), _vocabulary_table(vocabulary))
-        counts = count_document_terms(tokens, vocabulary, block_memory=ctx.job.resources.block_memory)
+        counts = count_document_terms(tokens, vocabulary)
         weighted = tf_idf(
             counts,
             frequencies=vocabulary.document_counts,

@@ -57,6 +57,7 @@ from distembed.stages.corpus_sections import (
     counting_options,
 )
 from distembed.stages.dimensions import PAIR_BYTES
+from distembed.states import block_memory
 from distembed.storage.file_items import FileItem
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
@@ -304,9 +305,7 @@ def counting_parameters(job: CountingJob) -> dict[str, Any]:
 
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Count each word in each document, or in those that are kept: rising numbers of documents."""
-    counts = count_document_terms(
-        tokens_of(ctx.workspace), vocabulary_of(ctx.workspace), block_memory=ctx.job.resources.block_memory
-    )
+    counts = count_document_terms(tokens_of(ctx.workspace), vocabulary_of(ctx.workspace))
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts if kept is None else counts[kept])
     return {"n_documents": stored.shape[0]}
 
@@ -357,12 +356,7 @@ def store_runs(
 ) -> dict[str, Any]:
     """Count each partition of the tokens into sorted runs, cut by row block."""
     vocabulary = vocabulary_of(ctx.workspace)
-    blocks = cooccurrence_row_blocks(
-        vocabulary.counts,
-        window=options.window,
-        direction=options.direction,
-        block_memory=options.block_memory,
-    )
+    blocks = cooccurrence_row_blocks(vocabulary.counts, window=options.window, direction=options.direction)
     # The random numbers of a partition follow from its content, whatever its number in the corpus.
     keys = [int(block.digest[:12], 16) for block in ctx.workspace.describe(tokens.name).blocks]
     items = tokens.read(ctx.workspace)
@@ -423,15 +417,14 @@ def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
     row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
-    block_memory = ctx.job.resources.block_memory
     partials, level = _partial_counts(runs.read(ctx.workspace)), 0
     while len(partials) > MERGED_FILES:
         level += 1
         groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
-        make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory)
+        make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory())
         merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
         partials = _partial_counts(ctx.store_files(merged, len(groups), make))
-    return merge_partials(partials, row_blocks, block_memory=block_memory)
+    return merge_partials(partials, row_blocks)
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:

@@ -14,7 +14,6 @@ from distembed.corpus.vocabulary import build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     Bytes,
     InputPath,
@@ -157,7 +156,6 @@ class VocabularySection(Section):
 
 
 NOT_COUNTED_BY = {
-    "block_memory": KEPT_BY_THE_JOB["block_memory"],
     "scratch": "the sorted runs lie in the workspace",
 }
 """Options of counting that no section has, each with the reason."""

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from distembed.dtypes import Float32s, Floats, Int32s, Int64s
 from distembed.linalg.csr import unit_rows
+from distembed.temporaries import block
 
 Bytes = NDArray[np.uint8]
 
@@ -166,6 +167,7 @@ def _slots(n_keys: int) -> Int32s:
     return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
 
 
+@block(temporaries=4)
 def add_spelling(vectors: Floats, composed: Floats, center: ArrayLike, *, weight: float) -> Float32s:
     r"""Return the directions of vectors with those of their composed vectors added, float32 (n, d).
 

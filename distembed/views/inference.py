@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import NamedTuple
 
+import dask
+
 from distembed.job.model import Job
 from distembed.job.opening import check_code, refuse_recorded
 from distembed.job.stage import system_of
@@ -58,5 +60,6 @@ def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
         raise ValueError(
             f"a job of the method {job.job.system} infers nothing of new files; topics, psdvec and imputation jobs do"
         )
-    written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), new)
+    with dask.config.set({"distembed.block_memory": job.resources.block_memory}):
+        written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), new)
     return written

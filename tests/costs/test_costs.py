@@ -22,23 +22,12 @@ import distembed as de
 from distembed import execution
 from distembed.costs import Cost, add_costs
 from distembed.factorization.document_costs import consensus_cost, kmeans_cost, lda_cost, nmf_cost
-from distembed.factorization.lsa import lsa_cost
-from distembed.factorization.psdvec_costs import (
-    CoreOptions,
-    CoreSizes,
-    Kept,
-    core_cost,
-    noncore_cost,
-    rounds_of,
-)
-from distembed.factorization.subwords import subword_cost
-from distembed.linalg.costs import DENSE_COPIES, transpose_cost
-from distembed.linalg.operators import row_blocks, transpose_row_blocks
+from distembed.linalg.operators import row_blocks
 from tests.processes import Process
 
 Sizes = dict[str, int]
 
-N_WORDS, BLOCK_MEMORY = 60, 2**20
+BLOCK_MEMORY = 2**20
 
 
 def counts_of(n: int, n_pairs: int) -> sp.csr_array:
@@ -81,56 +70,6 @@ class Recorder:
         return array
 
 
-# --- PSDVec ----------------------------------------------------------------------------------------------------
-
-PSDVEC: dict[str, Any] = {
-    "n_components": 6,
-    "n_core": 40,
-    "n_iter": 3,
-    "first_passes": 4,
-    "batch_words": 8,
-}
-"""An estimator of which every option below changes one."""
-
-PSDVEC_OPTIONS: dict[str, Any] = {
-    "n_components": 8,
-    "n_core": 30,
-    "smoothing": 0.1,
-    "n_iter": 2,
-    "ridge": 1.0,
-    "bands": [5, 10, 10],
-    "uniform_weight": 0.0,
-    "weight_cutoff": "none",
-    "n_passes": 3,
-    "first_passes": 5,
-    "random_state": 1,
-    "batch_words": 3,
-}
-
-
-def fit_psdvec(model: Any) -> Any:
-    counts = counts_of(N_WORDS, 900)
-    totals = np.asarray(counts.sum(axis=1)).ravel() + 1
-    return model.fit(da.from_array(counts.toarray(), chunks=(20, -1)), totals)
-
-
-def cost_of_psdvec(model: Any) -> Cost:
-    """Return the cost of core mode, with all states on disk, and of the noncore words."""
-    n_pairs, n_core = counts_of(N_WORDS, 900).nnz, model.core_size(N_WORDS)
-    sizes = CoreSizes(n_core, n_pairs, n_pairs * n_core**2 // N_WORDS**2, 2 * n_pairs)
-    grid: dict[str, Any] = {"block_memory": BLOCK_MEMORY, "stored_pair_bytes": 1.8}
-    core = core_cost(CoreOptions.of(model), sizes, Kept.NONE, **grid)
-    noncore = noncore_cost(model.n_components, model.batch_words, sizes, N_WORDS, n_blocks=3, **grid)
-    return add_costs([core, noncore])
-
-
-def test_a_round_keeps_the_bases_that_its_cost_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = sizes_of(monkeypatch, "PSDVec", {})
-    bases = [size for name, size in found.items() if "round-1/basis" in name or "round-1/product" in name]
-    options = CoreOptions.of(de.PSDVec(**PSDVEC))
-    assert sum(bases) == rounds_of(options, 40)[0].basis(40).kept_bytes()
-
-
 # --- documents -------------------------------------------------------------------------------------------------
 
 N_DOCUMENTS, N_TERMS, TERMS_OF_DOCUMENT = 80, 50, 8
@@ -158,13 +97,6 @@ def in_blocks(matrix: sp.csr_array) -> da.Array:
     return da.from_array(matrix.toarray(), chunks=(matrix.shape[0] // 4, -1))
 
 
-WORDS = [f"{a}{b}{c}{d}" for a in "abc" for b in "deo" for c in ("st", "ch") for d in ("en", "er", "end")]
-
-
-def fit_lsa(model: Any) -> Any:
-    return execution.compute(model.fit_transform(in_blocks(terms_of())))
-
-
 def fit_documents(model: Any) -> Any:
     return model.fit(in_blocks(terms_of()))
 
@@ -174,16 +106,8 @@ def fit_both(model: Any) -> Any:
     return model.fit(in_blocks(terms_of()), associations())
 
 
-def fit_words(model: Any) -> Any:
-    return model.fit(WORDS, np.random.default_rng(0).random((len(WORDS), 20), np.float32))
-
-
 BLOCKS: dict[str, Any] = {"n_blocks": 4, "block_memory": BLOCK_MEMORY}
 SHAPE, NNZ = (N_DOCUMENTS, N_TERMS), N_DOCUMENTS * TERMS_OF_DOCUMENT
-
-
-def cost_of_lsa(model: Any) -> Cost:
-    return lsa_cost(model, SHAPE, NNZ, block_bytes=8 * NNZ // 4)
 
 
 def cost_of_nmf(model: Any) -> Cost:
@@ -196,10 +120,6 @@ def cost_of_semantic(model: Any) -> Cost:
 
 def cost_of_kmeans(model: Any) -> Cost:
     return kmeans_cost(model, SHAPE, NNZ, **BLOCKS)
-
-
-def cost_of_subwords(model: Any) -> Cost:
-    return subword_cost(model, len(WORDS), 20)
 
 
 class Planned(NamedTuple):
@@ -227,35 +147,6 @@ FACTOR_OPTIONS: dict[str, Any] = {
 SIZED_FACTORS = ("n_components", "init", "n_iter", "n_init")
 
 PLANNED: dict[str, Planned] = {
-    "PSDVec": Planned(
-        PSDVEC,
-        fit_psdvec,
-        cost_of_psdvec,
-        PSDVEC_OPTIONS,
-        (
-            "n_components",
-            "n_core",
-            "n_iter",
-            "n_passes",
-            "first_passes",
-            "batch_words",
-        ),
-    ),
-    "LSA": Planned(
-        {"n_components": 4, "n_passes": 3, "tol": None, "oversampling": 2},
-        fit_lsa,
-        cost_of_lsa,
-        {
-            "n_components": 6,
-            "exponent": 0.5,
-            "n_passes": 4,
-            "oversampling": 4,
-            "tol": 1e-2,
-            "dtype": np.float64,
-            "random_state": 1,
-        },
-        ("n_components", "n_passes", "oversampling", "dtype"),
-    ),
     "NMF": Planned(
         FACTORS,
         fit_documents,
@@ -276,23 +167,6 @@ PLANNED: dict[str, Planned] = {
         cost_of_kmeans,
         {"n_clusters": 4, "n_iter": 3, "tol": 0.5, "n_init": 2, "random_state": 1, "seeding_sample": 20},
         ("n_clusters", "seeding_sample"),
-    ),
-    "SubwordMap": Planned(
-        {},
-        fit_words,
-        cost_of_subwords,
-        {
-            "min_n": 2,
-            "max_n": 4,
-            "min_words": 3,
-            "regularization": 1.0,
-            "half_evidence": 2.0,
-            "tol": 1e-2,
-            "max_iter": 3,
-            "validation_fraction": 0.0,
-            "random_state": 1,
-        },
-        ("min_n", "max_n", "min_words", "validation_fraction"),
     ),
 }
 
@@ -339,8 +213,6 @@ def test_where_an_option_changes_the_arrays_of_a_fit_it_changes_its_cost(
     monkeypatch: pytest.MonkeyPatch, name: str, option: str
 ) -> None:
     changed = {option: PLANNED[name].others[option]}
-    if option == "bands":
-        changed["ridge"] = (1.0, 2.0, 4.0)
     base = {"n_init": 2} if option == "choose" else {}
     key = (name, *base)
     if key not in FITTED:
@@ -355,7 +227,7 @@ def test_where_an_option_changes_the_arrays_of_a_fit_it_changes_its_cost(
         assert max(tasks) <= cost_of(name, options).peak_bytes(1)
 
 
-@pytest.mark.parametrize("name", ["LSA", "NMF", "SemanticNMF"])
+@pytest.mark.parametrize("name", ["NMF", "SemanticNMF"])
 def test_a_checkpoint_stores_what_the_cost_counts(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     recorder = Recorder(monkeypatch)
     fit(name, {}, recorder)
@@ -411,23 +283,10 @@ def main() -> None:
         print(json.dumps([resident("VmHWM") - before, cost.peak_bytes(2)]))
 
 
-def prepare_core(share: float) -> tuple[Callable[[], Any], Cost]:
-    """Return what fits the core of so many words with all of its states in memory, and its cost."""
-    n, n_pairs = int(share * 10_000), int(share * 400_000)
-    counts = row_blocks(counts_of(n, n_pairs), values_per_block=n_pairs // 8)
-    model = de.PSDVec(60, n_iter=2, first_passes=8)
-    sizes = CoreSizes(n, n_pairs, n_pairs, 2 * n_pairs)
-    cost = core_cost(CoreOptions.of(model), sizes, Kept.ALL, block_memory=64 * 2**20, stored_pair_bytes=1.8)
-    return lambda: model.fit_core(counts, np.full(n, 100.0)), cost
-
-
 def prepare_documents(model: Any, share: float, *, tied: bool = False) -> tuple[Callable[[], Any], Cost]:
     """Return what fits a collection of some size in 16 blocks, with a graph if its documents are tied, and its cost."""
     documents = terms_of(int(20_000 * share), int(10_000 * share), 30)
     blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
-    if isinstance(model, de.LSA):
-        cost = lsa_cost(model, documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
-        return lambda: execution.compute(model.fit_transform(blocks)), cost
     cost_of_model: Any = kmeans_cost if isinstance(model, de.SphericalKMeans) else nmf_cost
     options: dict[str, Any] = {"n_blocks": 16, "block_memory": 2 * documents.nnz}
     given = {}
@@ -441,23 +300,7 @@ def prepare_documents(model: Any, share: float, *, tied: bool = False) -> tuple[
     )
 
 
-def prepare_transpose(share: float) -> tuple[Callable[[], Any], Cost]:
-    """Return what transposes a collection of some size, a block after the other, and its cost."""
-    documents = terms_of(int(60_000 * share), int(10_000 * share), 30)
-    blocks = row_blocks(documents, values_per_block=documents.nnz // 16)
-    turned = transpose_row_blocks(blocks)
-
-    def run() -> None:
-        stored = execution.map_blocks(np.size, turned, chunks=(1, 1), dtype=np.int64, meta=np.empty((0, 0)))
-        execution.compute(list(execution.delayed_blocks(stored).ravel()))
-
-    return run, transpose_cost(documents.shape, documents.nnz, block_bytes=documents.nnz // 2)
-
-
 MEASURED: dict[str, Callable[[float], tuple[Callable[[], Any], Cost]]] = {
-    "PSDVec": prepare_core,
-    "transpose": prepare_transpose,
-    "LSA": partial(prepare_documents, de.LSA(50, tol=None, n_passes=6)),
     "NMF": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2, solver="multiplicative")),
     "NMF with a graph": partial(prepare_documents, de.NMF(20, n_iter=2, n_init=2), tied=True),
     "SphericalKMeans": partial(prepare_documents, de.SphericalKMeans(20, n_iter=2)),
@@ -475,11 +318,3 @@ def test_a_fit_takes_what_its_cost_says(name: str) -> None:
     assert process.returncode == 0, printed
     peak, planned = json.loads(printed.splitlines()[-1])
     assert peak <= planned < 3 * peak
-
-
-def test_the_core_counts_the_eigenproblem_within_its_basis():
-    options = CoreOptions.of(de.PSDVec(1000))
-    sizes = CoreSizes(8_000, 4_000_000, 4_000_000, 8_000_000)
-    cost = core_cost(options, sizes, Kept.NONE, block_memory=1 << 26, stored_pair_bytes=6.0)
-    basis = rounds_of(options, 8_000)[0].basis(8_000)
-    assert cost.shared_bytes >= DENSE_COPIES * 8 * (basis.columns * basis.most_passes) ** 2 > 150 * 2**20

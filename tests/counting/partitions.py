@@ -8,8 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from scipy.sparse import csr_array
 
 from distembed.corpus.vocabulary import Vocabulary
+from distembed.counting.cooccurrence import merge_row_block
+from distembed.counting.partial_counts import PartialCounts
 
 Document = Sequence[str | None]  # None is a border
 
@@ -35,6 +38,11 @@ def write_partition(prefix: str, documents: Sequence[Document], *, row_tokens: i
         lengths=[sum(word is not None for word in document) for document in documents],
     )
     return prefix
+
+
+def merged_block(partials: Sequence[PartialCounts], row_blocks: Sequence[int], block: int) -> csr_array:
+    """Return the counts of a row block, added up in the memory that a task has by default."""
+    return merge_row_block(np.array([block]), partials, row_blocks, block_memory=2**26)
 
 
 def write_tables(prefix, *, documents, rows, words, counts, lengths) -> None:

@@ -22,12 +22,12 @@ from distembed.corpus.readers import read_corpus
 from distembed.corpus.vocabulary import build_vocabulary
 from distembed.counting import blocks, cooccurrence, partial_counts, partition_rows
 from distembed.counting.blocks import Run
-from distembed.counting.cooccurrence import count_cooccurrences, merge_row_block
+from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import count_partition
 from distembed.counting.runs import DamagedRunsError, RunWriter, read_runs
-from tests.counting.partitions import vocabulary_of, write_partition, write_tables
+from tests.counting.partitions import merged_block, vocabulary_of, write_partition, write_tables
 from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
@@ -89,7 +89,7 @@ def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, 
     partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partial_counts, "pairs_per_piece", lambda options, n_words: n_pairs)
+        patch.setattr(partial_counts, "pairs_per_piece", lambda *_: n_pairs)
         patch.setattr(partial_counts, "run_bytes", lambda runs: 2**40)  # every buffer spills
         patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
         found = count(
@@ -121,7 +121,7 @@ def test_each_part_draws_numbers_of_its_own(tmp_path):
     partition, vocabulary = write_partition(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
     chosen = CooccurrenceOptions(weighting="dynamic", subsample=0.05)
     first, second, again = (
-        merge_row_block(
+        merged_block(
             [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)],
             (0, 5),
             0,
@@ -163,7 +163,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
         )
         for i in (0, 1)
     ]
-    blocks = [merge_row_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
+    blocks = [merged_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
     found = np.vstack([block.toarray() for block in blocks])
     np.testing.assert_array_equal(found, whole.toarray())
     expected = plain.cooccurrences(DOCUMENTS, vocabulary.words, direction=direction, window=options.window)
@@ -234,7 +234,7 @@ def test_damaged_partial_counts_are_named(tmp_path):
         target.write_bytes(spoiled)
         with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this partition again"):  # noqa: PT012
             for block in (0, 1):
-                merge_row_block([partial], row_blocks, block)
+                merged_block([partial], row_blocks, block)
 
 
 @pytest.mark.parametrize("block_memory", [8, 2**16, 2**26])
@@ -253,7 +253,7 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         for start in (0, 4)
     ]
     for block in range(3):
-        direct, merged = (merge_row_block(some, row_blocks, block) for some in (partials, groups))
+        direct, merged = (merged_block(some, row_blocks, block) for some in (partials, groups))
         np.testing.assert_array_equal(merged.toarray(), direct.toarray())
     assert sum(group.n_tokens for group in groups) == sum(partial.n_tokens for partial in partials)
     assert cooccurrence.largest_cell(groups) == cooccurrence.largest_cell(partials)
@@ -269,8 +269,7 @@ def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
     sizes = sorted(
         len(pickle.dumps(task)) for task in graph.values()
     )  # as a scheduler sends them, one by one
-    assert len(sizes) == 2_001
-    assert sizes[-2] < 2_000 < sizes[-1]
+    assert sum(size > 2_000 for size in sizes) == 2
 
 
 def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
@@ -307,7 +306,6 @@ def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
         ({"weighting": "linear"}, "weighting is 'linear'.*\"ramp\""),
         ({"oov": "drop"}, "oov is 'drop'"),
         ({"subsample": 0.0}, r"subsample is 0\.0"),
-        ({"block_memory": 1}, "block_memory is 1"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -324,7 +322,7 @@ def test_empty_vocabulary_and_empty_corpus_are_named():
 
 def test_row_blocks_have_equal_shares():
     counts = (1e7 / np.arange(1, 20_001)).astype(np.int64)
-    edges = cooccurrence_row_blocks(counts, window=5, block_memory=2**26)
+    edges = cooccurrence_row_blocks(counts, window=5)
     assert edges[0] == 0
     assert edges[-1] == 20_000
     assert len(edges) > 10
@@ -404,7 +402,7 @@ def test_a_count_above_what_the_parts_say_is_an_error_and_does_not_wrap(tmp_path
     def merged(largest):
         with RunWriter(partial.url, 1) as writer:
             writer.append(0, Run(np.array([0, 1]), np.array([0], np.int32), np.array([largest])))
-        return merge_row_block([partial], (0, 1), 0).toarray().tolist()
+        return merged_block([partial], (0, 1), 0).toarray().tolist()
 
     assert merged(2**31 - 1) == [[2**31 - 1]]
     with pytest.raises(OverflowError, match="a count is 2147483648, above the largest"):

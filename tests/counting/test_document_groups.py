@@ -40,7 +40,7 @@ def tokens(tmp_path, monkeypatch):
 )
 def test_groups_add_up_to_the_text_and_each_is_its_documents(tokens, tmp_path, options):
     vocabulary = de.build_vocabulary(tokens, min_count=40)
-    counting = CooccurrenceOptions(**options, block_memory=2**16)
+    counting = CooccurrenceOptions(**options)
     own = (0, 5, len(vocabulary))
     groups = np.random.default_rng(1).integers(0, N_GROUPS, N_DOCUMENTS).astype(np.int32)
     apart, together, first = [], [], 0
@@ -73,7 +73,7 @@ def test_groups_add_up_to_the_text_and_each_is_its_documents(tokens, tmp_path, o
 def test_words_are_counted_in_each_group(tokens):
     vocabulary = de.build_vocabulary(tokens, min_count=2)
     groups = np.random.default_rng(1).integers(0, N_GROUPS, N_DOCUMENTS).astype(np.int32)
-    counts, documents = words_of_groups(tokens, vocabulary, groups, N_GROUPS, block_memory=2**20).compute()
+    counts, documents = words_of_groups(tokens, vocabulary, groups, N_GROUPS).compute()
     terms = de.count_document_terms(tokens, vocabulary).compute()
     for group in range(N_GROUPS):
         np.testing.assert_array_equal(counts[group], terms[groups == group].sum(axis=0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +25,8 @@ def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
         write_partition(f"{folder}/{i}", partition, row_tokens=row_tokens)
         for i, partition in enumerate((texts, DOCUMENTS))
     ]
-    counts = count_document_terms(Tokens(tuple(partitions)), vocabulary_of(WORDS), block_memory=32 * limit)
+    with dask.config.set({"distembed.block_memory": 32 * limit}):
+        counts = count_document_terms(Tokens(tuple(partitions)), vocabulary_of(WORDS))
     found = counts.compute(scheduler="sync")
     assert found.dtype == np.int32
     assert found.has_canonical_format
@@ -35,9 +37,10 @@ def test_blocks_are_parts_cut_at_documents(tmp_path):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
     [block] = document_row_blocks(tokens)
     assert (block.first, block.last) == (0, 6)
-    counts = count_document_block(block, vocabulary_of(WORDS))
+    counts = count_document_block(block, vocabulary_of(WORDS), batch_bytes=2**20)
     assert counts.indices.dtype == counts.indptr.dtype == np.int32, "places take four bytes where they fit"
-    assert [(b.first, b.last) for b in document_row_blocks(tokens, block_memory=32 * 7)][-1] == (5, 6)
+    with dask.config.set({"distembed.block_memory": 32 * 7}):
+        assert [(b.first, b.last) for b in document_row_blocks(tokens)][-1] == (5, 6)
 
 
 def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(tmp_path, monkeypatch):
@@ -58,9 +61,10 @@ def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(
             return super().iter_batches(size, row_groups=row_groups, **options)
 
     monkeypatch.setattr(partitions, "ParquetFile", Counted)
-    blocks = document_row_blocks(Tokens((prefix,)), block_memory=32 * 6)
+    with dask.config.set({"distembed.block_memory": 32 * 6}):
+        blocks = document_row_blocks(Tokens((prefix,)))
     vocabulary = vocabulary_of([f"w{i}" for i in range(64)])
-    counts = count_document_block(blocks[-1], vocabulary)
+    counts = count_document_block(blocks[-1], vocabulary, batch_bytes=2**20)
     assert (blocks[-1].first, blocks[-1].last) == (62, 64)
     np.testing.assert_array_equal(counts.toarray(), 3 * np.eye(64, dtype=int)[62:])
     assert 4 <= len(read) < 20  # of 128 groups: two of each file, and those that a search of 64 looks at
@@ -68,7 +72,8 @@ def test_a_block_reads_the_row_groups_and_the_dictionaries_of_its_own_documents(
 
 def test_same_under_threads_and_processes(tmp_path, process_pool):
     tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
-    counts = count_document_terms(tokens, vocabulary_of(WORDS), block_memory=32 * 6)
+    with dask.config.set({"distembed.block_memory": 32 * 6}):
+        counts = count_document_terms(tokens, vocabulary_of(WORDS))
     one = counts.compute(scheduler="threads", num_workers=2)
     other = counts.compute(scheduler="processes", pool=process_pool)
     np.testing.assert_array_equal(one.toarray(), other.toarray())

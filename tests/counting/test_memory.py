@@ -25,15 +25,15 @@ def test_partitions_counted_in_the_same_memory_have_the_same_bytes(tmp_path, mon
     """Whether runs are spilled after each piece, are added up several times before, or all fit."""
     rng = np.random.default_rng(0)
     vocabulary = vocabulary_of(WORDS)
-    options = CooccurrenceOptions(window=4, weighting="harmonic", direction=direction, block_memory=2**16)
-    monkeypatch.setattr(partial_counts, "pairs_per_piece", lambda options, n_words: 400)
+    options = CooccurrenceOptions(window=4, weighting="harmonic", direction=direction)
+    monkeypatch.setattr(partial_counts, "pairs_per_piece", lambda *_: 400)
     real = partial_counts.run_bytes
     monkeypatch.setattr(partial_counts, "run_bytes", lambda runs: real(runs) * 2**16 / n_bytes)
-    shared, files = ThreadMemory(), []
+    shared, files = ThreadMemory(2**16), []
     for number in range(4):
         text = [list(rng.choice(WORDS, 300 * (1 + number % 2)))]
         partition = write_partition(f"{tmp_path}/p{number}", text)
-        for name, memory in (("fresh", None), ("shared", shared)):
+        for name, memory in (("fresh", ThreadMemory(2**16)), ("shared", shared)):
             target = f"{tmp_path}/{name}{number}.counts"
             count_partition(partition, vocabulary, options, (0, 7, 40), target, number=number, memory=memory)
             files.append(Path(target).read_bytes())

@@ -11,15 +11,13 @@ import pytest
 import distembed as de
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting import partition_rows
-from distembed.counting.cooccurrence import merge_row_block
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.partial_counts import count_partition
 from distembed.counting.partition_rows import TokenRange, range_documents, token_ranges, token_rows
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.storage.workspace import Workspace
-from tests.counting.partitions import vocabulary_of, write_partition
+from tests.counting.partitions import merged_block, vocabulary_of, write_partition
 from tests.tiny_job import make_tiny_job
 
 WORDS = [f"w{number}" for number in range(12)]
@@ -84,7 +82,7 @@ def test_ranges_add_up_to_the_counts_of_the_partition(tmp_path, options):
         ]  # fmt: skip
         assert sum(one.largest_cell for one in partials) == partials[0].largest_cell
         assert sum(one.n_tokens for one in partials) == partials[0].n_tokens
-        return [merge_row_block(partials, (0, 5, 12), block) for block in range(2)]
+        return [merged_block(partials, (0, 5, 12), block) for block in range(2)]
 
     whole = counted(1)
     assert sum(block.sum() for block in whole) > 50
@@ -109,7 +107,7 @@ def test_a_corpus_is_counted_in_ranges(tmp_path, monkeypatch):
 
 
 def test_a_job_counts_its_partitions_in_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan knows how many there are, and what is counted has the digest of partitions that are counted whole."""
+    """What is counted has the digest of partitions that are counted whole."""
     make_tiny_job(tmp_path)
     whole = Workspace.open(tmp_path / "w").stages()
     monkeypatch.setattr(partition_rows, "RANGE_TOKENS", 500)
@@ -120,4 +118,3 @@ def test_a_job_counts_its_partitions_in_ranges(tmp_path: Path, monkeypatch: pyte
     assert ranges["cooccurrence"].digest == whole["cooccurrence"].digest
     n_files = [len(done["partial_counts"].outputs["partial_counts"].blocks) for done in (whole, ranges)]
     assert n_files == [1, 8]
-    assert plan_job(job).stages["partial_counts"].tasks == 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,12 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.factorization import join_blocks
 from distembed.factorization.joined_rows import (
-    join_cost,
     joined_rows,
     principal_axes,
     projected_rows,
     view_mean,
 )
-from distembed.linalg.blocks import self_gram
 from tests.references import joining as reference
 
 WIDTHS = (5, 3, 4)
@@ -210,45 +206,25 @@ def test_more_components_than_there_are_are_refused(n_components):
 # --- costs
 
 
-def traced(function, *arguments, **options):
-    """Return the bytes of arguments, and the most that a call allocates beside them."""
-    tracemalloc.start()
-    function(*arguments, **options)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak + sum(each.nbytes for each in arguments)
-
-
-@pytest.mark.parametrize("widths", [(60, 30), (20, 20, 20, 50)])
-def test_a_task_takes_no_more_than_its_cost(widths):
-    views = views_of(n=2000, widths=widths)
-    blocks = [*views, *(view.mean(axis=0, dtype=float) for view in views)]
-    weights = [1.0] * len(widths)
-    join_blocks.join(*blocks, weights=weights)  # compiles the loops
-    cost = join_cost(widths, 20_000, 10)
-    assert 0.5 < traced(join_blocks.join, *blocks, weights=weights) / cost.task_bytes <= 1
-    projecting = join_cost(widths, 20_000, 10, n_components=10)
-    assert traced(self_gram, join_blocks.join(*blocks, weights=weights)) / projecting.task_bytes <= 1
-
-
 LARGER = """
 import resource
 from concurrent.futures import ThreadPoolExecutor
 import dask
 import dask.array as da
 import numpy as np
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
+from distembed.lift import lift
 from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 
 ROWS, BLOCK, WIDTHS, LIMIT = 400_000, 5_000, (48, 24), 48 * 2**20
 
-def read(width, block_info=None):
-    first, last = block_info[None]["array-location"][0]
-    return np.random.default_rng(first + width).random((last - first, width), np.float32)
+def read(first, width):
+    return np.random.default_rng(first[0] + width).random((BLOCK, width), np.float32)
 
 def views(rows):
     chunks = (BLOCK,) * (rows // BLOCK)
-    return [map_blocks(read, width=width, chunks=(chunks, (width,)), dtype=np.float32) for width in WIDTHS]
+    first = da.from_array(np.arange(0, rows, BLOCK), chunks=1)
+    return [lift(read, "w->wc", first, sizes={"w": chunks, "c": width}, width=width) for width in WIDTHS]
 
 def join(rows, name):
     parts = views(rows)
@@ -282,15 +258,3 @@ def test_views_larger_than_the_memory_are_joined(tmp_path):
     assert done.returncode == 0, done.stderr
     rows = np.memmap(tmp_path / "rows", np.float32, "r", shape=(400_000, 8))
     assert rows.any(axis=1).all()
-
-
-def test_the_cost_says_what_is_written_and_read():
-    views = views_of(n=50)
-    parts = in_blocks(views, 10)
-    plain = join_cost(WIDTHS, 50, 5)
-    assert plain.written_bytes == joined_rows(parts, (1, 1, 1)).nbytes
-    assert plain.read_bytes == 2 * sum(view.nbytes for view in views)
-    fewer = join_cost(WIDTHS, 50, 5, n_components=4)
-    joined = joined_rows(parts, (1, 1, 1))
-    assert fewer.written_bytes == projected_rows(joined, principal_axes(joined, 4)).nbytes
-    assert (fewer.graphs, fewer.read_bytes) == (2, 2 * plain.read_bytes)

@@ -13,6 +13,8 @@ from distembed.factorization import blocks, psdvec_core
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.linalg.operators import row_blocks
+from distembed.states import keeping
+from tests.kept_states import KeptStates, KilledError
 from tests.references import psdvec as plain
 
 N, CORE, D = 90, 60, 5
@@ -219,32 +221,34 @@ def test_bands_have_their_own_ridge():
 
 @KRYLOV
 def test_a_killed_fit_resumes_to_the_same_bits():
-    class KilledError(Exception):
-        pass
+    counts, model = row_blocks(COUNTS), PSDVec(D, n_core=CORE, first_passes=3)
+    states = KeptStates()
+    with keeping(states):
+        undisturbed = model.fit(counts, WORD_COUNTS)
+    assert any("round-00001.within/basis-1" in name for name in states.stored)
+    assert not any("within" in name or "round-00003" in name for name in states.arrays)
+    for most in (0, 7, 18, len(states.stored) - 1):
+        kept = KeptStates(most)
+        with keeping(kept), pytest.raises(KilledError):
+            model.fit(counts, WORD_COUNTS)
+        kept.most = None
+        with keeping(kept):
+            resumed = model.fit(counts, WORD_COUNTS)
+        assert kept.stored == states.stored  # nothing is made again
+        np.testing.assert_array_equal(undisturbed.vectors_.compute(), resumed.vectors_.compute())
+        np.testing.assert_array_equal(undisturbed.objective_, resumed.objective_)
 
-    def remember(kept, limit):
-        def checkpoint(name, make):
-            if name not in kept:
-                if len(kept) >= limit:
-                    raise KilledError
-                kept[name] = make().persist()
-            return kept[name]
 
-        return checkpoint
-
-    counts = row_blocks(COUNTS)
-    names: dict[str, da.Array] = {}
-    options = {"n_core": CORE, "first_passes": 3}
-    whole = (
-        PSDVec(D, **options, checkpoint=remember(names, 10**6)).fit(counts, WORD_COUNTS).vectors_.compute()
-    )
-    assert "core/round-1/vectors" in names
-    for limit in (0, 7, 18, len(names) - 1):
-        kept: dict[str, da.Array] = {}
-        with pytest.raises(KilledError):
-            PSDVec(D, **options, checkpoint=remember(kept, limit)).fit(counts, WORD_COUNTS)
-        resumed = PSDVec(D, **options, checkpoint=remember(kept, 10**6)).fit(counts, WORD_COUNTS)
-        np.testing.assert_array_equal(whole, resumed.vectors_.compute())
+@KRYLOV
+def test_fits_of_other_options_or_counts_have_states_of_their_own():
+    states, tasks = KeptStates(), [(D, COUNTS), (D, 2 * COUNTS), (D + 1, COUNTS)]
+    alone = [PSDVec(d, n_iter=2, first_passes=3).fit(counts, WORD_COUNTS).vectors_ for d, counts in tasks]
+    with keeping(states):
+        for _ in range(2):
+            for (d, counts), vectors in zip(tasks, alone, strict=True):
+                found = PSDVec(d, n_iter=2, first_passes=3).fit(counts, WORD_COUNTS)
+                np.testing.assert_array_equal(found.vectors_, vectors)
+    assert len(set(states.stored)) == len(states.stored)  # those of counts in memory are found again
 
 
 @given(st.integers(1, 9), st.integers(0, 200))

@@ -11,7 +11,8 @@ from sklearn.exceptions import NotFittedError
 
 import distembed as de
 from distembed.factorization.subwords import SubwordMap, find_ngrams
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import subwords as reference
 
 STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
@@ -103,11 +104,13 @@ def test_each_component_may_have_a_regularization_of_its_own():
 
 
 def test_a_stored_map_is_not_solved_again():
-    checkpoint = Kept()
-    first = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
-    again = SubwordMap(checkpoint=checkpoint).fit(WORDS, planted())
-    assert checkpoint.made == ["subwords/components"]
+    states = KeptStates()
+    with keeping(states):
+        first, again = (SubwordMap().fit(WORDS, planted()) for _ in range(2))
+        assert len(states.stored) == 1
+        other = SubwordMap(regularization=2.0).fit(WORDS, planted())
     np.testing.assert_array_equal(first.vectors_, again.vectors_)
+    assert not np.array_equal(first.vectors_, other.vectors_)
 
 
 def test_held_out_words_are_explained_by_their_parts_and_not_by_chance():

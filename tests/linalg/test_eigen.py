@@ -10,7 +10,8 @@ from scipy.sparse import csr_array, random_array
 from distembed.linalg import blocks, eigen
 from distembed.linalg.eigen import filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SparsePlusLowRank, row_blocks
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates, KilledError
 
 
 def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
@@ -128,23 +129,19 @@ def test_k_out_of_range_is_refused(k):
         largest_eigenpairs(matrix_of()[0], k)
 
 
-def test_states_found_under_their_names_are_not_made_again():
+def test_passes_that_are_kept_are_not_made_again():
     matrix, _ = matrix_of()
-    kept, made = {}, []
-
-    def remember(name, make):
-        if name not in kept:
-            made.append(name)
-            kept[name] = make().persist()
-        return kept[name]
-
-    first = largest_eigenpairs(matrix, 3, n_passes=3, checkpoint=remember)
-    assert made == [f"{kind}-{p}" for p in (1, 2, 3) for kind in ("basis", "product")]
-    made.clear()
-    for name in ("basis-3", "product-3"):
-        del kept[name]
-    again = largest_eigenpairs(matrix, 3, n_passes=3, checkpoint=remember)
-    assert made == ["basis-3", "product-3"]
+    states = KeptStates()
+    with keeping(states):
+        first = largest_eigenpairs(matrix, 3, n_passes=3)
+    assert states.stored == [f"{kind}-{p}" for p in (1, 2, 3) for kind in ("basis", "product")]
+    kept = KeptStates(4)
+    with keeping(kept), pytest.raises(KilledError):
+        largest_eigenpairs(matrix, 3, n_passes=3)
+    kept.most = None
+    with keeping(kept):
+        again = largest_eigenpairs(matrix, 3, n_passes=3)
+    assert kept.stored == states.stored
     np.testing.assert_array_equal(first.vectors.compute(), again.vectors.compute())
 
 
@@ -189,14 +186,20 @@ def test_filtered_blocks_of_all_vectors_need_one_round():
 
 
 def test_filtered_blocks_resume_from_their_rounds():
-    checkpoint = Kept()
     matrix, _ = close_eigenvalues()
-    first = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
-    rounds = len(checkpoint.made)
-    del checkpoint[checkpoint.made[-1]]
-    again = filtered_eigenpairs(matrix, 5, lower=-5, upper=20, checkpoint=checkpoint)
-    assert checkpoint.made[rounds:] == checkpoint.made[rounds - 1 : rounds]
+    states, kept = KeptStates(), KeptStates(2)
+    with keeping(states):
+        first = filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
+    assert len(states.stored) > 2
+    assert list(states.arrays) == states.stored[-1:]  # the rounds before are forgotten
+    with keeping(kept), pytest.raises(KilledError):
+        filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
+    kept.most = None
+    with keeping(kept):
+        again = filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
+    assert kept.stored == states.stored
     assert again.vectors.compute().tobytes() == first.vectors.compute().tobytes()
+    assert again.n_passes == first.n_passes
 
 
 def test_filtered_blocks_that_stop_early_say_so():

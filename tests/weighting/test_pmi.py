@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from itertools import product
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -14,8 +17,10 @@ from scipy.sparse import csr_array, issparse
 
 import distembed as de
 from distembed.evaluation.documents import topic_coherence
+from distembed.execution import compute
+from distembed.lift import fold, total
 from distembed.linalg.csr import row_sums, without_diagonal
-from distembed.linalg.operators import transpose_row_blocks
+from distembed.linalg.operators import empty_csr, transpose_row_blocks
 from distembed.weighting import blocks, pmi
 from distembed.weighting.spaces import hal_space
 from tests.references import psdvec as plain
@@ -212,3 +217,39 @@ def test_any_workers_give_equal_bits(request, weigh, workers):
     found, alone = made.compute(scheduler=workers, **pool), weigh(csr_array(draw_counts()))
     for part in ("data", "indices", "indptr"):
         assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()
+
+
+class Read:
+    """Counts by row block, which remember how often they are read, and how many blocks are held at a time."""
+
+    def __init__(self):
+        self.n_reads, self.most_held = 0, 0
+        self.held = weakref.WeakValueDictionary()
+        rows = da.from_array(np.arange(30)[:, None], chunks=(10, -1))
+        self.counts = rows.map_blocks(self.read, chunks=(rows.chunks[0], (30,)), meta=empty_csr())
+
+    def read(self, rows):
+        block = csr_array(draw_counts())[rows[:, 0]]
+        self.n_reads += 1
+        self.held[self.n_reads] = block
+        self.most_held = max(self.most_held, len(self.held))
+        return block
+
+
+@pytest.mark.parametrize(
+    ("weigh", "n_passes"),
+    [
+        (pmi.pmi, 2),
+        (partial(pmi.pmi, row_totals=np.full(30, 1000.0)), 2),
+        (partial(pmi.pmi, column_totals=np.full(30, 1000.0)), 1),
+        (lambda counts: pmi.smoothed_pmi(counts, np.ones(30)).excess, 1),
+    ],
+)
+def test_counts_are_read_once_more_for_the_sums_of_columns_and_not_held(weigh, n_passes):
+    """With the sums of columns in its graph Dask held every block of counts until the last was read."""
+    source = Read()
+    with dask.config.set(scheduler="synchronous"):  # the sums are computed at once
+        sizes = fold(total(lambda block: np.int64(block.nnz)), "wc", weigh(source.counts), shape=())
+        assert compute(sizes) > 0
+    assert source.n_reads == 3 * n_passes
+    assert source.most_held == 1

@@ -10,7 +10,6 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.factorization.psdvec import PSDVec
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     TWO_OR_MORE,
     InputPath,
@@ -97,8 +96,7 @@ class PartCountingSection(Section):
 
 @section_of(
     PSDVec,
-    exclude=dict.fromkeys(("bands", "batch_words"), "the words of all parts are solved in the same way")
-    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    exclude=dict.fromkeys(("bands", "batch_words"), "the words of all parts are solved in the same way"),
     defaults={"smoothing": 0.1},
 )
 class CoreSection(Section):

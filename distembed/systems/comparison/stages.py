@@ -35,17 +35,10 @@ from distembed.counting.document_groups import (
     words_of_groups,
 )
 from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
-from distembed.execution import Checkpoint, compute, persist
+from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
-from distembed.factorization.psdvec_costs import (
-    CoreOptions,
-    CoreSizes,
-    core_block_values,
-    core_cost,
-    core_memory,
-)
 from distembed.factorization.replicate_blocks import (
     FEWEST_GROUPS,
     Design,
@@ -58,12 +51,12 @@ from distembed.factorization.replicate_blocks import (
 from distembed.factorization.replicate_costs import part_vectors_cost, word_differences_cost
 from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, StageSpec, System, sections
-from distembed.linalg.chunks import balanced_chunks
+from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import count_values, of_each_row
+from distembed.plan import Dimensions, StagePlan, declared
 from distembed.stages import outputs as corpus_outputs
-from distembed.stages.core_states import kept_in_memory, storing
+from distembed.stages.core import core_counts, core_dimensions, plan_of_core
 from distembed.stages.corpus import TOKENS, VOCABULARY, merged_runs, tokens_of, vocabulary_of
 from distembed.stages.dimensions import counting_dimensions, described
 from distembed.storage.workspace import Workspace
@@ -79,7 +72,6 @@ from distembed.systems.comparison.parts import (
 from distembed.systems.comparison.sizes import (
     ComparisonSizes,
     comparison_sizes,
-    core_size,
     counting_options,
     sample_sizes,
 )
@@ -118,7 +110,6 @@ def run_words(ctx: Context) -> dict[str, Any]:
         vocabulary_of(ctx.workspace),
         groups_of_documents(ctx.workspace),
         _n_groups(ctx.workspace),
-        block_memory=ctx.job.resources.block_memory,
     )
     ctx.store(outputs.WORDS, found)
     return {}
@@ -146,9 +137,7 @@ def run_runs(ctx: Context) -> dict[str, Any]:
     """Count each partition into sorted runs, cut by group of documents and row block."""
     options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
     word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
-    own = cooccurrence_row_blocks(
-        word_counts, window=options.window, direction=options.direction, block_memory=options.block_memory
-    )
+    own = cooccurrence_row_blocks(word_counts, window=options.window, direction=options.direction)
     row_blocks = group_row_blocks(own, n_groups)
     tokens = tokens_of(ctx.workspace)
     items = corpus_outputs.TOKENS.read(ctx.workspace)
@@ -242,35 +231,24 @@ def core_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.model_dump(mode="json", exclude=SOLVING_OPTIONS)}
 
 
-def psdvec_of(job: ComparisonJob, checkpoint: Checkpoint = persist) -> PSDVec:
+def psdvec_of(job: ComparisonJob) -> PSDVec:
     """Return the estimator of a job."""
-    return PSDVec(**job.psdvec.model_dump(mode="json"), checkpoint=checkpoint)
+    return PSDVec(**job.psdvec.model_dump(mode="json"))
 
 
-def plan_core(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+@declared
+def plan_core(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of core mode."""
-    options, resources, n_core = CoreOptions.of(job.psdvec), job.resources, core_size(job, sizes)
-    pairs = sizes.pairs
-    of_core = CoreSizes(n_core, pairs.n_nonzero, pairs.n_among(n_core), pairs.n_in_either_order(n_core))
-    memory = core_memory(options, n_core, pairs.n_nonzero, resources.block_memory)
-    kept = memory.kept_in_process(resources.process_memory, resources.n_workers)
-    pair_bytes = stored_pair_bytes(counting_options(job))
-    cost = core_cost(
-        options, of_core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes
-    )
-    return cost._replace(exact=pairs.exact)
+    return plan_of_core(job.psdvec, dims)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly, from all text."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    row_nonzeros = corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"].to_numpy()
-    n_core = psdvec_of(ctx.job).core_size(counts.shape[0])
-    kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
-    of_core = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    model = psdvec_of(ctx.job)
+    n_core = model.core_size(counts.shape[0])
     row_totals = compute(outputs.GROUP_TOTALS.read(ctx.workspace)).sum(axis=0)
-    model = psdvec_of(ctx.job, storing(ctx.stage.checkpoint, kept))
+    of_core = core_counts(ctx, counts, n_core)
     model.fit_core(of_core, vocabulary_of(ctx.workspace).counts[:n_core], row_totals[:n_core])
     ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     return {
@@ -455,13 +433,21 @@ def _differences_of(job: ComparisonJob) -> dict[str, Any]:
     return {**vectors_parameters(job), **differences_parameters(job)}
 
 
+def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: of its corpus, of the pairs that it counts, and of the core."""
+    found = counting_dimensions(job, counting_options(job), counted)
+    return described(
+        found | core_dimensions(job.psdvec, found["word"], found["pair"], job.resources.block_memory)
+    )
+
+
 SYSTEM = System(
     ComparisonJob,
     stages,
     comparison_sizes,
     "distembed.systems.comparison.views",
     "distembed.systems.comparison.views",
-    dimensions=lambda job, counted: described(counting_dimensions(job, counting_options(job), counted)),
+    dimensions=comparison_dimensions,
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.MERGED_COUNTS,

@@ -14,7 +14,6 @@ from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     TWO_OR_MORE,
     InputPath,
@@ -53,7 +52,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 which are the defaults of all keys."""
 
 
-@section_of(PSDVec, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of(PSDVec, exclude={})
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
 
@@ -98,7 +97,7 @@ class PSDVecSection(Section):
         return self
 
 
-@section_of(SubwordMap, exclude={"checkpoint": KEPT_BY_THE_JOB["checkpoint"]})
+@section_of(SubwordMap, exclude={})
 class SubwordsSection(Section):
     """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count."""
 
@@ -153,7 +152,7 @@ class CountedView(CountingSection, ViewSection):
 @section_of(
     LSA,
     exclude=dict.fromkeys(("oversampling", "tol"), "it is how exactly the view is computed")
-    | {"dtype": "vectors are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    | {"dtype": "vectors are stored as float32"},
     defaults={"n_passes": 4, "exponent": 0.0},
 )
 class PPMIView(CountedView):
@@ -181,8 +180,7 @@ class PPMIView(CountedView):
     exclude=dict.fromkeys(
         ("n_core", "ridge", "bands", "uniform_weight", "batch_words"),
         "all words of a view are core words",
-    )
-    | {"checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    ),
     defaults={"n_components": 300, "smoothing": 0.1},
 )
 class PSDVecView(CountedView):

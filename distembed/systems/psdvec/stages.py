@@ -13,34 +13,18 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost, add_costs
-from distembed.counting.costs import stored_pair_bytes
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.costs import words_cost
+from distembed.evaluation.costs import SET_COPIES, SETS_BYTES
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import find_word_sets
-from distembed.execution import Checkpoint, compute, persist
-from distembed.factorization.joined_rows import (
-    join_cost,
-    joined_rows,
-    principal_axes,
-    projected_rows,
-    view_mean,
-)
+from distembed.execution import compute
+from distembed.factorization.blocks import solve_new_words
+from distembed.factorization.join_blocks import join
+from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
-from distembed.factorization.psdvec_costs import (
-    CoreOptions,
-    CoreSizes,
-    Kept,
-    core_block_values,
-    core_cost,
-    core_memory,
-    noncore_cost,
-    with_known_vectors,
-)
-from distembed.factorization.psdvec_inputs import check_core_size
-from distembed.factorization.subwords import SubwordMap, joined_cost, subword_cost, table_bytes, with_spelling
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
+from distembed.factorization.subwords import NAME_BYTES, NGRAM_BYTES, SubwordMap, with_spelling
 from distembed.job.inputs import sizes_at
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
@@ -52,15 +36,16 @@ from distembed.job.stage import (
     Context,
     StageSpec,
     System,
-    kept_as,
     read_subwords,
     sections,
 )
-from distembed.linalg.chunks import balanced_chunks
+from distembed.linalg.blocks import self_gram, split_columns
+from distembed.linalg.chunks import batches
+from distembed.linalg.eigen import EIGEN_COPIES
 from distembed.neighbors.costs import RowSizes
 from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
-from distembed.stages.core_states import kept_in_memory, storing
+from distembed.stages.core import core_counts, plan_of_core
 from distembed.stages.corpus import (
     COOCCURRENCE,
     PARTIAL_COUNTS,
@@ -68,22 +53,21 @@ from distembed.stages.corpus import (
     VOCABULARY,
     vocabulary_of,
 )
-from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_sets, judged_vectors, store_scores
+from distembed.states import BLOCK_MEMORY, keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
 from distembed.systems.psdvec.job import PRESETS, PSDVecJob
 from distembed.systems.psdvec.text_views import (
-    PSDVecSizes,
     psdvec_dimensions,
-    psdvec_sizes,
     vectors_stage,
     view_stages,
     width_of,
 )
+from distembed.vectors.ngram_blocks import add_spelling
 from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -164,11 +148,24 @@ def joined_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"weights": weights, **sections("join")(job)}
 
 
-def plan_joined(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of joining the vectors."""
-    widths = [job.psdvec.n_components, *map(width_of, job.views.values())]
-    n_words, n_blocks = sizes.corpus.n_words, sizes.runs.n_row_blocks
-    return join_cost(widths, n_words, n_blocks, n_components=job.join.n_components)
+def joined_width(job: PSDVecJob) -> int:
+    """Return the dimensions of the joined vectors before their principal components are taken."""
+    return job.psdvec.n_components + sum(map(width_of, job.views.values()))
+
+
+@declared
+def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of joining the vectors, and of their principal axes where fewer components are kept."""
+    width, kept = joined_width(job), job.join.n_components
+    rows, square = dims.block("row", width), dims.whole(width, width, itemsize=8) if kept else 0
+    axes = dims.whole(EIGEN_COPIES, width, width, itemsize=8) if kept else 0
+    return stage_plan(
+        task(join, rows, output=rows),
+        task(self_gram, rows, output=square),
+        whole=[axes],
+        stored=dims.whole("row", kept or width),
+        n_tasks=dims.n_blocks("row"),
+    )
 
 
 def run_joined(ctx: Context) -> dict[str, Any]:
@@ -187,11 +184,10 @@ def run_joined(ctx: Context) -> dict[str, Any]:
 
 def n_dimensions(job: PSDVecJob) -> int:
     """Return the dimensions of the vectors of a job, those of its views included."""
-    whole = job.psdvec.n_components + sum(map(width_of, job.views.values()))
-    return min(whole, job.join.n_components or whole)
+    return min(joined_width(job), job.join.n_components or joined_width(job))
 
 
-def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
+def subword_map(job: PSDVecJob) -> SubwordMap:
     """Return the map of n-grams of a job."""
     options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
     if own := _own_regularization(job):
@@ -203,7 +199,7 @@ def subword_map(job: PSDVecJob, checkpoint: Checkpoint = persist) -> SubwordMap:
         options["regularization"] = [
             own.get(name, of_all) for name, width in widths.items() for _ in range(width)
         ]
-    return SubwordMap(**options, checkpoint=checkpoint)
+    return SubwordMap(**options)
 
 
 def _own_regularization(job: PSDVecJob) -> dict[str, float]:
@@ -212,11 +208,11 @@ def _own_regularization(job: PSDVecJob) -> dict[str, float]:
     return {} if job.join.n_components else own
 
 
-def _table_bytes(job: PSDVecJob, n_words: int) -> int:
-    """Return the bytes of the vectors of n-grams in memory, with their names; 0 where subwords are not learned."""
+def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
+    """Return the bytes of the vectors of n-grams in memory and of their names, where subwords are learned."""
     if not job.subwords.enabled:
-        return 0
-    return table_bytes(subword_map(job), n_words, n_dimensions(job))
+        return []
+    return [dims.whole("ngram", n_dimensions(job)), dims.whole("ngram", itemsize=NAME_BYTES)]
 
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -228,16 +224,28 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     }
 
 
-def plan_subwords(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of the subword map."""
-    return subword_cost(subword_map(job), sizes.corpus.n_words, n_dimensions(job))
+@declared
+def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
+    width = n_dimensions(job)
+    columns = min(COLUMNS_TOGETHER, width)
+    return stage_plan(
+        task(solve_ridge, dims.whole("word", columns), output=dims.whole("ngram", columns)),
+        whole=[
+            dims.whole("ngram_of_word", itemsize=NGRAM_BYTES),
+            dims.whole("ngram", itemsize=NAME_BYTES),
+            dims.whole(2, "word", width),
+        ],
+        stored=dims.whole("ngram", width),
+        n_tasks=len(batches(width, columns)),
+    )
 
 
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
     vocabulary = vocabulary_of(ctx.workspace)
-    model = subword_map(ctx.job, kept_as(ctx, {"subwords/components": SUBWORD_VECTORS}))
-    model.fit(list(vocabulary.words), unspelled_vectors(ctx), vocabulary.counts)
+    model = subword_map(ctx.job).fit(list(vocabulary.words), unspelled_vectors(ctx), vocabulary.counts)
+    ctx.store(SUBWORD_VECTORS, da.asarray(model.vectors_).T)
     ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
     ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
     ctx.store_table(NGRAMS, pa.table(ngrams))
@@ -263,43 +271,17 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
 
 
-def psdvec_of(ctx: Context, checkpoint: Checkpoint = persist) -> PSDVec:
+def psdvec_of(ctx: Context) -> PSDVec:
     """Return the estimator of a job."""
-    return PSDVec(**ctx.job.psdvec.options, checkpoint=checkpoint)
+    return PSDVec(**ctx.job.psdvec.options)
 
 
-def _core_size(job: PSDVecJob, sizes: PSDVecSizes) -> int:
-    """Return the words of the core; refuse more than there are as soon as the vocabulary is counted.
-
-    Raises
-    ------
-    ValueError
-        If `n_core` or `n_components` is more than the words of a vocabulary that is done.
-    """
-    n_words = sizes.corpus.n_words
-    if "vocabulary" in sizes.corpus.counted:
-        return check_core_size(job.psdvec.n_core, job.psdvec.n_components, n_words)
-    return min(job.psdvec.n_core or n_words, n_words)
-
-
-def core_sizes(job: PSDVecJob, sizes: PSDVecSizes) -> CoreSizes:
-    """Return how many words the core has, and how many pairs there are of them."""
-    n_core = _core_size(job, sizes)
-    return CoreSizes(
-        n_core, sizes.n_nonzero, sizes.pairs.n_among(n_core), sizes.pairs.n_in_either_order(n_core)
-    )
-
-
-def plan_core(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of core mode: the passes over its counts, and which intermediate arrays stay in memory."""
-    options, resources, core = CoreOptions.of(job.psdvec), job.resources, core_sizes(job, sizes)
-    memory = core_memory(options, core.n_core, core.n_pairs, resources.block_memory)
-    kept = memory.kept_in_process(resources.process_memory, resources.n_workers)
-    pair_bytes = stored_pair_bytes(counting_options(job))
-    cost = core_cost(options, core, kept, block_memory=resources.block_memory, stored_pair_bytes=pair_bytes)
-    if job.psdvec.core_vectors is not None:
-        cost = with_known_vectors(cost, sizes.corpus.n_words, job.psdvec.n_components)
-    return cost._replace(exact=sizes.pairs.exact)
+@declared
+def plan_core(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of core mode, or of the vectors of all words beside those that a job names."""
+    # As they are read, sorted, completed and in blocks.
+    known = dims.whole(4, "word", job.psdvec.n_components) if job.psdvec.core_vectors else 0
+    return plan_of_core(job.psdvec, dims, beside=known)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
@@ -307,36 +289,31 @@ def run_core(ctx: Context) -> dict[str, Any]:
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
     word_counts = vocabulary.counts.astype(float)
-    n_core = psdvec_of(ctx).core_size(counts.shape[0])
-    row_nonzeros = np.asarray(corpus_outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
-    kept = kept_in_memory(ctx, n_core, int(row_nonzeros.sum()))
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
-    core_counts = slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
-    if kept == Kept.ALL:
-        core_counts = core_counts.persist()
-    model = psdvec_of(ctx, storing(ctx.stage.checkpoint, kept))
+    model = psdvec_of(ctx)
+    n_core = model.core_size(counts.shape[0])
+    of_core = core_counts(ctx, counts, n_core)
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
     if ctx.job.psdvec.core_vectors is not None:
-        return store_given_core(ctx, psdvec_of(ctx), counts, core_counts, row_totals)
-    model.fit_core(core_counts, word_counts[:n_core], row_totals[:n_core])
+        return store_given_core(ctx, model, counts, of_core, row_totals)
+    model.fit_core(of_core, word_counts[:n_core], row_totals[:n_core])
     ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-def plan_noncore(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of the noncore words, solved by row block."""
-    cost = noncore_cost(
-        job.psdvec.n_components,
-        job.psdvec.batch_words,
-        core_sizes(job, sizes),
-        sizes.corpus.n_words,
-        n_blocks=sizes.runs.n_row_blocks,
-        block_memory=job.resources.block_memory,
-        stored_pair_bytes=stored_pair_bytes(counting_options(job)),
+@declared
+def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the noncore words: a task solves a batch, and all share the core, and the counts in pieces."""
+    k, pairs = job.psdvec.n_components, dims.block("noncore_pair", itemsize=PAIR_BYTES)
+    read = dims.block("pair", itemsize=PAIR_BYTES)
+    return stage_plan(
+        task(solve_new_words, pairs, output=dims.block("noncore", k)),
+        task(split_columns, read, output=read),
+        whole=[dims.whole(2, "core", k), dims.whole(2, "noncore_pair", itemsize=PAIR_BYTES)],
+        stored=dims.whole("noncore", k),
+        n_tasks=dims.n_blocks("noncore"),
     )
-    return cost._replace(exact=sizes.pairs.exact)
 
 
 def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -344,12 +321,20 @@ def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.options}
 
 
-def plan_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
+@declared
+def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    model = subword_map(job) if job.subwords.enabled else None
-    joined = joined_cost(model, sizes.corpus.n_words, n_dimensions(job), sizes.runs.n_row_blocks)
-    solved = [] if solves_noncore_first(job) or job.views else [plan_noncore(job, sizes)]
-    return add_costs([*solved, joined])._replace(exact=sizes.pairs.exact)
+    rows, vectors = dims.block("row", n_dimensions(job)), dims.whole("row", n_dimensions(job))
+    solved = stage_plan()
+    if not (solves_noncore_first(job) or job.views or job.psdvec.n_core is None):
+        solved = plan_noncore(job, dims)
+    return stage_plan(
+        solved.task_bytes,
+        task(add_spelling, rows, rows, output=rows),
+        whole=[solved.whole_bytes, *([*table_bytes(job, dims), vectors] if job.subwords.enabled else [])],
+        stored=vectors,
+        n_tasks=max(solved.tasks, dims.n_blocks("row")),
+    )
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -372,9 +357,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
         table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
         # A graph would take all of them to a cluster.
-        composed = ctx.stage.checkpoint(
-            "spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks)
-        )
+        composed = keep("spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks))
         vectors = with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
     ctx.store(outputs.VECTORS, vectors)
     return facts
@@ -397,7 +380,7 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
         return None, {"n_noncore": 0, **{name: facts[name] for name in LEARNED if name in facts}}
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
-    model = psdvec_of(ctx, ctx.stage.checkpoint).set_core(core, word_counts[:n_core], row_totals[:n_core])
+    model = psdvec_of(ctx).set_core(core, word_counts[:n_core], row_totals[:n_core])
     noncore = model.fit_noncore(
         slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
         slice_rows_and_columns(counts, (0, n_core), (n_core, n_words)),
@@ -411,16 +394,19 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
-def plan_evaluation(job: PSDVecJob, sizes: PSDVecSizes) -> Cost:
-    """Return the plan of the scores."""
-    n_words = sizes.corpus.n_words
-    files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
-    return words_cost(
-        n_words,
-        n_dimensions(job),
-        table_bytes=_table_bytes(job, n_words),
-        sets_bytes=sum(int(stamp[0]) for stamp in files),
-        n_threads=job.resources.n_workers,
+@declared
+def plan_evaluation(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the scores: the vectors are held twice, as blocks beside the whole and then of unit length."""
+    files = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
+    cosines = min(BLOCK_MEMORY, dims.whole("word", min(dims.size("word"), files)))
+    return stage_plan(
+        cosines,
+        whole=[
+            dims.whole(2, "word", n_dimensions(job)),
+            *table_bytes(job, dims),
+            *(dims.whole(files, itemsize=SET_COPIES), SETS_BYTES),
+        ],
+        n_tasks=job.resources.n_workers,
     )
 
 
@@ -443,13 +429,18 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
-def size_of_vectors(job: PSDVecJob, sizes: PSDVecSizes) -> tuple[RowSizes, bool]:
+def size_of_vectors(job: PSDVecJob, dims: Dimensions) -> tuple[RowSizes, bool]:
     """Return the size of the vectors, and whether it is counted."""
-    rows = RowSizes(sizes.corpus.n_words, n_dimensions(job), itemsize=4)
-    return rows, "vocabulary" in sizes.corpus.counted
+    return RowSizes(dims.size("word"), n_dimensions(job), itemsize=4), dims["word"].counted
 
 
 KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
+
+
+@declared
+def plan_distances(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the distances between all words."""
+    return KEPT_DISTANCES.plan(job, dims).planned()
 
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
@@ -479,7 +470,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec._replace(plan=plan_distances)),
         StageSpec(
             "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),
@@ -498,7 +489,7 @@ def _joining_stages(job: PSDVecJob, solved: tuple[str, ...]) -> list[StageSpec]:
 SYSTEM = System(
     PSDVecJob,
     stages,
-    psdvec_sizes,
+    psdvec_dimensions,
     "distembed.systems.psdvec.views",
     inference="distembed.systems.psdvec.inference",
     explanation="distembed.systems.psdvec.views",
@@ -512,6 +503,5 @@ SYSTEM = System(
         corpus_outputs.EVALUATION,
         KEPT_DISTANCES.output,
     ),
-    dimensions=psdvec_dimensions,
     presets=PRESETS,
 )

@@ -7,7 +7,7 @@ are made of them. Finished vectors take one. The stage `joined` of `distembed.sy
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -15,23 +15,27 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.costs import stored_pair_bytes
-from distembed.execution import Checkpoint, on_disk, persist
-from distembed.factorization.context_vectors import PMIWeights, context_vectors, context_vectors_cost
+from distembed.factorization.context_vectors import OVERSAMPLING, PMIWeights, context_vectors
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_costs import CoreOptions, CoreSizes, Kept, core_cost
+from distembed.factorization.subwords import SubwordMap, expected_ngrams
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Context, Counted, StageSpec, vectors_at
-from distembed.linalg.costs import copy_cost
+from distembed.linalg.blocks import combine_basis, sparse_times_dense
+from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.linalg.operators import count_values
-from distembed.neighbors.costs import RowSizes
-from distembed.plan import Dimensions
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan, task
+from distembed.stages.core import blocks_of_rows, core_dimensions, plan_of_core
 from distembed.stages.corpus import merged_runs, plan_merged, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, counting_options
-from distembed.stages.corpus_sizes import CorpusSizes, PairSizes, SizesWithPairs, estimated_pairs, pair_sizes
-from distembed.stages.dimensions import corpus_dimensions, described, pair_dimension
+from distembed.stages.dimensions import (
+    BLOCK_PAIR_BYTES,
+    PAIR_BYTES,
+    CorpusSizes,
+    corpus_dimensions,
+    described,
+    pair_dimension,
+)
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
 from distembed.weighting.spaces import directional_contexts
@@ -91,20 +95,31 @@ def contexts_of(counts: da.Array, view: PPMIView) -> da.Array:
     return counts if view.direction == "symmetric" else directional_contexts(counts)
 
 
-def plan_ppmi(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
-    """Return the plan of weighing the contexts of a view, and of their singular vectors."""
-    view, pairs, counting = job.views[name], sizes.views[name], counting_of(job, name)
+@declared
+def plan_ppmi(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of weighing the contexts of a view, and of their singular vectors.
+
+    Each pass reads the matrix and its transpose beside all vectors of a block.
+    """
+    view, stage = job.views[name], counts_stage(name)
     assert isinstance(view, PPMIView)
-    cost = context_vectors_cost(
-        sizes.corpus.n_words,
-        pairs.n_nonzero,
-        view.n_components,
-        n_sides=1 if view.direction == "symmetric" else 2,
-        n_passes=view.n_passes,
-        n_blocks=pairs.runs.n_row_blocks,
-        block_memory=counting.block_memory,
+    rows, contexts, n_words = f"{stage}_row", f"{stage}_context", dims.size("word")
+    basis = krylov_basis(
+        n_words, view.n_components, block_size=sum((view.n_components, OVERSAMPLING)), n_passes=view.n_passes
     )
-    return cost._replace(exact=pairs.exact)
+    width, pairs = basis.width, dims.block(stage, itemsize=PAIR_BYTES)
+    return stage_plan(
+        task(sparse_times_dense, pairs, output=dims.block(contexts, basis.columns)),
+        task(combine_basis, dims.block(rows, width), output=dims.block(rows, basis.columns)),
+        whole=[
+            dims.whole(2, contexts, basis.columns),
+            dims.whole(EIGEN_COPIES, width, width, itemsize=8),
+            dims.whole(2, stage, itemsize=PAIR_BYTES),  # cut for their transpose
+        ],
+        stored=dims.whole(2, stage, itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks(stage),
+        states=dims.whole(2, rows, width),
+    )
 
 
 def run_ppmi(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -117,7 +132,6 @@ def run_ppmi(ctx: Context, *, name: str) -> dict[str, Any]:
         exponent=view.exponent,
         n_passes=view.n_passes,
         random_state=view.random_state,
-        checkpoint=ctx.stage.checkpoint,
     )
     ctx.store(outputs.VIEW_VECTORS.of(view=name), found.vectors)
     ctx.store(outputs.VIEW_AXES.of(view=name), da.from_array(found.axes, chunks=("auto", -1)))
@@ -130,31 +144,22 @@ def weights_of_pmi(view: PPMIView) -> PMIWeights:
     return PMIWeights(view.context_smoothing, view.negative_samples)
 
 
-def psdvec_of_view(view: PSDVecView, checkpoint: Checkpoint = persist) -> PSDVec:
+def psdvec_of_view(view: PSDVecView) -> PSDVec:
     """Return the estimator of a view."""
-    options = view.model_dump(exclude={"method"} | OF_THE_JOIN | COUNTING_OPTIONS)
-    return PSDVec(**options, checkpoint=checkpoint)
+    return PSDVec(**view.model_dump(exclude={"method"} | OF_THE_JOIN | COUNTING_OPTIONS))
 
 
-def plan_psdvec(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+@declared
+def plan_psdvec(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of PSDVec with all words in its core."""
-    view, pairs, counting = job.views[name], sizes.views[name], counting_of(job, name)
+    view, stage = job.views[name], counts_stage(name)
     assert isinstance(view, PSDVecView)
-    n_words = sizes.corpus.n_words
-    core = CoreSizes(n_words, pairs.n_nonzero, pairs.n_nonzero, pairs.n_in_either_order(n_words))
-    cost = core_cost(
-        CoreOptions.of(psdvec_of_view(view, on_disk)),
-        core,
-        Kept.NONE,
-        block_memory=counting.block_memory,
-        stored_pair_bytes=stored_pair_bytes(counting),
-    )
-    return cost._replace(exact=pairs.exact)
+    return plan_of_core(psdvec_of_view(view), dims, core=f"{stage}_row", pair=stage)
 
 
 def run_psdvec(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the vectors of PSDVec of the counts of a view, with all words in its core."""
-    model = psdvec_of_view(ctx.job.views[name], ctx.stage.checkpoint)
+    model = psdvec_of_view(ctx.job.views[name])
     counts = outputs.VIEW_COUNTS.read(ctx.workspace, view=name)
     model.fit(counts, vocabulary_of(ctx.workspace).counts)
     ctx.store(outputs.VIEW_VECTORS.of(view=name), da.asarray(model.vectors_))
@@ -169,12 +174,16 @@ def file_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     return {"view": job.views[name].model_dump(mode="json", exclude=OF_THE_JOIN)}
 
 
-def plan_file(job: PSDVecJob, sizes: PSDVecSizes, *, name: str) -> Cost:
+@declared
+def plan_file(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of reading finished vectors and storing those of the vocabulary."""
     view = job.views[name]
     assert isinstance(view, FileView)
-    n_bytes = sum(int(stamp[0]) for stamp in sizes_at(view.path).values())
-    return copy_cost(n_bytes, RowSizes(sizes.corpus.n_words, width_of(view), itemsize=4).n_bytes)
+    n_bytes, kept = (
+        sum(int(stamp[0]) for stamp in sizes_at(view.path).values()),
+        dims.whole("word", width_of(view)),
+    )
+    return stage_plan(whole=[n_bytes, kept], stored=kept)
 
 
 def check_file(job: PSDVecJob, *, name: str) -> list[str]:
@@ -214,7 +223,7 @@ def width_of(view: Any) -> int:
 
 # --- which stages ----------------------------------------------------------------------------------------------
 
-MADE: dict[type, tuple[Callable[..., Any], Callable[..., Cost]]] = {
+MADE: dict[type, tuple[Callable[..., Any], Callable[..., StagePlan]]] = {
     PPMIView: (run_ppmi, plan_ppmi),
     PSDVecView: (run_psdvec, plan_psdvec),
 }
@@ -242,43 +251,57 @@ def _stages_of(name: str, view: Any) -> list[StageSpec]:
     ]
 
 
-@dataclass(frozen=True)
-class PSDVecSizes(SizesWithPairs):
-    """The sizes of the counts that PSDVec factorizes, and of those of each view that counts the text."""
-
-    views: dict[str, PairSizes]
-
-
-def psdvec_sizes(job: PSDVecJob, counted: Counted | None) -> PSDVecSizes:
-    """Return the sizes of a job; what the committed stages know is exact."""
-    pairs = pair_sizes(job, counted)
-    views = {
-        name: _view_sizes(job, name, view, pairs.corpus, counted)
-        for name, view in job.views.items()
-        if isinstance(view, CountedView)
-    }
-    return PSDVecSizes(pairs, views)
-
-
-def _view_sizes(
-    job: PSDVecJob, name: str, view: CountedView, corpus: CorpusSizes, counted: Counted | None
-) -> PairSizes:
-    model, runs = estimated_pairs(job, view.counting_options(job.resources.block_memory), corpus, counted)
-    done = {} if counted is None else counted.stages
-    stage = counts_stage(name)
-    n_nonzero = int(done[stage].facts["n_nonzero"]) if stage in done else model.n_pairs()
-    return PairSizes(corpus, n_nonzero, runs, model)
-
-
 def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     """Return the dimensions of a job: of its corpus, its pairs, and those of each view that counts the text."""
-    corpus = corpus_dimensions(job, counted)
-    dimensions = corpus.dimensions | {"pair": pair_dimension(corpus, counting_options(job), counted)}
+    corpus, block_memory = corpus_dimensions(job, counted), job.resources.block_memory
+    word, pair = corpus.dimensions["word"], pair_dimension(corpus, counting_options(job), counted)
+    dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
+    dimensions |= _noncore_dimensions(job, corpus, dimensions)
+    values = block_memory // BLOCK_PAIR_BYTES
     for name, view in job.views.items():
         if isinstance(view, CountedView):
             stage = counts_stage(name)
-            dimensions[stage] = pair_dimension(corpus, counting_of(job, name), counted, stage)
-    return described(dimensions)
+            found = pair_dimension(corpus, counting_of(job, name), counted, stage)
+            n_sides = 2 if isinstance(view, PPMIView) and view.direction != "symmetric" else 1
+            rows = blocks_of_rows(word.size, found.size, values, found.counted)
+            dimensions |= {
+                stage: Dimension(n_sides * found.size, n_sides * found.block, found.counted),
+                f"{stage}_row": rows,
+                f"{stage}_context": Dimension(n_sides * rows.size, n_sides * rows.block, rows.counted),
+            }
+    most_rows = max(dimensions["core"].block, dimensions["noncore"].block)
+    options = job.subwords.model_dump(include={"min_n", "max_n"})
+    ngrams = {
+        name: round(n) for name, n in expected_ngrams(SubwordMap(**options), word.size)._asdict().items()
+    }
+    return described(
+        dimensions
+        | {
+            "row": Dimension(word.size, most_rows, word.counted),
+            "ngram": Dimension(ngrams["kept"], ngrams["kept"], counted=False),
+            "ngram_of_word": Dimension(ngrams["found"], 1, counted=False),
+        }
+    )
+
+
+def _noncore_dimensions(
+    job: PSDVecJob, corpus: CorpusSizes, dimensions: dict[str, Dimension]
+) -> dict[str, Dimension]:
+    """Return the noncore words and their pairs with core words in either order.
+
+    A word that occurs c times has at most 2 c times as many of them as the window has places, or two with each word of
+    the core. The first batch has the most frequent words.
+    """
+    n_core, pair, options = dimensions["core"].size, dimensions["pair"], counting_options(job)
+    places = 2 * options.window * (2 if options.direction == "symmetric" else 1)
+    most = np.minimum(places * corpus.counts[n_core:], 2 * n_core)
+    n_words, batch = dimensions["word"].size - n_core, job.psdvec.batch_words
+    n_pairs = min(pair.size, round(float(most.sum())))
+    of_batch = min(n_pairs, round(float(most[:batch].sum())))
+    return {
+        "noncore": Dimension(n_words, min(n_words, batch), dimensions["word"].counted),
+        "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
+    }
 
 
 def parts_stage(view: str) -> str:

@@ -88,7 +88,7 @@ def _documents(table: pa.Table) -> Iterable[pa.RecordBatch]:
 def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da.Array:
     """Return the tf-idf of new documents by the words and the document frequencies of a job."""
     vocabulary = corpus_stages.vocabulary_of(workspace)
-    counts = count_document_terms(tokens, vocabulary, block_memory=job.resources.block_memory)
+    counts = count_document_terms(tokens, vocabulary)
     return tf_idf(
         counts,
         frequencies=vocabulary.document_counts,

@@ -262,9 +262,7 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf, rows of unit length."""
     job: TopicsJob = ctx.job
     vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
-    counts = count_document_terms(
-        tokens_of(job, ctx.workspace), vocabulary, block_memory=job.resources.block_memory
-    )
+    counts = count_document_terms(tokens_of(job, ctx.workspace), vocabulary)
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}

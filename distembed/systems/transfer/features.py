@@ -18,7 +18,7 @@ from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s
-from distembed.execution import Checkpoint, compute, on_disk, prefixed, whole
+from distembed.execution import compute, whole
 from distembed.factorization.document_costs import lda_cost, nmf_cost
 from distembed.factorization.lda import online_lda
 from distembed.factorization.lsa import LSA, lsa_cost
@@ -304,7 +304,7 @@ def plan_vectors(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]
 
 def _lsa_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
     shape = terms.n_rows, terms.n_columns
-    model = _lsa_of(job, shape, on_disk)
+    model = _lsa_of(job, shape)
     return lsa_cost(model, shape, terms.n_values or 0, block_bytes=block_bytes)
 
 
@@ -333,16 +333,15 @@ def run_vectors(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
     return {"n_components": int(rows.shape[1])}
 
 
-def _lsa_of(job: TransferJob, shape: tuple[int, ...], checkpoint: Checkpoint) -> LSA:
+def _lsa_of(job: TransferJob, shape: tuple[int, ...]) -> LSA:
     options = job.representation
     rank = min(options.n_components, min(shape) - 1)
-    return LSA(rank, random_state=options.random_state, checkpoint=checkpoint)
+    return LSA(rank, random_state=options.random_state)
 
 
 def _lsa_rows(ctx: Context, side: str) -> da.Array:
     terms = SIDE_TERMS.read(ctx.workspace, side=side)
-    keep = prefixed(ctx.stage.checkpoint, f"{side}-")
-    return _lsa_of(ctx.job, terms.shape, keep).fit_transform(terms)
+    return _lsa_of(ctx.job, terms.shape).fit_transform(terms)
 
 
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
@@ -434,7 +433,7 @@ def _lda_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     options = ctx.job.topics
     tokens = Tokens(token_partitions(ctx.workspace, "first"))
     words = side_vocabulary(ctx.workspace, "first")
-    make = partial(count_document_terms, tokens, words, block_memory=ctx.job.resources.block_memory)
+    make = partial(count_document_terms, tokens, words)
     found = online_lda(
         keep("counts", make), options.n_topics, n_passes=options.n_iter, random_state=options.random_state
     )

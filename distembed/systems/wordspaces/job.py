@@ -12,7 +12,6 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.evaluation.scoring import Case
 from distembed.factorization.lsa import LSA
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     InputPath,
     ListsSection,
@@ -111,7 +110,7 @@ class ReducedRecipe(RecipeSection):
 @section_of(
     LSA,
     exclude=dict.fromkeys(("n_passes", "oversampling", "tol"), ACCURACY)
-    | {"dtype": "spaces are stored as float32", "checkpoint": KEPT_BY_THE_JOB["checkpoint"]},
+    | {"dtype": "spaces are stored as float32"},
 )
 class LSARecipe(ReducedRecipe):
     """`[recipes.NAME]`: latent semantic analysis."""

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
 from distembed.costs import Cost, add_costs
-from distembed.execution import Checkpoint, compute, map_blocks
+from distembed.execution import compute, map_blocks
 from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context
@@ -102,17 +102,16 @@ def _log_entropy(ctx: Context, recipe: RecipeSection) -> da.Array:
     return _by_word(ctx, log_entropy(source_of(ctx, recipe)))
 
 
-def _lsa_of(recipe: LSARecipe, checkpoint: Checkpoint) -> LSA:
+def _lsa_of(recipe: LSARecipe) -> LSA:
     return LSA(
         recipe.n_components + recipe.n_dropped,
         exponent=recipe.exponent,
         random_state=recipe.random_state,
-        checkpoint=checkpoint,
     )
 
 
 def _lsa(ctx: Context, recipe: LSARecipe) -> da.Array:
-    model = _lsa_of(recipe, ctx.stage.checkpoint)
+    model = _lsa_of(recipe)
     made: da.Array = model.fit_transform(source_of(ctx, recipe))
     if recipe.add_contexts:
         made = with_contexts(model, made)
@@ -247,9 +246,7 @@ def _by_word_cost(source: SourceSize) -> Cost:
 
 
 def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
-    return lsa_cost(
-        _lsa_of(recipe, _stored), source.shape, source.rows.n_stored, block_bytes=source.block_bytes
-    )
+    return lsa_cost(_lsa_of(recipe), source.shape, source.rows.n_stored, block_bytes=source.block_bytes)
 
 
 def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
