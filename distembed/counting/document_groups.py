@@ -8,7 +8,8 @@ row's own group alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import reduce
+from operator import add
 
 import dask.array as da
 import numpy as np
@@ -60,13 +61,13 @@ def counts_of_groups(counts: da.Array, n_groups: int) -> list[da.Array]:
 def sum_of_groups(groups: Sequence[da.Array]) -> da.Array:
     """Return the sum of the counts of groups, lazily, (words, words)."""
     indices = ",".join(["wc"] * len(groups)) + "->wc"
-    return lift(_sum, indices, *groups, dtype=groups[0].dtype, sparse=True)
+    return lift(sum_of_blocks, indices, *groups, dtype=groups[0].dtype, sparse=True)
 
 
 @block(temporaries=1)
-def _sum(*blocks: csr_array) -> csr_array:
-    *_, total = accumulate(blocks)
-    return canonical_csr(total)
+def sum_of_blocks(*blocks: csr_array) -> csr_array:
+    """Return the sum of the same rows of each group."""
+    return canonical_csr(reduce(add, blocks))
 
 
 def words_of_groups(
@@ -87,11 +88,11 @@ def words_of_groups(
     Dask array (2, groups, words) int64
     """
     terms, shape = count_document_terms(tokens, vocabulary), (2, n_groups, len(vocabulary))
-    return fold(total(_words_of_block), "dw,d", terms, groups, shape=shape, dtype=np.int64, n_groups=n_groups)
+    return fold(total(words_of_block), "dw,d", terms, groups, shape=shape, dtype=np.int64, n_groups=n_groups)
 
 
 @block(temporaries=1)
-def _words_of_block(terms: csr_array, groups: NDArray[np.int32], *, n_groups: int) -> NDArray[np.int64]:
+def words_of_block(terms: csr_array, groups: NDArray[np.int32], *, n_groups: int) -> NDArray[np.int64]:
     """Return the occurrences and the documents of each word in each group of a block, (2, groups, words)."""
     n_words = terms.shape[1]
     places = np.repeat(groups.astype(np.int64), np.diff(terms.indptr)) * n_words + terms.indices

@@ -59,7 +59,7 @@ def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: 
     whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
     own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
     return _of_words(
-        _samples_block, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
+        samples_of_words, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
     )
 
 
@@ -96,7 +96,9 @@ def word_differences(
         The columns of `measures_of`; NaN where a word is not judged.
     """
     width = len(measures_of(len(parts)))
-    return _of_words(_differences_block, parts, core, rules, judged, sizes, width, batch_words, design=design)
+    return _of_words(
+        differences_of_words, parts, core, rules, judged, sizes, width, batch_words, design=design
+    )
 
 
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
@@ -177,7 +179,7 @@ def _solved(
 
 
 @block(temporaries=1)
-def _samples_block(
+def samples_of_words(
     judged: Mask,
     sizes: Int64s,
     pairs: Floats,
@@ -186,6 +188,7 @@ def _samples_block(
     of_parts: Any,
     rules: Regression,
 ) -> Floats:
+    """Return the vectors of some words in all samples of one part, side by side, (words, samples x d)."""
     width = of_parts[0].samples.n_samples * arrays[0].shape[1]
     found = np.zeros((len(judged), width), np.float32)
     for word, vectors in _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)[0]:
@@ -194,7 +197,7 @@ def _samples_block(
 
 
 @block(temporaries=1)
-def _differences_block(
+def differences_of_words(
     judged: Mask,
     sizes: Int64s,
     pairs: Floats,
@@ -204,6 +207,7 @@ def _differences_block(
     rules: Regression,
     design: Design,
 ) -> Floats:
+    """Return the measures of some words, solved in all samples of all parts, (words, measures)."""
     judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
     solved = _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)
     found = np.full((len(judged), len(measures_of(len(of_parts)))), np.nan, np.float32)

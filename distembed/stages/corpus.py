@@ -322,7 +322,7 @@ def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa:
 
 
 @declared
-def plan_runs(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
+def plan_runs(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the partitions into sorted runs, each of which fills the memory of a task."""
     counts = task(count_partition, output=dims.block("memory", itemsize=1))
     return stage_plan(
@@ -333,7 +333,7 @@ def plan_runs(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> Stag
 
 
 @declared
-def plan_merged(job: CountingJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
+def plan_merged(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the runs of all partitions."""
     return stage_plan(
         task(merge_row_block, output=dims.block(pair, itemsize=PAIR_BYTES)),

@@ -221,9 +221,10 @@ class CountingJob(CorpusJob):
     counting: CountingSection = CountingSection()
 
 
-def counting_options(job: CountingJob) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a job."""
-    return job.counting.counting_options(job.resources.block_memory)
+def counting_options(job: Any) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a job with one section of counting."""
+    options: CooccurrenceOptions = job.counting.counting_options(job.resources.block_memory)
+    return options
 
 
 def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:

@@ -17,23 +17,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.costs import Cost
 from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
-from distembed.counting.costs import (
-    dealt_groups_cost,
-    group_counts_cost,
-    group_sums_cost,
-    group_words_cost,
-    grouped_counts_cost,
-    stored_pair_bytes,
-)
 from distembed.counting.document_groups import (
     counts_of_groups,
     group_row_blocks,
     own_columns,
+    sum_of_blocks,
     sum_of_groups,
+    words_of_block,
     words_of_groups,
 )
+from distembed.counting.documents import count_document_block
 from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
@@ -48,17 +42,34 @@ from distembed.factorization.replicate_blocks import (
     equal_sizes,
     group_samples,
 )
-from distembed.factorization.replicate_costs import part_vectors_cost, word_differences_cost
-from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
+from distembed.factorization.replicates import (
+    Part,
+    differences_of_words,
+    measures_of,
+    part_vectors,
+    samples_of_words,
+    word_differences,
+)
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
+from distembed.lift import FAN_IN, lift
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import count_values, of_each_row
-from distembed.plan import Dimensions, StagePlan, declared
+from distembed.linalg.operators import count_values
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan, task
+from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, core_dimensions, plan_of_core
-from distembed.stages.corpus import TOKENS, VOCABULARY, merged_runs, tokens_of, vocabulary_of
-from distembed.stages.dimensions import counting_dimensions, described
+from distembed.stages.corpus import (
+    DOCUMENT_BYTES,
+    LOOKED_UP_BYTES,
+    TOKENS,
+    VOCABULARY,
+    merged_runs,
+    tokens_of,
+    vocabulary_of,
+)
+from distembed.stages.corpus_sections import counting_options
+from distembed.stages.dimensions import PAIR_BYTES, counting_dimensions, described
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
@@ -69,23 +80,29 @@ from distembed.systems.comparison.parts import (
     part_parameters,
     run_parts,
 )
-from distembed.systems.comparison.sizes import (
-    ComparisonSizes,
-    comparison_sizes,
-    counting_options,
-    sample_sizes,
-)
 
 BATCH_WORDS = 200
 """Words of a task that solves samples."""
+
+FEWEST_PARTS = 2
+
+GROUPED_WORD_BYTES = 64
+"""Bytes of a word in each group of documents in a task that counts them apart: its sum, where its pairs begin, and the
+ends of its row in the runs that are held, eight bytes each.
+"""
+
+NUMBERS_OF_A_PAIR = 6
+"""Numbers of four bytes of a pair of a word in each sample: its count, weight, moment, and products on the way."""
 
 SOLVING_OPTIONS = {"ridge", "uniform_weight"}
 """The keys of `[psdvec]` that the core does not depend on."""
 
 
-def plan_parts(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:  # noqa: ARG001 - the same for every job
-    """Return the plan of telling the parts."""
-    return dealt_groups_cost(sizes.corpus.text)
+@declared
+def plan_parts(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of telling the parts: all documents are dealt out together."""
+    documents = dims.whole("document", itemsize=DOCUMENT_BYTES)
+    return stage_plan(whole=[documents], stored=dims.whole("document"))
 
 
 # --- counts ----------------------------------------------------------------------------------------------------
@@ -96,11 +113,19 @@ def block_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"block_memory": job.resources.block_memory}
 
 
-def plan_words(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
-    """Return the plan of counting the words of each group of documents."""
-    corpus, block = sizes.corpus, job.resources.block_memory
-    cost = group_words_cost(corpus.text, corpus.n_words, corpus.n_terms, sizes.n_groups, block)
-    return cost._replace(exact="parts" in corpus.counted)
+@declared
+def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of counting the words of each group of documents: each task makes the table of all groups."""
+    table = dims.whole(2, "group", "word", itemsize=8)
+    terms = dims.block("term", itemsize=PAIR_BYTES)
+    counts = task(count_document_block, dims.block("token"), output=terms)
+    added = 2 * min(FAN_IN, dims.n_blocks("term")) * table
+    return stage_plan(
+        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES) + task(words_of_block, terms, output=table),
+        added + table,
+        stored=table,
+        n_tasks=dims.n_blocks("term"),
+    )
 
 
 def run_words(ctx: Context) -> dict[str, Any]:
@@ -124,13 +149,13 @@ def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {**sections("counting")(job), **block_parameters(job)}
 
 
-def plan_runs(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+@declared
+def plan_runs(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting the partitions, with a row for each word of each group."""
-    corpus = sizes.corpus
-    cost = grouped_counts_cost(
-        corpus.text, corpus.n_words, sizes.n_groups, sizes.group_runs, counting_options(job)
+    plan = corpus_stages.plan_runs(job, dims, pair="group_pair")
+    return plan._replace(
+        task_bytes=plan.task_bytes + dims.whole("group", "word", itemsize=GROUPED_WORD_BYTES)
     )
-    return cost._replace(exact="parts" in sizes.corpus.counted)
 
 
 def run_runs(ctx: Context) -> dict[str, Any]:
@@ -183,32 +208,30 @@ def _count_groups(
     return {**partials._asdict(), "url": ""}
 
 
-def plan_group_counts(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
-    """Return the plan of adding up the runs of all partitions."""
-    corpus = sizes.corpus
-    return group_counts_cost(
-        sizes.group_pairs,
-        corpus.n_words,
-        sizes.n_groups,
-        sizes.group_runs,
-        counting_options(job),
-    )
+@declared
+def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of adding up the runs of all partitions, with a row of sums over the words of all groups."""
+    plan = corpus_stages.plan_merged(job, dims, pair="group_pair")
+    return plan._replace(task_bytes=plan.task_bytes + dims.whole("group", "word", itemsize=8))
 
 
 def run_group_counts(ctx: Context) -> dict[str, Any]:
     """Add the runs of all partitions, group by group and row block by row block."""
     n_groups = _n_groups(ctx.workspace)
     stored = ctx.store(outputs.GROUP_COUNTS, own_columns(merged_runs(ctx, outputs.GROUP_RUNS), n_groups))
-    totals = of_each_row(row_sums, stored).reshape((n_groups, -1))
+    totals = lift(row_sums, "wc->w", stored, dtype=np.float64).reshape((n_groups, -1))
     ctx.store(outputs.GROUP_TOTALS, totals)
     return {"n_nonzero": count_values(stored)}
 
 
-def plan_cooccurrence(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
-    """Return the plan of adding up the counts of all groups."""
-    pair_bytes = stored_pair_bytes(counting_options(job))
-    return group_sums_cost(
-        sizes.group_pairs, sizes.pairs.n_nonzero, sizes.n_row_blocks, sizes.n_groups, pair_bytes
+@declared
+def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of adding up the counts of all groups: a task has the same rows of each."""
+    groups, pairs = dims.block("pair_of_groups", itemsize=PAIR_BYTES), dims.block("pair", itemsize=PAIR_BYTES)
+    return stage_plan(
+        2 * groups + task(sum_of_blocks, output=pairs),
+        stored=dims.whole("pair"),
+        n_tasks=dims["group"].size * dims.n_blocks("pair"),
     )
 
 
@@ -318,13 +341,28 @@ def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.model_dump(mode="json", include=SOLVING_OPTIONS)}
 
 
-def plan_vectors(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+@declared
+def plan_vectors(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the vectors of each part."""
-    pair_bytes = stored_pair_bytes(counting_options(job))
-    cost = part_vectors_cost(
-        sample_sizes(job, sizes), job.psdvec.n_components, batch_words=BATCH_WORDS, pair_bytes=pair_bytes
+    k = job.psdvec.n_components
+    plan = _plan_of_samples(job, dims, samples_of_words, n_samples=1, width=k)
+    return plan._replace(stored_bytes=dims.whole("part", "word", k))
+
+
+def _plan_of_samples(
+    job: ComparisonJob, dims: Dimensions, function: Any, *, n_samples: int, width: int
+) -> StagePlan:
+    """Return the plan of solving words: a task has the pairs of a batch in all groups, and one word in all samples."""
+    k, pairs = job.psdvec.n_components, dims.block("pair_of_batch", itemsize=PAIR_BYTES)
+    of_word = dims.whole("core", k + dims["group"].size + NUMBERS_OF_A_PAIR * n_samples)
+    totals = dims.whole("group", "word", 2, itemsize=8)
+    return stage_plan(
+        task(function, pairs, dims.whole("core", k), output=dims.block("batch", width)) + of_word,
+        dims.block("group_pair", 3, itemsize=PAIR_BYTES),
+        whole=[2 * totals],
+        stored=dims.whole("word", width),
+        n_tasks=dims.n_blocks("batch") * (1 + dims["group"].size),
     )
-    return cost._replace(exact="group_counts" in sizes.corpus.counted)
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -341,17 +379,11 @@ def differences_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"comparison": job.comparison.model_dump(mode="json", exclude={"groups"})}
 
 
-def plan_differences(job: ComparisonJob, sizes: ComparisonSizes) -> Cost:
+@declared
+def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of solving all samples of each part."""
-    cost = word_differences_cost(
-        sample_sizes(job, sizes),
-        job.psdvec.n_components,
-        design_of(job).n_samples,
-        len(measures_of(sizes.n_parts)),
-        batch_words=BATCH_WORDS,
-        pair_bytes=stored_pair_bytes(counting_options(job)),
-    )
-    return cost._replace(exact="group_counts" in sizes.corpus.counted)
+    width = len(measures_of(dims["part"].size))
+    return _plan_of_samples(job, dims, differences_of_words, n_samples=design_of(job).n_samples, width=width)
 
 
 def run_differences(ctx: Context) -> dict[str, Any]:
@@ -434,20 +466,42 @@ def _differences_of(job: ComparisonJob) -> dict[str, Any]:
 
 
 def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimensions:
-    """Return the dimensions of a job: of its corpus, of the pairs that it counts, and of the core."""
-    found = counting_dimensions(job, counting_options(job), counted)
-    return described(
-        found | core_dimensions(job.psdvec, found["word"], found["pair"], job.resources.block_memory)
-    )
+    """Return the dimensions of a job: of its corpus, of its parts and groups of documents, and of the core.
+
+    Before the parts are told there are at least two, or as many as the job names.
+    """
+    options = counting_options(job)
+    found = counting_dimensions(job, options, counted)
+    word, pair, done = found["word"], found["pair"], {} if counted is None else counted.stages
+    core = core_dimensions(job.psdvec, word, pair, job.resources.block_memory)
+    facts = done["parts"].facts if "parts" in done else {}
+    n_parts = int(facts.get("n_parts", max(FEWEST_PARTS, len(job.parts.names) or len(job.parts.bins) - 1)))
+    # One more is for the documents of no part.
+    n_groups = int(facts.get("n_groups", n_parts * job.comparison.groups + 1))
+    if "group_counts" in done:
+        n_pairs = int(done["group_counts"].facts["n_nonzero"])
+    else:
+        n_pairs = min(n_groups * pair.size, 2 * options.window * found["token"].size)
+    is_counted = "group_counts" in done
+    of_groups = -(-n_pairs // max(1, pair.size // max(1, pair.block)))
+    of_batch = min(n_pairs, BATCH_WORDS * core["core"].size * n_groups)
+    found |= {
+        "part": Dimension(n_parts, 1, bool(facts)),
+        "group": Dimension(n_groups, 1, bool(facts)),
+        "group_pair": Dimension(n_pairs, min(n_pairs, pair.block), is_counted),
+        "pair_of_groups": Dimension(n_pairs, of_groups, is_counted),
+        "pair_of_batch": Dimension(n_pairs, of_batch, is_counted),
+        "batch": Dimension(word.size, min(word.size, BATCH_WORDS), word.counted),
+    }
+    return described(found | core)
 
 
 SYSTEM = System(
     ComparisonJob,
     stages,
-    comparison_sizes,
+    comparison_dimensions,
     "distembed.systems.comparison.views",
     "distembed.systems.comparison.views",
-    dimensions=comparison_dimensions,
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.MERGED_COUNTS,
