@@ -17,8 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.display import first_words, plural
 from distembed.dtypes import Floats
-from distembed.execution import Checkpoint, compute, one_blas_thread, persist
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.execution import compute, one_blas_thread
 from distembed.manifold.imputation_systems import (
     UnreachedRowsError,
     check_graph,
@@ -35,6 +34,7 @@ from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_rows
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, check_options
+from distembed.states import scope
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
 from distembed.validation import array_of, training_matrix
 
@@ -70,10 +70,6 @@ class LatentSemanticImputation(BaseEstimator):
         The distance between rows of X.
     floor : float
         The share of a row's smallest positive weight that is added to all its weights (the authors' epsilon).
-    block_memory : int
-        The memory of one task in bytes.
-    checkpoint : Checkpoint
-        Keeps the neighbor lists, tree searches, weights and solved columns, so that a job resumes.
     regressor : scikit-learn regressor, optional
         A clone of it is fitted to the known rows of X and Y, the graph imputes the residuals of its predictions, and a
         vector is the sum of both. It must predict several targets, as `sklearn.linear_model.RidgeCV()` does.
@@ -134,8 +130,6 @@ class LatentSemanticImputation(BaseEstimator):
         weights: Literal["simplex", "normalise_after"] = "simplex",
         metric: Metric = "euclidean",
         floor: PositiveFloat = 0.1,
-        block_memory: PositiveInt = BLOCK_MEMORY,
-        checkpoint: Checkpoint = persist,
         regressor: BaseEstimator | None = None,
     ) -> None:
         self.min_degree = min_degree
@@ -145,8 +139,6 @@ class LatentSemanticImputation(BaseEstimator):
         self.weights = weights
         self.metric = metric
         self.floor = floor
-        self.block_memory = block_memory
-        self.checkpoint = checkpoint
         self.regressor = regressor
 
     def fit(
@@ -273,14 +265,9 @@ class LatentSemanticImputation(BaseEstimator):
 
     def _learn_weights(self, rows: da.Array) -> None:
         check_graph(self.graph_, rows.shape[0])
-        with one_blas_thread():
+        with one_blas_thread(), scope("weights", self.weights, self.floor, rows, self.graph_):
             self.weights_, self.certificate_ = reconstruction_weights(
-                rows,
-                self.graph_,
-                simplex=self.weights == "simplex",
-                floor=self.floor,
-                block_memory=self.block_memory,
-                checkpoint=self.checkpoint,
+                rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
             )
 
     def set_weights(self, weights: SparseMatrix | da.Array) -> LatentSemanticImputation:
@@ -336,7 +323,7 @@ class LatentSemanticImputation(BaseEstimator):
         frames, Y = (X, Y), array_of(aligned(X, Y), "Y")
         known = known_rows(Y, self.weights_.shape[0])
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
-        with one_blas_thread():
+        with one_blas_thread(), scope("vectors", self.get_params(), self.weights_, Y, X):
             if self.regressor is None:
                 self._solve(Y, known)
             elif X is None:
@@ -347,21 +334,17 @@ class LatentSemanticImputation(BaseEstimator):
         return self
 
     def _solve(self, Y: Any, known: Any) -> None:
-        names = ("solver", "tol", "max_iter", "block_memory", "checkpoint")
-        solved = solve(self.weights_, Y, known, **{name: getattr(self, name) for name in names})
+        solved = solve(self.weights_, Y, known, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
         self.vectors_ = filled(Y, solved.vectors, known)
         self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
         self.history_ = solved.history
 
     def _solve_residuals(self, Y: Any, known: Any, X: Any) -> None:
         self.regressor_ = fit_known(self.regressor, X, Y, known)
-        base = self._predicted(X, Y.shape[1])
+        base = predictions(self.regressor_, X, Y.shape[1])
         self._solve(_blocks(Y) - base, known)
         vectors = with_known(Y, base + self.vectors_.rechunk(base.chunks), known)
         self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
-
-    def _predicted(self, X: Any, n_columns: int) -> da.Array:
-        return predictions(self.regressor_, X, n_columns, block_memory=self.block_memory)
 
     @overload
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
@@ -436,21 +419,21 @@ class LatentSemanticImputation(BaseEstimator):
             options["min_degree"],
             simplex=options["weights"] == "simplex",
             floor=options["floor"],
-            block_memory=self.block_memory,
         )
         fitted = array_of(self.vectors_, "vectors_")
         if self.regressor is None:
-            return mixtures(weights, fitted, self.block_memory).astype(fitted.dtype)
-        residuals = _blocks(fitted) - self._predicted(X, fitted.shape[1])
-        base = compute(self._predicted(X_new, fitted.shape[1]))
-        return (base + mixtures(weights, residuals, self.block_memory)).astype(fitted.dtype)
+            return mixtures(weights, fitted).astype(fitted.dtype)
+        n_columns = fitted.shape[1]
+        residuals = _blocks(fitted) - predictions(self.regressor_, X, n_columns)
+        base = compute(predictions(self.regressor_, X_new, n_columns))
+        return (base + mixtures(weights, residuals)).astype(fitted.dtype)
 
     def _learn_graph(self, rows: da.Array) -> None:
         if self.min_degree >= (n := rows.shape[0]):
             raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
         # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
-        near = nearest_rows(rows, self.min_degree)
-        with one_blas_thread():
+        with one_blas_thread(), scope("graph", self.min_degree, rows):
+            near = nearest_rows(rows, self.min_degree)
             tree = spanning_tree_of(rows, near)
             self.graph_ = spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
 

@@ -12,12 +12,15 @@ B : carried sums W_qp Y_p, shape (q, s).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
 from distembed.dtypes import Float64s, Floats, Int32s, Int64s, Mask
-from distembed.linalg.columns import nonnegative_least_squares
+from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
+from distembed.temporaries import block
 
 Bools = Mask
 
@@ -128,6 +131,13 @@ def reconstruction_weights(
     return out
 
 
+@block(temporaries=2)
+def weigh(X: Floats, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Float64s:
+    """Return `reconstruction_weights` in rows: the weight of each entry, and the certificate of its row."""
+    # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
+    return reconstruction_weights(X, rows, indptr, neighbors, floor, simplex).T
+
+
 # --------------------------------------------------------------------------- solving for the vectors
 
 
@@ -159,43 +169,85 @@ def _find_reached(indptr: Int32s, indices: Int32s, start: Mask) -> Mask:
     return reached
 
 
-def carried_sums(weights: sp.csr_array, Y: Floats, *, known: Mask) -> Float64s:
+def _carried_sums(Y: Floats, carried: sp.csr_array, known: Mask) -> Float64s:
     """Return what the known rows of Y give to each unknown row: B = W_qp Y_p, shape (q, s)."""
-    return weights @ Y[known].astype(np.float64)
+    return np.asarray(carried @ Y[known].astype(np.float64))
 
 
-def known_mean(Y: Floats, *, known: Mask) -> Float64s:
-    """Return the mean of the known rows of Y, from which the sweeps start, shape (1, s)."""
-    return Y[known].mean(axis=0, dtype=np.float64)[None]
+def _known_mean(Y: Floats, known: Mask) -> Float64s:
+    return np.asarray(Y[known].mean(axis=0, dtype=np.float64)[None])
 
 
-def same_start(start: Float64s, B: Float64s) -> Float64s:
-    """Return the state before the first sweep: the same row for each row of B."""
-    return np.repeat(start, B.shape[0], axis=0)
+@block(temporaries=8)
+def krylov(
+    Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
+) -> Float64s:
+    """Return `solve_columns` of (I - W_qq) Y_q = W_qp Y_p for some columns of Y, (s, q + …), from their means."""
+    B, start = _carried_sums(Y, carried, known), _known_mean(Y, known)
+    return solve_columns(inside, B, start, tol=tol, max_iter=max_iter).T
 
 
-def power_sweeps(W: sp.csr_array, B: Float64s, state: Float64s, *, n_sweeps: int) -> Float64s:
-    """Do n_sweeps times Y <- W Y + B, and record how far each moved.
+@block(temporaries=1)
+def power_start(Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask) -> Float64s:  # noqa: ARG001
+    """Return the state before the first sweep, (s, 2 q): the mean of the known rows for each unknown one."""
+    return np.repeat(_known_mean(Y, known).T, 2 * inside.shape[0], axis=1)
+
+
+@block(temporaries=4)
+def power_sweeps(
+    Y: Floats,
+    state: Float64s,
+    *,
+    inside: sp.csr_array,
+    carried: sp.csr_array,
+    known: Mask,
+    first: int,
+    last: int,
+    again: bool = False,
+) -> Float64s:
+    """Do the sweeps Y_q <- W_qq Y_q + W_qp Y_p from `first` to `last`, and record how far each moved.
 
     Parameters
     ----------
-    W : sparse (q, q): weights among the unknown rows
-    B : array, shape (q, c): known vectors carried in, W_qp Y_p
-    state : array, shape (at least q, c): Y in its first q rows
-    n_sweeps : int
-        The number of sweeps.
+    Y : array, shape (n, s)
+    state : array, shape (s, 2 q + 2 t)
+        Of each column the unknown vectors before the last batch of sweeps and after it, ‖ΔY‖₁ of t sweeps, and ‖Y‖₁
+        before each.
+    inside, carried, known : W_qq, W_qp and the known rows
+    first, last : sweeps that were done before, and that are done then
+    again : whether to begin with the vectors before the last batch
 
     Returns
     -------
-    float64 array, shape (q + 2 n_sweeps, c): Y, then ‖ΔY‖₁ of each sweep and column, then ‖Y‖₁ before it.
+    float64 array, shape (s, 2 q + 2 last): the state then.
     """
-    q = W.shape[0]
-    Y = state[:q]
-    moves, sizes = np.empty((n_sweeps, B.shape[1])), np.empty((n_sweeps, B.shape[1]))
-    for sweep in range(n_sweeps):
-        new = W @ Y
+    q, B = inside.shape[0], _carried_sums(Y, carried, known)
+    before = np.ascontiguousarray((state[:, :q] if again else state[:, q : 2 * q]).T)
+    vectors, moves, sizes = before, np.empty((len(state), last)), np.empty((len(state), last))
+    for record, old in zip((moves, sizes), np.split(state[:, 2 * q :], 2, axis=1), strict=True):
+        record[:, :first] = old[:, :first]
+    for sweep in range(first, last):
+        new = inside @ vectors
         new += B
-        sizes[sweep] = np.abs(Y).sum(axis=0)
-        moves[sweep] = np.abs(new - Y).sum(axis=0)
-        Y = new
-    return np.concatenate([Y, moves, sizes])
+        sizes[:, sweep] = np.abs(vectors).sum(axis=0)
+        moves[:, sweep] = np.abs(new - vectors).sum(axis=0)
+        vectors = new
+    return np.concatenate([before.T, vectors.T, moves, sizes], axis=1)
+
+
+@block(temporaries=3)
+def power_residuals(
+    Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
+) -> Float64s:
+    """Return ‖B - (I - W_qq) Y_q‖₂ / ‖B‖₂ of each column of a state, (s, 1)."""
+    q = inside.shape[0]
+    vectors = np.ascontiguousarray(state[:, q : 2 * q].T)
+    return relative_residual(inside, _carried_sums(Y, carried, known), vectors).T
+
+
+@block(temporaries=1)
+def fill(Y: Floats, solved: Float64s, *, known: Mask) -> Floats:
+    """Return columns of Y with the unknown rows that were solved for them, (s, q)."""
+    out = Y.copy()
+    out[~known] = solved.T
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from distembed import states
 from distembed.costs import Cost, add_costs
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
@@ -31,7 +32,7 @@ def graph_cost(model: LatentSemanticImputation, table: RowSizes) -> Cost:
     """Return what `fit_graph` takes: distances made by tiles, and searches for the tree."""
     edges = EDGE_BYTES * most_entries(model, table.n_rows)
     lists = LIST_BYTES * table.n_rows * model.min_degree
-    cost = search_cost(table, model.min_degree, metric=model.metric, block_memory=model.block_memory)
+    cost = search_cost(table, model.min_degree, metric=model.metric, block_memory=states.block_memory())
     held = GRAPH_COPIES * (table.compared(model.metric).n_bytes + lists + edges)
     return cost._replace(written_bytes=2 * lists + edges, shared_bytes=held)
 
@@ -45,10 +46,10 @@ def weights_cost(model: LatentSemanticImputation, table: RowSizes, *, n_edges: i
     """Return what `fit_weights` takes on a graph of so many edges: rows and their neighbors, a batch in each task."""
     n_edges = most_entries(model, table.n_rows) if n_edges is None else n_edges
     compared = table.compared(model.metric)
-    entries = entries_per_batch(n_edges, 8 * table.n_columns, model.block_memory)
+    entries = entries_per_batch(n_edges, 8 * table.n_columns, states.block_memory())
     n_rebuilt = min(table.n_rows, -(-table.n_rows * entries // max(1, n_edges)) + 1)
     needed = min(table.n_rows, entries + 2 * n_rebuilt)
-    chunk = row_chunk(table.n_rows, table.row_bytes, model.block_memory)  # in which rows are read
+    chunk = row_chunk(table.n_rows, table.row_bytes, states.block_memory())  # in which rows are read
     task = 2 * needed * compared.row_bytes + 4 * LIST_BYTES * entries + 2 * chunk * compared.row_bytes
     written = (LIST_BYTES + EDGE_BYTES) * n_edges + 8 * table.n_rows
     shared = WEIGHT_COPIES * compared.n_bytes + 3 * EDGE_BYTES * n_edges
@@ -81,7 +82,7 @@ def vectors_cost(
     costs = [solving_cost(model, solved, n_edges=n_edges, n_unknown=n_unknown, n_sweeps=n_sweeps)]
     if model.regressor is not None:
         n_known = vectors.n_rows - (n_unknown or 0)
-        costs.append(regression_cost(table, vectors, n_known=n_known, block_memory=model.block_memory))
+        costs.append(regression_cost(table, vectors, n_known=n_known, block_memory=states.block_memory()))
     cost = add_costs(costs)
     return cost._replace(written_bytes=cost.written_bytes + vectors.n_bytes)
 
@@ -123,7 +124,7 @@ def solving_cost(
     n, n_columns = values.n_rows, values.n_columns
     q = n if n_unknown is None else n_unknown
     n_edges = most_entries(model, n) if n_edges is None else n_edges
-    edges, width = EDGE_BYTES * n_edges, system_columns(n_columns, q, model.block_memory)
+    edges, width = EDGE_BYTES * n_edges, system_columns(n_columns, q, states.block_memory())
     if model.solver == "krylov":
         written = 8 * n_columns * (q + 2 + RECORDED_STEPS)
     else:

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.tokenize import tokenize
-from dask.utils import key_split
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.dtypes import Float64s, Int64s
-from distembed.execution import (
-    Checkpoint,
-    blockwise,
-    compute,
-    delayed,
-    delayed_blocks,
-    map_blocks,
-    persist,
-    tell,
-)
+from distembed.dtypes import Float64s, Int64s, Mask
+from distembed.execution import compute, tell
+from distembed.lift import lift
 from distembed.linalg import columns
 from distembed.linalg.chunks import COLUMN_BLOCKS, batches, column_chunk, row_chunk
 from distembed.linalg.csr import rows_of
-from distembed.linalg.operators import row_blocks
 from distembed.manifold import imputation_blocks as blocks
 from distembed.neighbors.search import search_lists
+from distembed.states import block_memory, keep, newest
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -67,9 +58,7 @@ def known_rows(Y: Any, n_rows: int) -> Any:
 
 def held_csr(matrix: Any) -> sp.csr_array:
     """Return a sparse matrix, or a Dask array of sparse blocks, as one matrix in memory."""
-    if isinstance(matrix, da.Array):
-        matrix = sp.vstack(compute(delayed_blocks(row_blocks(matrix)).ravel().tolist()), format="csr")
-    return sp.csr_array(matrix)
+    return sp.csr_array(compute(matrix) if isinstance(matrix, da.Array) else matrix)
 
 
 def check_graph(graph: sp.csr_array, n_rows: int) -> None:
@@ -84,13 +73,7 @@ def check_graph(graph: sp.csr_array, n_rows: int) -> None:
 
 
 def reconstruction_weights(
-    rows: da.Array,
-    graph: sp.csr_array,
-    *,
-    simplex: bool,
-    floor: float,
-    block_memory: int,
-    checkpoint: Checkpoint,
+    rows: da.Array, graph: sp.csr_array, *, simplex: bool, floor: float
 ) -> tuple[sp.csr_array, Float64s]:
     """Return the weights that rebuild each row from its neighbors in the graph, and each row's certificate.
 
@@ -102,9 +85,6 @@ def reconstruction_weights(
     simplex : weights on the simplex, else non-negative least squares divided by its sum
     floor : float
         The share of the smallest positive weight that is added to all weights of a row.
-    block_memory : int
-        The memory of one task in bytes.
-    checkpoint : keeps them under "weights_by_column"
 
     Returns
     -------
@@ -112,31 +92,20 @@ def reconstruction_weights(
     """
 
     def make() -> da.Array:
-        entries = entries_per_batch(int(graph.indptr[-1]), rows.shape[1] * 8, block_memory)
+        entries = entries_per_batch(int(graph.indptr[-1]), rows.shape[1] * 8, block_memory())
         cuts = np.unique(np.searchsorted(graph.indptr, np.arange(0, graph.indptr[-1], entries))).tolist()
         ends = [*cuts[1:], graph.indptr.size - 1]
         batches = [(a, b) for a, b in zip(cuts, ends, strict=True) if graph.indptr[b] > graph.indptr[a]]
-        weighed = [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
-        return da.concatenate(weighed, axis=1)
+        return da.concatenate(
+            [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
+        )
 
-    values = compute(_kept_by_columns(checkpoint, "weights_by_column", make))
+    values = compute(keep("weights", make))
     has_entries = np.diff(graph.indptr) > 0
     certificates = np.zeros(graph.shape[0])
-    certificates[has_entries] = values[1, graph.indptr[:-1][has_entries]]
-    return sp.csr_array((values[0], graph.indices, graph.indptr), shape=graph.shape), certificates
-
-
-def _kept_by_columns(checkpoint: Checkpoint, name: str, make: Callable[[], da.Array]) -> da.Array:
-    """Return an array in blocks of columns after a checkpoint of its transpose: a row block is what a task writes."""
-
-    def turned() -> da.Array:
-        array = make()
-        step = (
-            f"{key_split(array.name)}-turned-{tokenize(array.name)}"  # "transpose" would hide what is solved
-        )
-        return blockwise(np.transpose, "cr", array, "rc", name=step, dtype=array.dtype)
-
-    return checkpoint(name, turned).T
+    certificates[has_entries] = values[graph.indptr[:-1][has_entries], 1]
+    weights = np.ascontiguousarray(values[:, 0])
+    return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape), certificates
 
 
 def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
@@ -147,28 +116,16 @@ def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
 def _batch_weights(
     rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
 ) -> da.Array:
-    """Return the weights and certificates of the rows start to stop, shape (2, entries), lazily."""
+    """Return the weights and certificates of the rows start to stop, shape (entries, 2), lazily."""
     indptr = graph.indptr[start : stop + 1].astype(np.int64)
     neighbors = graph.indices[indptr[0] : indptr[-1]]
     own = np.arange(start, stop)
     needed, places = np.unique(np.concatenate([own, neighbors]), return_inverse=True)
-    return map_blocks(
-        _weigh,
-        rows[needed].rechunk((-1, -1)),
-        rows=places[: stop - start],
-        indptr=indptr - indptr[0],
-        neighbors=places[stop - start :],
-        floor=floor,
-        simplex=simplex,
-        chunks=((2,), (neighbors.size,)),
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-
-
-def _weigh(X: Any, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Any:
-    # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
-    return blocks.reconstruction_weights(X, rows, indptr, neighbors, floor, simplex)
+    return lift(
+        blocks.weigh, "nd->ed", rows[needed].rechunk((-1, -1)), dtype=np.float64, sizes={"e": neighbors.size, "d": 2},
+        rows=places[: stop - start], indptr=indptr - indptr[0], neighbors=places[stop - start :],
+        floor=floor, simplex=simplex,
+    )  # fmt: skip
 
 
 # --- systems of equations --------------------------------------------------------------------------------------
@@ -189,7 +146,7 @@ class Solution(NamedTuple):
     """The unknown vectors and how well they solve the system."""
 
     vectors: da.Array
-    """Float64 (q, s), in blocks of columns."""
+    """Float64 (s, q), in row blocks: a row is a column of the unknown vectors."""
     n_iter: int
     residual: float
     converged: bool
@@ -197,23 +154,27 @@ class Solution(NamedTuple):
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
-def solve(W: sp.csr_array, Y: Any, known: Any, *, solver: str, block_memory: int, **limits: Any) -> Solution:
-    """Solve for the unknown rows of Y by the solver that is asked for; `limits` are those of `solve_by_krylov`.
+def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_iter: int) -> Solution:
+    """Solve for the unknown rows of Y by the solver that is asked for, a task for each group of columns.
 
     Raises
     ------
     UnreachedRowsError
         If unknown rows are joined to no known one.
     """
-    unreached = blocks.unreached_rows(W, known)
-    if unreached.size:
-        raise UnreachedRowsError(unreached)
-    of_columns = in_columns(Y, int((~known).sum()), block_memory)
+    reached = blocks.unreached_rows(W, known)
+    if reached.size:
+        raise UnreachedRowsError(reached)
+    unknown = W[np.nonzero(~known)[0]]
+    inside, carried = (unknown[:, np.nonzero(chosen)[0]] for chosen in (~known, known))
+    width = system_columns(Y.shape[1], len(inside.indptr) - 1, block_memory())
+    of_columns = Y.rechunk((-1, width)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, width))
     method = solve_by_krylov if solver == "krylov" else solve_by_power
-    solved = method(W, of_columns, known, **limits)
+    system = {"inside": inside, "carried": carried, "known": known}
+    solved = method(of_columns, system, tol=tol, max_iter=max_iter)
     if not solved.converged:
         warnings.warn(
-            f"{solver} did not reach tol = {limits['tol']} in {solved.n_iter} steps (residual "
+            f"{solver} did not reach tol = {tol} in {solved.n_iter} steps (residual "
             f"{solved.residual:.2e}): raise max_iter",
             ConvergenceWarning,
             stacklevel=3,
@@ -221,57 +182,25 @@ def solve(W: sp.csr_array, Y: Any, known: Any, *, solver: str, block_memory: int
     return solved
 
 
-def in_columns(Y: Any, n_unknown: int, block_memory: int) -> da.Array:
-    """Return Y in blocks of columns, whose systems are independent of each other."""
-    chunk = system_columns(Y.shape[1], n_unknown, block_memory)
-    return Y.rechunk((-1, chunk)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, chunk))
-
-
 def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
     """Return the number of columns for which one task solves the system."""
     return column_chunk(n_columns, COLUMN_COPIES * 8 * n_unknown, block_memory)
 
 
-def _system(W: sp.csr_array, Y: da.Array, known: Any) -> tuple[Any, da.Array, da.Array]:
-    """Return W_qq, B = W_qp Y_p and the mean of the known vectors of (I - W_qq) Y_q = B."""
-    unknown = W[np.nonzero(~known)[0]]
-    inside, carried = (delayed(unknown[:, np.nonzero(chosen)[0]]) for chosen in (~known, known))
-    sums = _by_columns(blocks.carried_sums, unknown.shape[0], carried, Y, known=known)
-    return inside, sums, _by_columns(blocks.known_mean, 1, Y, known=known)
-
-
-def _by_columns(function: Any, n_rows: int, *arguments: Any, **options: Any) -> da.Array:
-    """Lift a function of column blocks; an argument that is not a Dask array is passed to every task unchanged."""
-    pairs: list[Any] = []
-    for argument in arguments:
-        pairs += [argument, "jc" if isinstance(argument, da.Array) else None]
-    return blockwise(
-        function,
-        "jc",
-        *pairs,
-        **options,
-        adjust_chunks={"j": n_rows},
-        align_arrays=False,  # every array has the same blocks of columns
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
-
-
-def solve_by_krylov(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
-) -> Solution:
-    """Solve the system by restarted BiCGSTAB, a task per block of columns; kept under "imputed_by_column"."""
-    system = _system(W, Y, known)
-    q = system[1].shape[0]
+def solve_by_krylov(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
+    """Solve (I - W_qq) Y_q = W_qp Y_p by restarted BiCGSTAB."""
+    q = system["inside"].shape[0]
 
     def make() -> da.Array:
-        n_rows = q + 2 + columns.RECORDED_STEPS
-        return _by_columns(columns.solve_columns, n_rows, *system, tol=tol, max_iter=max_iter)
+        sizes = {"r": q + 2 + columns.RECORDED_STEPS}
+        return lift(
+            blocks.krylov, "nc->cr", Y, dtype=np.float64, sizes=sizes, tol=tol, max_iter=max_iter, **system
+        )
 
-    solved = _kept_by_columns(checkpoint, "imputed_by_column", make)
-    residual, steps, *record = compute(solved[q:])
+    solved = keep("solved", make)
+    residual, steps, *record = compute(solved[:, q:]).T
     n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
-    return Solution(solved[:q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
+    return Solution(solved[:, :q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
 
 
 def _history(record: Float64s, steps: Int64s) -> Float64s:
@@ -289,73 +218,60 @@ def _history(record: Float64s, steps: Int64s) -> Float64s:
     return np.column_stack([at, np.nanmax(values, axis=1)])
 
 
-def solve_by_power(
-    W: sp.csr_array, Y: da.Array, known: Any, *, tol: float, max_iter: int, checkpoint: Checkpoint
-) -> Solution:
-    """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6); kept under "power_by_column_<sweeps>".
+def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
+    """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6).
 
     The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
-    sweep where the rule stops.
+    sweep where the rule stops. A batch is kept in rows of columns: the vectors before it and after it, and how far
+    each sweep so far has moved and from what size.
     """
-    inside, B, start = _system(W, Y, known)
-    q = B.shape[0]
-    state = _by_columns(blocks.same_start, q, start, B)
-    done, converged = 0, q == 0
-    shares: list[float] = []
+    q = system["inside"].shape[0]
 
-    def sweep(n_sweeps: int) -> da.Array:
-        """Return the state after n_sweeps more, with the record of each sweep in the rows below it."""
-        before = state
-        kept = _kept_by_columns(
-            checkpoint,
-            f"power_by_column_{done + n_sweeps}",
-            lambda: _by_columns(blocks.power_sweeps, q + 2 * n_sweeps, inside, B, before, n_sweeps=n_sweeps),
-        )
-        # A checkpoint may come back in other blocks than it was given in; those of the system are needed.
-        return kept.rechunk((-1, B.chunks[1]))
+    def swept(state: da.Array, first: int, last: int, *, again: bool = False) -> da.Array:
+        """Return the state of sweep `last` from that of sweep `first`, or from the vectors before its batch."""
+        state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
+        return lift(
+            blocks.power_sweeps, "nc,cs->cr", Y, state,
+            dtype=np.float64, sizes={"r": 2 * (q + last)}, first=first, last=last, again=again, **system,
+        )  # fmt: skip
 
-    while done < max_iter and not converged:
-        n_sweeps = min(SWEEPS_AT_ONCE, max_iter - done)
-        batch = sweep(n_sweeps)
-        moves, sizes = compute(batch[q:]).sum(axis=1).reshape(2, n_sweeps)
-        settled = np.nonzero(moves <= tol * sizes)[0]
-        if settled.size:
-            converged, n_sweeps = True, int(settled[0]) + 1
-            batch = sweep(n_sweeps)
-        shares += (moves / np.where(sizes > 0, sizes, 1.0))[:n_sweeps].tolist()
-        state, done = batch[:q], done + n_sweeps
+    done, state = newest("sweeps")
+    if state is None:
+        state = lift(blocks.power_start, "nc->cr", Y, dtype=np.float64, sizes={"r": 2 * q}, **system)
+    while True:
+        moves, lengths = np.ascontiguousarray(compute(state[:, 2 * q :]).T).sum(axis=1).reshape(2, done)
+        settled = np.flatnonzero(moves <= tol * lengths)
+        if settled.size or done >= max_iter or q == 0:
+            break
+        last = min(done + SWEEPS_AT_ONCE, max_iter)
+        state, done = keep("sweeps", partial(swept, state, done, last), number=last), last
         tell("sweeps", done)
-    residual = compute(_by_columns(columns.relative_residual, 1, inside, B, state))
-    history = np.column_stack([np.arange(1, done + 1), shares])
-    stride = columns.record_stride(done)
-    return Solution(state, done, float(residual.max(initial=0.0)), converged, history[stride - 1 :: stride])
+    if settled.size and settled[0] + 1 < done:
+        begun, done = (done - 1) // SWEEPS_AT_ONCE * SWEEPS_AT_ONCE, int(settled[0]) + 1
+        state = keep("stopped", partial(swept, state, begun, done, again=True))
+    state, of_column = state.rechunk((Y.chunks[1], -1)), {"r": 1}
+    residual = compute(
+        lift(blocks.power_residuals, "nc,cs->cr", Y, state, dtype=np.float64, sizes=of_column, **system)
+    )
+    shares = moves[:done] / np.where(lengths[:done] > 0, lengths[:done], 1.0)
+    history, stride = np.column_stack([np.arange(1, done + 1), shares]), columns.record_stride(done)
+    converged = bool(settled.size) or q == 0
+    thinned = history[stride - 1 :: stride]
+    return Solution(state[:, q : 2 * q], done, float(residual.max(initial=0.0)), converged, thinned)
 
 
-def filled(Y: Any, solved: da.Array, known: Any) -> Any:
+def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
-    if isinstance(Y, da.Array):
-        vectors = Y.rechunk((-1, solved.chunks[1]))
-        form: dict[str, Any] = {"dtype": Y.dtype, "meta": np.empty((0, 0), Y.dtype)}
-        return blockwise(_fill, "jc", vectors, "jc", solved, "qc", known=known, **form)
-    out = Y.copy()
-    start = 0
-    for block in solved.blocks.ravel():
-        out[~known, start : start + block.shape[1]] = compute(block)
-        start += block.shape[1]
-    return out
-
-
-def _fill(Y: Any, solved: list[Any], *, known: Any) -> Any:
-    out = Y.copy()
-    out[~known] = solved[0]
-    return out
+    of_columns = Y.rechunk((-1, solved.chunks[0])) if isinstance(Y, da.Array) else Y
+    vectors = lift(blocks.fill, "nc,cq->nc", of_columns, solved, dtype=Y.dtype, known=known)
+    return vectors if isinstance(Y, da.Array) else compute(vectors)
 
 
 # --- new rows --------------------------------------------------------------------------------------------------
 
 
 def new_weights(
-    rows: da.Array, new: da.Array, min_degree: int, *, simplex: bool, floor: float, block_memory: int
+    rows: da.Array, new: da.Array, min_degree: int, *, simplex: bool, floor: float
 ) -> sp.csr_array:
     """Return the weights that rebuild each new row from its nearest rows of a fit, (m, n), rows sum to one.
 
@@ -363,25 +279,22 @@ def new_weights(
     ----------
     rows, new : what `domain_rows` returns, dense, (n, d) and (m, d)
     min_degree : neighbors of a new row
-    simplex, floor, block_memory : see `reconstruction_weights`
+    simplex, floor : see `reconstruction_weights`
     """
     m, n, k = new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
     lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k))
     near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
     graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
-    options: dict[str, Any] = {"simplex": simplex, "floor": floor, "block_memory": block_memory}
-    weights, _ = reconstruction_weights(da.concatenate([new, rows]), graph, **options, checkpoint=persist)
+    weights, _ = reconstruction_weights(da.concatenate([new, rows]), graph, simplex=simplex, floor=floor)
     return weights[:, m:]
 
 
-def mixtures(weights: sp.csr_array, values: Any, block_memory: int) -> Float64s:
+def mixtures(weights: sp.csr_array, values: Any) -> Float64s:
     """Return the mixtures of rows of an array by sparse weights, reading the rows that some of them need at a time."""
     most = max(1, int(np.diff(weights.indptr).max()))
-    sizes = batches(weights.shape[0], row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory))
-    ends = np.cumsum(sizes)
-    return np.concatenate(
-        [_mixture(weights[end - size : end], values) for end, size in zip(ends, sizes, strict=True)]
-    )
+    size = row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory())
+    ends = np.cumsum([0, *batches(weights.shape[0], size)])
+    return np.concatenate([_mixture(weights[begin:end], values) for begin, end in pairwise(ends)])
 
 
 def _mixture(weights: sp.csr_array, values: Any) -> Float64s:

@@ -14,10 +14,12 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
 from distembed.dtypes import Float64s, Mask
-from distembed.execution import compute, map_blocks, one_blas_thread, shared
+from distembed.execution import compute, one_blas_thread, shared
+from distembed.lift import block, lift
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import row_chunk
 from distembed.neighbors.blocks import typical_square
+from distembed.states import block_memory
 
 RIDGES = tuple(10.0 ** np.arange(-4, 4))
 """Ridges tried, in units of the mean squared length of a row less the mean; the leave-one-out error chooses."""
@@ -103,14 +105,14 @@ def fit_known(model: Any, X: Any, Y: Any, known: Mask) -> Any:
     return clone(model).fit(rows, targets)
 
 
-def predictions(model: Any, X: Any, n_columns: int, *, block_memory: int) -> da.Array:
+def predictions(model: Any, X: Any, n_columns: int) -> da.Array:
     """Return what a fitted regressor predicts for each row of X, (n, n_columns) float64, lazily by row blocks."""
-    chunk = row_chunk(X.shape[0], 8 * (X.shape[1] + n_columns), block_memory)
+    chunk = row_chunk(X.shape[0], 8 * (X.shape[1] + n_columns), block_memory())
     rows = X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
-    chunks = (rows.chunks[0], (n_columns,))
-    return map_blocks(_predict, rows, model=shared(model), chunks=chunks, dtype=np.float64)
+    return lift(_predict, "wc->wk", rows, dtype=np.float64, sizes={"k": n_columns}, model=shared(model))
 
 
+@block(temporaries=2)
 def _predict(X: Any, *, model: Any) -> Any:
     # one target comes as (n,)
     return np.asarray(model.predict(np.asarray(X, np.float64)), np.float64).reshape(len(X), -1)
@@ -118,10 +120,10 @@ def _predict(X: Any, *, model: Any) -> Any:
 
 def with_known(Y: Any, found: da.Array, known: Mask) -> da.Array:
     """Return the rows of Y that are known, bit for bit, and others found for the rest, in Y's dtype."""
-    Y = Y.rechunk(found.chunks) if isinstance(Y, da.Array) else da.from_array(Y, chunks=found.chunks)
-    marks = da.from_array(known[:, None], chunks=(found.chunks[0], 1))
-    return map_blocks(_keep_known, Y, found, marks, dtype=Y.dtype, chunks=found.chunks)
+    Y = Y.rechunk(found.chunks) if isinstance(Y, da.Array) else Y
+    return lift(_keep_known, "wc,wc,wk->wc", Y, found, known[:, None], dtype=Y.dtype)
 
 
+@block(temporaries=1)
 def _keep_known(Y: Any, found: Any, known: Any) -> Any:
     return np.where(known, Y, found).astype(Y.dtype, copy=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 
 import dask
 import dask.array as da
@@ -16,7 +17,8 @@ from distembed.linalg.chunks import LEAST_COLUMNS
 from distembed.manifold import imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
 from distembed.neighbors import distances
-from tests.checkpoints import Kept
+from distembed.states import keeping
+from tests.kept_states import KeptStates
 from tests.references import imputation as oracle
 
 
@@ -60,12 +62,19 @@ def test_power_follows_the_papers_rule_to_the_sweep(weights):
     np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
 
 
+class StoredOtherwise(KeptStates):
+    """States that come back in blocks of their own, as those of a job's store do."""
+
+    def store(self, name, array):
+        return super().store(name, array.rechunk(-1))
+
+
 @pytest.mark.parametrize("solver", ["krylov", "power"])
-def test_a_checkpoint_that_returns_other_blocks_changes_nothing(solver):
-    """A job's store gives arrays back in blocks of its own."""
+def test_states_that_come_back_in_other_blocks_change_nothing(solver):
     X, Y = problem(s=2 * LEAST_COLUMNS + 1)
     plain = LatentSemanticImputation(solver=solver).fit(X, Y)
-    kept = LatentSemanticImputation(solver=solver, checkpoint=lambda _, make: make().rechunk(-1)).fit(X, Y)
+    with keeping(StoredOtherwise()):
+        kept = LatentSemanticImputation(solver=solver).fit(X, Y)
     assert plain.n_iter_ > imputation_systems.SWEEPS_AT_ONCE or solver == "krylov"
     assert kept.vectors_.tobytes() == plain.vectors_.tobytes()
 
@@ -136,7 +145,8 @@ def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
     X, Y = problem()
     model = LatentSemanticImputation(min_degree=4).fit(X, Y)
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
-    other = LatentSemanticImputation(min_degree=4, block_memory=40_000 * chunk).fit(X, Y)
+    with dask.config.set({"distembed.block_memory": 40_000 * chunk}):
+        other = LatentSemanticImputation(min_degree=4).fit(X, Y)
     assert (other.graph_ != model.graph_).nnz == 0
     assert other.weights_.data.tobytes() == model.weights_.data.tobytes()
     np.testing.assert_allclose(other.vectors_, model.vectors_, atol=1e-6)
@@ -145,7 +155,8 @@ def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
 def test_little_memory_means_small_blocks():
     X, Y = problem(n=300, s=20)
     model = LatentSemanticImputation(min_degree=4).fit(X, Y)
-    tight = LatentSemanticImputation(min_degree=4, block_memory=60_000).fit(X, Y)
+    with dask.config.set({"distembed.block_memory": 60_000}):
+        tight = LatentSemanticImputation(min_degree=4).fit(X, Y)
     np.testing.assert_allclose(tight.vectors_, model.vectors_, atol=1e-5)
 
 
@@ -202,21 +213,33 @@ def test_a_long_history_is_thinned(solver, monkeypatch):
     np.testing.assert_array_equal(thin, whole[stride - 1 :: stride])
 
 
-def test_resumes_from_its_checkpoints():
+@pytest.mark.parametrize("solver", ["krylov", "power"])
+def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver, monkeypatch):
+    """Each state is the last that one run stores; none is made twice, and a past batch of sweeps is forgotten."""
     X, Y = problem()
-    checkpoint = Kept()
-    for solver in ("krylov", "power"):
-        checkpoint.clear()
-        model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-9, checkpoint=checkpoint)
-        first = model.fit(X, Y).vectors_
-        checkpoint.made.clear()
-        again = clone(model).set_params(checkpoint=checkpoint).fit(X, Y)
-        assert checkpoint.made == []
-        assert again.vectors_.tobytes() == first.tobytes()
-        last = list(checkpoint)[-1]
-        del checkpoint[last]
-        assert model.fit(X, Y).vectors_.tobytes() == first.tobytes()
-        assert checkpoint.made == [last]
+    model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-9)
+    expected, states = clone(model).fit(X, Y), KeptStates()
+    store, allowed = states.store, []
+
+    def store_allowed(name, array):
+        if len(states.stored) == len(allowed):
+            raise KeyboardInterrupt
+        return store(name, array)
+
+    monkeypatch.setattr(states, "store", store_allowed)
+    found = None
+    with keeping(states):
+        while found is None:
+            allowed.append(1)  # one more state than the run before
+            with suppress(KeyboardInterrupt):
+                found = clone(model).fit(X, Y)
+    assert found.vectors_.tobytes() == expected.vectors_.tobytes()
+    assert found.n_iter_ == expected.n_iter_
+    np.testing.assert_array_equal(found.history_, expected.history_)
+    made = [name.rpartition("/")[2] for name in states.stored]
+    assert len(set(states.stored)) == len(made)
+    assert {"weights", "solved" if solver == "krylov" else "stopped"} <= set(made)
+    assert sum("sweeps" in name for name in states.arrays) == (solver == "power")
 
 
 # --------------------------------------------------------------------------- degenerate and bad input
@@ -393,11 +416,9 @@ def test_each_task_writes_what_it_made(solver, monkeypatch):
     """A row block is what a task writes: blocks of columns would wait for each other, and one task write them all."""
     monkeypatch.setattr(imputation_systems, "COLUMN_BLOCKS", 4)
     X, Y = problem(s=3 * LEAST_COLUMNS)
-    kept = {}
-    model = LatentSemanticImputation(
-        min_degree=4, solver=solver, checkpoint=lambda name, make: kept.setdefault(name, make())
-    )
-    model.fit(X, Y)
-    of_columns = {name: array.numblocks for name, array in kept.items() if "by_column" in name}
-    assert of_columns["weights_by_column"] == (4, 1)
-    assert {n for name, n in of_columns.items() if "weights" not in name} == {(3, 1)}
+    states = KeptStates()
+    with keeping(states):
+        LatentSemanticImputation(min_degree=4, solver=solver).fit(X, Y)
+    n_blocks = {name.rpartition("/")[2]: array.numblocks for name, array in states.arrays.items()}
+    assert n_blocks["weights"] == (4, 1)
+    assert n_blocks["solved" if solver == "krylov" else "stopped"] == (3, 1)

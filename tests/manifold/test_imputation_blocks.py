@@ -104,16 +104,23 @@ def test_a_tiny_weight_does_not_make_the_floor_tiny():
 
 def test_power_sweeps_record_every_sweep():
     rng = np.random.default_rng(0)
-    W = sp.csr_array(rng.random((5, 5)) / 10)
-    B, Y = rng.random((5, 2)), rng.random((5, 2))
-    state = blocks.power_sweeps(W, B, Y, n_sweeps=2)
-    first = W @ Y + B
-    second = W @ first + B
-    np.testing.assert_allclose(state[:5], second)
-    np.testing.assert_allclose(
-        state[5:7], [np.abs(first - Y).sum(axis=0), np.abs(second - first).sum(axis=0)]
-    )
-    np.testing.assert_allclose(state[7:], [np.abs(Y).sum(axis=0), np.abs(first).sum(axis=0)])
+    inside, carried = sp.csr_array(rng.random((5, 5)) / 10), sp.csr_array(rng.random((5, 3)) / 10)
+    Y, known = rng.random((8, 2)), np.repeat([True, False], [3, 5])
+    system = {"inside": inside, "carried": carried, "known": known}
+    start = blocks.power_start(Y, **system)
+    zeroth = np.tile(Y[:3].mean(axis=0), (5, 1))
+    np.testing.assert_allclose(start, np.tile(zeroth.T, 2))
+    state = blocks.power_sweeps(Y, start, **system, first=0, last=2)
+    first = inside @ zeroth + carried @ Y[:3]
+    second = inside @ first + carried @ Y[:3]
+    np.testing.assert_allclose(state[:, :10], np.hstack([zeroth.T, second.T]))
+    moves = [np.abs(first - zeroth).sum(axis=0), np.abs(second - first).sum(axis=0)]
+    sizes = [np.abs(zeroth).sum(axis=0), np.abs(first).sum(axis=0)]
+    np.testing.assert_allclose(state[:, 10:].T, [*moves, *sizes])
+    third = blocks.power_sweeps(Y, state, **system, first=2, last=3)
+    np.testing.assert_array_equal(third[:, :5], state[:, 5:10])
+    np.testing.assert_array_equal(third[:, [10, 11, 13, 14]], state[:, 10:])
+    assert blocks.power_sweeps(Y, state, **system, first=0, last=2, again=True).tobytes() == state.tobytes()
 
 
 def test_unreached_rows_follow_positive_weights_backwards():

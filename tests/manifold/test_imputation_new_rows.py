@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -89,8 +90,8 @@ def test_a_row_left_out_is_found_about_as_a_fit_with_it_finds_it():
 def test_the_kind_the_blocks_and_the_memory_change_nothing():
     model, X, Y, new, _ = fitted(regressor=Ridge())
     expected = model.infer(new, X, Y)
-    small = model.set_params(block_memory=2**12)
-    cut = small.infer(da.from_array(new, chunks=(4, 2)), da.from_array(X, chunks=(20, -1)), Y)
+    with dask.config.set({"distembed.block_memory": 2**12}):
+        cut = model.infer(da.from_array(new, chunks=(4, 2)), da.from_array(X, chunks=(20, -1)), Y)
     np.testing.assert_allclose(cut, expected, rtol=1e-6)
     assert expected[:1].tobytes() == model.infer(new[:1], X, Y).tobytes()
 

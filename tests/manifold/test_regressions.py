@@ -198,7 +198,8 @@ def test_predictions_come_by_row_blocks_and_known_rows_stay(monkeypatch):
     X, Y, truth = problem()
     known = ~np.isnan(Y[:, 0])
     model = KernelRidge().fit(X, truth)
-    found = predictions(model, X, 6, block_memory=6 * 8 * 10 * 20)
+    monkeypatch.setattr(regressions, "block_memory", lambda: 6 * 8 * 10 * 20)
+    found = predictions(model, X, 6)
     assert found.chunks[0][0] == 20
     np.testing.assert_allclose(found.compute(), model.predict(X), rtol=1e-9)
     whole = with_known(Y, found, known).compute()

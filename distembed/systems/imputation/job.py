@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from distembed.job.model import (
-    KEPT_BY_THE_JOB,
     OPTION,
     Job,
     ReportSection,
@@ -24,7 +23,7 @@ Method = Literal["graph", "ridge", "kernel_ridge", "residuals", "auto"]
 
 @section_of(
     LatentSemanticImputation,
-    exclude={**KEPT_BY_THE_JOB, "regressor": "the key imputation.method says which regression is taken"},
+    exclude={"regressor": "the key imputation.method says which regression is taken"},
 )
 class ImputationSection(Section):
     """`[imputation]`: the estimator (`distembed.LatentSemanticImputation`), and what it is compared with."""

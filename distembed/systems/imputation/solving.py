@@ -191,15 +191,9 @@ KEPT_DISTANCES = KeptRows(
 )
 
 
-def imputation_of(ctx: Context) -> LatentSemanticImputation:
-    """Return the estimator of a job, which stores its intermediate arrays in the stage."""
-    return estimator_of(ctx.job).set_params(checkpoint=ctx.stage.checkpoint)
-
-
 def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
-    """Return the estimator of a job, without a regressor, which keeps its intermediate arrays in memory."""
-    options = job.imputation.model_dump(exclude={"method"})
-    return LatentSemanticImputation(**options, block_memory=job.resources.block_memory)
+    """Return the estimator of a job, without a regressor."""
+    return LatentSemanticImputation(**job.imputation.model_dump(exclude={"method"}))
 
 
 def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
@@ -209,7 +203,7 @@ def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    model = imputation_of(ctx).fit_graph(outputs.DOMAIN.read(ctx.workspace))
+    model = estimator_of(ctx.job).fit_graph(outputs.DOMAIN.read(ctx.workspace))
     ctx.store(outputs.GRAPH, row_blocks(model.graph_))
     return {"n_edges": int(model.graph_.nnz)}
 
@@ -222,7 +216,7 @@ def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
 def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
     graph, domain = outputs.GRAPH.read(ctx.workspace), outputs.DOMAIN.read(ctx.workspace)
-    model = imputation_of(ctx).set_graph(graph).fit_weights(domain)
+    model = estimator_of(ctx.job).set_graph(graph).fit_weights(domain)
     ctx.store(outputs.WEIGHTS, row_blocks(model.weights_))
     ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
     return {"worst_certificate": float(model.certificate_.max())}
@@ -254,10 +248,10 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         method = ctx.workspace.stages()["hold_out"].facts["method"]
     X, known = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     if method in REGRESSORS:
-        vectors = regressed(REGRESSORS[method], X, known, block_memory=ctx.job.resources.block_memory)
+        vectors = regressed(REGRESSORS[method], X, known)
         facts, history = {"n_iter": 0, "residual": 0.0, "converged": True}, np.empty((0, 2))
     else:
-        model = imputation_of(ctx).set_params(regressor=LinearRidge() if method == "residuals" else None)
+        model = estimator_of(ctx.job).set_params(regressor=LinearRidge() if method == "residuals" else None)
         model.set_weights(outputs.WEIGHTS.read(ctx.workspace)).fit_vectors(known, X)
         vectors, history = model.vectors_, model.history_
         facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
@@ -270,12 +264,12 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return {**facts, "method": method}
 
 
-def regressed(regressor: Any, X: da.Array, Y: da.Array, *, block_memory: int) -> da.Array:
+def regressed(regressor: Any, X: da.Array, Y: da.Array) -> da.Array:
     """Return the vectors that a regression on the rows of a table finds, lazily; known ones as they are."""
     known = known_rows(Y, X.shape[0])
     with one_blas_thread():
         model = fit_known(regressor, X, Y, known)
-    return with_known(Y, predictions(model, X, Y.shape[1], block_memory=block_memory), known)
+    return with_known(Y, predictions(model, X, Y.shape[1]), known)
 
 
 KNOWN, ALL, TABLE, SHUFFLED_LABELS = (

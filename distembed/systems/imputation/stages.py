@@ -28,12 +28,14 @@ from distembed.evaluation.imputation import (
     nearest_one,
     recovery,
 )
-from distembed.execution import compute, map_blocks, one_blas_thread, persist
+from distembed.execution import compute, one_blas_thread
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
+from distembed.lift import block, lift
 from distembed.manifold.imputation_costs import regression_cost, vectors_cost
 from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
 from distembed.stages.kept_matrices import kept_stages
+from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
@@ -45,7 +47,6 @@ from distembed.systems.imputation.solving import (
     TableSizes,
     estimator_of,
     has_labels,
-    imputation_of,
     join_parameters,
     label_parameters,
     options_parameters,
@@ -182,7 +183,7 @@ def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict
     """Return the vectors that every method finds for the hidden names of a fold, by its row."""
     hidden = folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
-    weights = imputation_of(ctx).set_weights(outputs.WEIGHTS.read(ctx.workspace)).weights_
+    weights = estimator_of(ctx.job).set_weights(outputs.WEIGHTS.read(ctx.workspace)).weights_
     order = np.arange(weights.shape[0])
     order[known] = rng.permutation(known)
     fitted = np.sort(rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_ROWS])
@@ -194,15 +195,16 @@ def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict
         **{name: partial(_filled_in, ctx, one, fitted, hidden) for name, one in BASELINES.items()},
     }
     found = {
-        row: compute(ctx.stage.checkpoint(f"fold-{number}-{place}", partial(_one_block, way)))
+        row: compute(keep(f"fold-{number}-{place}", partial(_alone, way)))
         for place, (row, way) in enumerate(ways.items())
     }
     ctx.progress("folds")(number + 1, len(folds))
     return found
 
 
-def _one_block(way: Callable[[], Floats]) -> da.Array:
-    return da.from_array(way(), chunks=-1)
+def _alone(way: Callable[[], Floats]) -> Floats:
+    with keeping(None):  # the vectors of a fold are small enough to be made again
+        return way()
 
 
 def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: Any = None) -> Floats:
@@ -211,11 +213,12 @@ def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: 
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
-    masked = map_blocks(_hide, vectors, mask, dtype=vectors.dtype, chunks=vectors.chunks)
-    model = imputation_of(ctx).set_params(checkpoint=persist, regressor=regressor)
+    masked = lift(_hide, "wc,wk->wc", vectors, mask, dtype=vectors.dtype)
+    model = estimator_of(ctx.job).set_params(regressor=regressor)
     return compute(model.set_weights(weights).fit_vectors(masked, X).vectors_[hidden])
 
 
+@block(temporaries=1)
 def _hide(vectors: Floats, is_hidden: Mask) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
