@@ -174,7 +174,7 @@ def without_core_diagonal(counts: object, first_row: Int64s) -> csr_array:
     return without_diagonal(canonical_csr(counts), int(first_row[0]))
 
 
-@block(temporaries=4)
+@block(temporaries=5)
 def core_start(
     forward: object,
     backward: object,
@@ -225,19 +225,19 @@ def core_target(*pairs: Any, weighting: PairWeighting) -> csr_array:
     return symmetric_target(_pairs_off_diagonal(weighting, *pairs))
 
 
-@block(temporaries=4)
+@block(temporaries=9)
 def core_error(*pairs: Any, weighting: PairWeighting) -> Floats:
     """Return the irreducible error of one row block of the core; the arguments are those of `core_start`."""
     return irreducible_error(_pairs_off_diagonal(weighting, *pairs))
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def chosen_columns(counts: csr_array, *, columns: Any) -> csr_array:
     """Return columns of a block, by their numbers or a slice."""
     return counts[:, columns]
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:
@@ -245,13 +245,13 @@ def residual(
     return with_values(target, target.data - weights.data * sampled_product(target, own, everyone))
 
 
-@block(temporaries=1)
+@block(temporaries=1.5)
 def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
     """Return the contribution ``sum R²/Ws`` of one row block, shape (1,), float64."""
     return np.array([(difference.data.astype(np.float64) ** 2 / weights.data).sum()])
 
 
-@block(temporaries=4)
+@block(temporaries=5)
 def solve_new_words(
     forward: object,
     backward: object,

@@ -20,7 +20,7 @@ from distembed.linalg.csr import unit_rows
 from distembed.temporaries import block
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def aligned_rows(rows: Int64s, *, vectors: Floats) -> Floats:
     """Return the rows of vectors of so many numbers, (rows, d), and zeros for each that is -1."""
     found = vectors[rows]
@@ -40,7 +40,7 @@ def mean_of_totals(totals: Float64s) -> Float64s:
     return totals[:-1] / max(totals[-1], 1)
 
 
-@block(temporaries=3)
+@block(temporaries=1.5)
 def centered_directions(block: Floats, mean: Floats) -> Float64s:
     """Return U_j, (rows, d_j); a row that is zero, or is the mean but for rounding, stays or becomes zero."""
     centered = block - mean
@@ -49,7 +49,7 @@ def centered_directions(block: Floats, mean: Floats) -> Float64s:
     return np.asarray(unit_rows(centered), np.float64)
 
 
-@block(temporaries=4)
+@block(temporaries=2.5)
 def join(*blocks: Floats, weights: Sequence[float]) -> Float32s:
     """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
     rows, means = blocks[: len(weights)], blocks[len(weights) :]

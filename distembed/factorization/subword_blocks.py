@@ -64,7 +64,7 @@ def column_means(columns: Floats, weights: Float64s) -> Float64s:
     return (weights @ columns.astype(np.float64) / weights.sum())[None]
 
 
-@block(temporaries=4)
+@block(temporaries=5.5)
 def solve_ridge(
     columns: Floats, means: Float64s, ridges: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
 ) -> Float32s:
@@ -106,7 +106,7 @@ def relative_residuals(
     return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
 
 
-@block(temporaries=3)
+@block(temporaries=0.5)
 def squared_errors(
     columns: Floats, means: Float64s, solution: Float32s, averaging: sp.csr_array, weights: Float64s
 ) -> Float64s:

@@ -421,13 +421,13 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
     return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, numbered.first[kept])))
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def make_table(vectors: Float32s, *, make: Callable[[Float32s], SubwordTable]) -> SubwordTable:
     """Return the table of the vectors of n-grams."""
     return make(vectors)
 
 
-@block(temporaries=1)
+@block(temporaries=3)
 def compose(words: NDArray[Any], tables: list[SubwordTable]) -> Float32s:
     """Return the vectors of words, composed by the one table."""
     return tables[0].compose(words.tolist())

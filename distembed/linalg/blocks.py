@@ -24,7 +24,7 @@ NEAR_BYTES = 1 << 20
 """Bytes of the rows of a dense matrix that are read again and again: they stay in the second cache of a core."""
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def sparse_times_dense(block: csr_array, dense: Floats | list[Floats]) -> Floats:
     """Return A_i X, shape (rows_i, b), in the dtype of X, whose rows may come in a list of pieces.
 
@@ -163,7 +163,7 @@ def basis_products(block: Floats, *basis: Floats) -> Floats:
     return np.concatenate([q.T @ block for q in basis]).astype(np.float64)
 
 
-@block(temporaries=1)
+@block(temporaries=1.5)
 def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
     """Return Z - Q C of one row block, shape (rows, b)."""
     result = block.copy()
@@ -195,7 +195,7 @@ def chebyshev_step(
     return after
 
 
-@block(temporaries=1)
+@block(temporaries=1.5)
 def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     """Return Q C of one row block, shape (rows, columns of C)."""
     result = np.zeros((basis[0].shape[0], coefficients.shape[1]), dtype=basis[0].dtype)
@@ -209,11 +209,15 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
 @block(temporaries=2)
 def column_powers(*sides: Floats, power: int) -> Floats:
     """Return the sum of a whole power of each column of one row block, or of several side by side, (b,), float64."""
-    wide = [side.astype(np.float64, copy=False) for side in sides]
-    return np.concatenate([np.einsum(",".join(["ij"] * power) + "->j", *[one] * power) for one in wide])
+    terms = ",".join(["ij"] * power) + "->j"
+
+    def powers(side: Floats) -> Floats:
+        return np.einsum(terms, *[side.astype(np.float64, copy=False)] * power)
+
+    return np.concatenate([powers(side) for side in sides])
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def column_dots(left: Floats, right: Floats) -> Floats:
     """Return the dot product of each pair of columns of one row block, shape (b,), float64."""
     return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)
@@ -274,7 +278,7 @@ def _inverse_roots(values: Floats, threshold: float) -> Floats:
     return np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
 
 
-@block(temporaries=2)
+@block(temporaries=1.5)
 def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array, ...]:
     """Return the pieces of a row block between neighboring column bounds, each as CSR of its columns, sorted."""
     columns = block.T.tocsr()  # once: cutting columns out of rows looks at all of them for every piece

@@ -10,6 +10,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.temporaries import block
 
 LEAST_SQUARE = 1e-200
 """Squared length of a row under which the squares of its values may have lost digits to underflow."""
@@ -65,8 +66,11 @@ def column_range(block: Any, *, bounds: tuple[int, int]) -> Any:
 
 def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
     """Return a block without its cells (i, i); row 0 of the block is row `first_row` of the matrix."""
-    kept = block.indices != rows_of(block) + first_row
-    indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr].astype(block.indptr.dtype)
+    own = np.arange(first_row, first_row + block.shape[0], dtype=block.indices.dtype)
+    kept = block.indices != np.repeat(own, np.diff(block.indptr))
+    before = np.zeros(block.nnz + 1, block.indptr.dtype)
+    np.cumsum(kept, out=before[1:])
+    indptr = before[block.indptr]
     return sp.csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
 
 
@@ -75,6 +79,7 @@ def row_sizes(block: Any) -> Int64s:
     return np.diff(sp.csr_array(block).indptr).astype(np.int64)
 
 
+@block(temporaries=2)
 def row_sums(block: Any) -> Float64s:
     """Return the sum of each row, float64 (rows,)."""
     # SciPy adds float32 in float32, also where the sum is to be float64.

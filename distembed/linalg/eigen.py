@@ -40,6 +40,8 @@ FILTERED_COLUMNS = 64
 """Columns filtered at a time: three blocks of so many are the filter's whole memory."""
 DRAWN_ROWS = 4096
 """Rows of the random start that one generator draws, wherever the row blocks end."""
+DRAWN_TOGETHER = 64
+"""Rows that are drawn at a time, in float64."""
 JUDGED_FROM = 6
 """The pass after which convergence is first judged: fewer are seldom enough, and judging costs an eigenproblem."""
 LEAST_RESIDUAL = 10
@@ -322,16 +324,18 @@ def starting_block(
     )
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def normal_rows(first: Int64s, last: Int64s, *, n_columns: int, dtype_name: str, random_state: int) -> Floats:
     """Return standard normal numbers that follow from their rows in the whole array, wherever its blocks end."""
     begin, end = int(first[0]), int(last[0])
     drawn = np.empty((end - begin, n_columns), dtype_name)
     for group in range(begin // DRAWN_ROWS, end // DRAWN_ROWS + 1):
-        start = group * DRAWN_ROWS
         generator = np.random.default_rng([random_state, group])
-        rows = generator.standard_normal((min(DRAWN_ROWS, end - start), n_columns))
-        drawn[max(start - begin, 0) : start + len(rows) - begin] = rows[max(begin - start, 0) :]
+        stop = min((group + 1) * DRAWN_ROWS, end)
+        for start in range(group * DRAWN_ROWS, stop, DRAWN_TOGETHER):
+            rows = generator.standard_normal((min(DRAWN_TOGETHER, stop - start), n_columns))
+            if start + len(rows) > begin:
+                drawn[max(start - begin, 0) : start + len(rows) - begin] = rows[max(begin - start, 0) :]
     return drawn
 
 

@@ -80,7 +80,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-@block(temporaries=1)
+@block(temporaries=1.5)
 def as_csr(rows: Any) -> csr_array:
     """Return a block as a CSR array."""
     return csr_array(rows)

@@ -167,7 +167,7 @@ def _slots(n_keys: int) -> Int32s:
     return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
 
 
-@block(temporaries=4)
+@block(temporaries=5)
 def add_spelling(vectors: Floats, composed: Floats, center: ArrayLike, *, weight: float) -> Float32s:
     r"""Return the directions of vectors with those of their composed vectors added, float32 (n, d).
 

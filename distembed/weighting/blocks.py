@@ -48,7 +48,7 @@ def column_sums(block: csr_array) -> Floats:
     return np.asarray(np.ones(block.shape[0]) @ block)
 
 
-@block(temporaries=2)
+@block(temporaries=2.5)
 def pmi(
     block: object, row_totals: Floats, probabilities: Floats, *, shift: float, positive: bool
 ) -> csr_array:

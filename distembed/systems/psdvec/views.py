@@ -10,11 +10,11 @@ import numpy as np
 
 from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import words as evaluation
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.stage import SUBWORDS
 from distembed.job.terminal import neighbor_line, safe_scores
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.lift import lift
 from distembed.stages.corpus import omissions, vocabulary_of
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
@@ -26,6 +26,7 @@ from distembed.stages.words import (
     shown_scores,
     words_shown,
 )
+from distembed.states import BLOCK_MEMORY
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, stages
 from distembed.systems.psdvec.job import FileView, PSDVecJob
@@ -144,9 +145,7 @@ def view_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -
     for (name, section), part, mean, weight in zip(
         sections.items(), parts, means, stages.weights_of(job), strict=True
     ):
-        directions = np.asarray(
-            compute(map_blocks(centered_directions, part, mean=mean, dtype=np.float32).astype(np.float32))
-        )
+        directions = np.asarray(compute(lift(centered_directions, "wc,c->wc", part, mean).astype(np.float32)))
         is_there = directions.any(axis=1)
         space = WordVectors(words[is_there].tolist(), directions[is_there])
         row = {"view": name, "made_of": _made_of(section), "components": directions.shape[1]}
