@@ -19,7 +19,7 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.lift import block, lift
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import of_each_row, whole_rows
+from distembed.linalg.operators import whole_rows
 from distembed.weighting.costs import block_bytes
 
 READ_COPIES = 3
@@ -139,7 +139,7 @@ def topic_coherence(
         raise ValueError(f"Word id {known[-1]} is not a row of the {n_words} × {counts.shape[1]} counts.")
     counts = whole_rows(counts) if isinstance(counts, da.Array) else counts
     if totals is None:
-        totals = compute(of_each_row(row_sums, counts)) if isinstance(counts, da.Array) else row_sums(counts)
+        totals = compute(lift(row_sums, "wc->w", counts, dtype=np.float64))
     sums = np.asarray(totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")

@@ -16,8 +16,9 @@ from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
 from distembed.execution import compute, whole
+from distembed.lift import lift
 from distembed.linalg.csr import row_lengths
-from distembed.linalg.operators import of_each_row, row_blocks, sparse_times
+from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.vectors.word_table import rows_by_lower_case
 
 
@@ -115,7 +116,7 @@ def nearest_words(
 def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     queries = np.vstack([compute(rows[int(row) : int(row) + 1]).toarray() for row in chosen])
     dots = sparse_times(rows, whole(queries.T.astype(np.float64)))
-    found, norms = compute((dots, of_each_row(row_lengths, rows)))
+    found, norms = compute((dots, lift(row_lengths, "wc->w", rows, dtype=np.float64)))
     scale = norms[:, None] * norms[chosen]
     return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
 

@@ -41,8 +41,9 @@ from distembed.factorization.psdvec_inputs import (
     check_square,
     ridge_of_words,
 )
+from distembed.lift import lift
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import of_each_row, row_blocks
+from distembed.linalg.operators import row_blocks
 from distembed.options import (
     Fraction,
     NonNegativeFloat,
@@ -425,7 +426,7 @@ class PSDVec(BaseEstimator):
             rows,
             columns,
             check_length(new_counts, m, "new_counts"),
-            of_each_row(row_sums, rows)
+            lift(row_sums, "wc->w", rows, dtype=np.float64)
             if new_row_totals is None
             else check_length(new_row_totals, m, "new_row_totals"),
             np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),

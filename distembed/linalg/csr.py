@@ -86,6 +86,7 @@ def row_sums(block: Any) -> Float64s:
     return np.asarray(sp.csr_array(block).astype(np.float64, copy=False).sum(axis=1)).ravel()
 
 
+@block(temporaries=2)
 def row_lengths(block: sp.csr_array) -> Float64s:
     """Return the Euclidean length of each row, float64 (rows,)."""
     squares = block.data.astype(np.float64) ** 2

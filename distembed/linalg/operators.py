@@ -7,7 +7,6 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from distembed.dtypes import Floats
-from distembed.execution import blockwise, client_in_force, compute, delayed, from_delayed, sent, summed
+from distembed.execution import client_in_force, compute, delayed, from_delayed, sent
 from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
@@ -86,11 +85,6 @@ def as_csr(rows: Any) -> csr_array:
     return csr_array(rows)
 
 
-def of_each_row(measure: Callable[[Any], Any], matrix: da.Array, dtype: Any = np.float64) -> da.Array:
-    """Return what a function of a block finds of each of its rows, (n,), for a matrix in blocks of whole rows."""
-    return lift(measure, "wc->w", matrix, dtype=dtype)
-
-
 def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
     """Return dense vectors (n × b) as a Dask array in the given row chunks."""
     chunks = (row_chunks, (array.shape[1],))
@@ -100,11 +94,6 @@ def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
 def gathered(vectors: da.Array) -> da.Array:
     """Return vectors as an array of one block: the side of a product that every row block reads."""
     return vectors.rechunk((-1, -1))
-
-
-def sum_over_blocks(partial: da.Array) -> da.Array:
-    """Sum the contributions (blocks, ...) of the row blocks by Dask's tree of fixed shape, one block out."""
-    return summed(partial).rechunk(-1)
 
 
 def column_powers(vectors: da.Array, power: int) -> da.Array:
@@ -129,20 +118,6 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     """
     rows = whole_rows(matrix) if isinstance(matrix, da.Array) else matrix
     return lift(blocks.sparse_times_dense, "wc,Cb->wb", rows, vectors, dtype=vectors.dtype)
-
-
-def of_all_rows(
-    function: Callable[..., Any], out: str, /, *pairs: Any, dtype: Any, meta: Any = None, **options: Any
-) -> da.Array:
-    """Return `blockwise` of a function that is given lists of blocks along each index that `out` does not have.
-
-    No task joins the blocks to one array before others can begin. Dask joins what makes blocks to no task of this
-    kind, which would compute them once for each.
-    """
-    meta = np.empty((0, 0), dtype) if meta is None else meta
-    return blockwise(
-        function, out, *pairs, concatenate=False, align_arrays=False, dtype=dtype, meta=meta, **options
-    )
 
 
 def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:

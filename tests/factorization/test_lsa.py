@@ -11,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.linalg.operators import row_blocks
+from distembed.states import keeping
+from tests.kept_states import KeptStates, KilledError
 
 
 def sparse_matrix(n, m, seed=0, density=0.2):
@@ -165,3 +167,19 @@ def test_bad_input():
         ValueError, match="8 rows and 5 columns: vectors of contexts are added where both are the same"
     ):
         with_contexts(model, model.fit_transform(X))
+
+
+def test_a_killed_fit_resumes_to_the_same_bits():
+    X, model = sp.random_array((60, 40), density=0.3, rng=0, format="csr"), LSA(4, n_passes=4, tol=None)
+    states, kept = KeptStates(), KeptStates(5)
+    with keeping(states):
+        undisturbed = model.fit_transform(X)
+    assert len(states.arrays) == 2  # the vectors and what is known of them: the passes are forgotten
+    with keeping(kept), pytest.raises(KilledError):
+        model.fit_transform(X)
+    kept.most = None
+    with keeping(kept):
+        np.testing.assert_array_equal(model.fit_transform(X), undisturbed)
+        assert kept.stored == states.stored
+        LSA(5, n_passes=4, tol=None).fit(X)
+    assert len(kept.stored) > len(states.stored)

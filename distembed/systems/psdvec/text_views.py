@@ -21,21 +21,19 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap, expected_ngrams
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Context, Counted, StageSpec, vectors_at
-from distembed.linalg.blocks import combine_basis, sparse_times_dense
-from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.linalg.operators import count_values
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan
 from distembed.stages.core import blocks_of_rows, core_dimensions, plan_of_core
 from distembed.stages.corpus import merged_runs, plan_merged, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, counting_options
 from distembed.stages.dimensions import (
     BLOCK_PAIR_BYTES,
-    PAIR_BYTES,
     CorpusSizes,
     corpus_dimensions,
     described,
     pair_dimension,
 )
+from distembed.stages.singular import plan_of_triplets
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import CountedView, FileView, PPMIView, PSDVecJob, PSDVecView
 from distembed.weighting.spaces import directional_contexts
@@ -97,28 +95,17 @@ def contexts_of(counts: da.Array, view: PPMIView) -> da.Array:
 
 @declared
 def plan_ppmi(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
-    """Return the plan of weighing the contexts of a view, and of their singular vectors.
-
-    Each pass reads the matrix and its transpose beside all vectors of a block.
-    """
+    """Return the plan of weighing the contexts of a view, and of their singular vectors."""
     view, stage = job.views[name], counts_stage(name)
     assert isinstance(view, PPMIView)
-    rows, contexts, n_words = f"{stage}_row", f"{stage}_context", dims.size("word")
-    basis = krylov_basis(
-        n_words, view.n_components, block_size=sum((view.n_components, OVERSAMPLING)), n_passes=view.n_passes
-    )
-    width, pairs = basis.width, dims.block(stage, itemsize=PAIR_BYTES)
-    return stage_plan(
-        task(sparse_times_dense, pairs, output=dims.block(contexts, basis.columns)),
-        task(combine_basis, dims.block(rows, width), output=dims.block(rows, basis.columns)),
-        whole=[
-            dims.whole(2, contexts, basis.columns),
-            dims.whole(EIGEN_COPIES, width, width, itemsize=8),
-            dims.whole(2, stage, itemsize=PAIR_BYTES),  # cut for their transpose
-        ],
-        stored=dims.whole(2, stage, itemsize=PAIR_BYTES),
-        n_tasks=dims.n_blocks(stage),
-        states=dims.whole(2, rows, width),
+    return plan_of_triplets(
+        dims,
+        view.n_components,
+        rows=f"{stage}_row",
+        columns=f"{stage}_context",
+        values=stage,
+        n_passes=view.n_passes,
+        oversampling=OVERSAMPLING,
     )
 
 

@@ -1,0 +1,55 @@
+"""What the largest singular values of a sparse matrix take in a job."""
+
+from __future__ import annotations
+
+from distembed.linalg.blocks import combine_basis, sparse_times_dense
+from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
+from distembed.stages.dimensions import PAIR_BYTES
+
+
+def plan_of_triplets(
+    dims: Dimensions,
+    k: int,
+    *,
+    rows: str,
+    columns: str,
+    values: str,
+    n_passes: int,
+    oversampling: int,
+    itemsize: int = 4,
+) -> StagePlan:
+    """Return what `largest_singular_triplets` takes, with the vectors of both sides stored.
+
+    Each pass reads the matrix and its transpose, of which a task has a block, beside all vectors of a block.
+
+    Parameters
+    ----------
+    dims : Dimensions
+    k, n_passes, oversampling : int
+        The options of these names.
+    rows, columns, values : str
+        The dimensions of the matrix and of its stored values.
+    itemsize : int
+        Bytes of a number of the vectors.
+    """
+    short, long = sorted((rows, columns), key=dims.size)
+    n = dims.size(short)
+    basis = krylov_basis(n, k, block_size=min(k + oversampling, n), n_passes=n_passes)
+    block = dims.block(values, itemsize=PAIR_BYTES)
+    return stage_plan(
+        task(sparse_times_dense, block, output=dims.block(long, basis.columns, itemsize=itemsize)),
+        task(
+            combine_basis,
+            dims.block(short, basis.width, itemsize=itemsize),
+            output=dims.block(short, basis.columns, itemsize=itemsize),
+        ),
+        whole=[
+            dims.whole(2, long, basis.columns, itemsize=itemsize),
+            dims.whole(EIGEN_COPIES, basis.width, basis.width, itemsize=8),
+            dims.whole(2, values, itemsize=PAIR_BYTES),  # cut for its transpose
+        ],
+        stored=dims.whole(rows, k, itemsize=itemsize) + dims.whole(columns, k, itemsize=itemsize),
+        n_tasks=dims.n_blocks(values),
+        states=dims.whole(2, short, basis.width, itemsize=itemsize),
+    )
