@@ -46,15 +46,24 @@ def largest_of(values: Any) -> int:
 def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
     """Yield what each block function that runs inside took: temporaries in multiples, and the bytes of its largest."""
     found: dict[Callable[..., Any], list[tuple[float, int]]] = defaultdict(list)
+    peaks: list[int] = []  # of the functions that run within each other, the outermost first
 
     def run_block(function: Callable[..., Any], /, *blocks: Any, **options: Any) -> Any:
         inner = function
         while isinstance(inner, partial):
             inner = inner.func
+        if peaks:
+            peaks[-1] = max(peaks[-1], tracemalloc.get_traced_memory()[1])
         tracemalloc.reset_peak()
+        peaks.append(0)
         begin, arrow = tracemalloc.get_traced_memory()[0], pa.total_allocated_bytes()
-        made = lift.aligned(function(*blocks, **options))
-        peak = tracemalloc.get_traced_memory()[1] - begin + max(0, pa.total_allocated_bytes() - arrow)
+        try:
+            made = lift.aligned(function(*blocks, **options))
+        finally:
+            highest = max(peaks.pop(), tracemalloc.get_traced_memory()[1])
+            if peaks:
+                peaks[-1] = max(peaks[-1], highest)
+        peak = highest - begin + max(0, pa.total_allocated_bytes() - arrow)
         largest = max(largest_of(blocks), largest_of(options), largest_of(made))
         if largest >= LEAST_BYTES:
             found[inner].append((max(0, peak - size_of(made)) / largest, largest))

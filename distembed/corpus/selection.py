@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import DICTIONARY_WORDS, MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
 from distembed.dtypes import Int32s, Int64s, Mask
+from distembed.temporaries import block
 
 #: An odd multiplier (that of PCG's generators): its powers tell the places of a document apart.
 PLACE_FACTOR = np.uint64(6364136223846793005)
@@ -103,6 +104,7 @@ def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]
     return np.split(chosen, np.cumsum([len(mask) for mask in masks])[:-1])
 
 
+@block(temporaries=6)  # of the largest dictionary, as `tokenize_partition`
 def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) -> dict[str, int]:
     """Write the kept documents of a partition as a partition at the prefix `target`; return its totals.
 

@@ -82,7 +82,7 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
     return SimilarityTerms(cosines, terms, cosines - terms.sum(axis=1))
 
 
-@block(temporaries=2)
+@block(temporaries=3)
 def _terms_block(rows: Any, first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
     return blocks.unit_products(blocks.strengths(rows, first), blocks.strengths(rows, second), lengths)
 

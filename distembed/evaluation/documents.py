@@ -14,18 +14,11 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
-from distembed.costs import PAIR_BYTES, Cost
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.lift import block, lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import whole_rows
-from distembed.weighting.costs import block_bytes
-
-READ_COPIES = 3
-"""Copies of a row block of counts: as it is read, tested, and by columns while these are added."""
-JOINT_COPIES = 3
-"""Copies of the counts of the listed words with one another: by block, joined, and as shares."""
 
 
 class ClusteringScores(NamedTuple):
@@ -184,25 +177,9 @@ def _submatrix(counts: Any, words: Int64s) -> Float64s:
     return np.concatenate(compute(parts)) if parts else np.empty((0, 0))
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def _rows_and_columns(counts: Any, rows: Int64s, columns: Int64s) -> Float64s:
     return np.asarray(csr_array(counts)[rows][:, columns].toarray(), dtype=np.float64)
-
-
-def coherence_cost(n_pairs: int, n_blocks: int, n_listed: int, *, block_memory: int) -> Cost:
-    """Return what `topic_coherence` takes, which reads the counts once for their sums and once for the words it needs.
-
-    Parameters
-    ----------
-    n_pairs, n_blocks : int
-        The pairs that are counted, and their row blocks.
-    n_listed : int
-        The different words of all topics.
-    block_memory : int
-        The bytes a task of counting may use, which lays the grid.
-    """
-    task = READ_COPIES * block_bytes(n_pairs, block_memory)
-    return Cost(2 * n_blocks, 2 * PAIR_BYTES * n_pairs, 0, task, JOINT_COPIES * 8 * n_listed**2)
 
 
 def same_class_cosines(

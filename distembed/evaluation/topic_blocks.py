@@ -16,10 +16,10 @@ def documents_with_word(counts: csr_array, labels: Int64s, *, n_topics: int) -> 
 
     A document of the label -1 belongs to no topic and is left out.
     """
-    held = csr_array((np.ones(counts.nnz, np.int64), counts.indices, counts.indptr), shape=counts.shape)
-    rows = np.flatnonzero(labels >= 0)
+    held = csr_array((np.ones(counts.nnz, np.int32), counts.indices, counts.indptr), shape=counts.shape)
+    rows = np.flatnonzero(labels >= 0).astype(np.int32)
     shape = (n_topics, counts.shape[0])
-    members = csr_array((np.ones(rows.size, np.int64), (labels[rows], rows)), shape=shape)
+    members = csr_array((np.ones(rows.size, np.int32), (labels[rows].astype(np.int32), rows)), shape=shape)
     return np.asarray((members @ held).toarray(), np.int64)
 
 

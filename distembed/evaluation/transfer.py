@@ -130,7 +130,7 @@ def score_retrieval(first: Any, second: Any, counterparts: Any) -> RetrievalScor
     )
 
 
-@block(temporaries=1)
+@block(temporaries=3)
 def _ranks_block(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s:
     return blocks.tied_ranks(second @ first.T, wanted)
 

@@ -46,7 +46,7 @@ def row_blocks(matrix: Any) -> Array:
     return operators.row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist()
 
 
-@block(temporaries=2)
+@block(temporaries=1)
 def _as_csr(rows: Any, *, value_type: Any) -> csr_array:
     return canonical_csr(rows, value_type)
 
@@ -155,7 +155,7 @@ def _nearest(matrix: Array, centroids: Float64s) -> Array:
     return lift(_labels, "wd,dk->wl", matrix, centroids, dtype=np.int64, sizes={"l": 1})
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def _labels(X: csr_array, C: Float64s) -> Int64s:
     return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
 

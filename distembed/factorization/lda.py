@@ -99,7 +99,11 @@ def online_lda(
             topics, likelihood = compute(keep("pass", make, _Passes, number=number))
             tell("passes", number)
     shares = lift(
-        _shares, "wd->wk", counts, sizes={"k": n_topics}, model=_model(topics.astype(np.float64), n_documents)
+        share_topics,
+        "wd->wk",
+        counts,
+        sizes={"k": n_topics},
+        model=_model(topics.astype(np.float64), n_documents),
     )
     return OnlineLDA(shares, np.ascontiguousarray(topics.T), likelihood.tolist())
 
@@ -133,8 +137,9 @@ def _pass(
     return _Passes(found, np.append(likelihood, value))
 
 
-@block(temporaries=6)
-def _shares(counts: sp.csr_array, *, model: LatentDirichletAllocation) -> Float32s:
+@block(temporaries=4)
+def share_topics(counts: sp.csr_array, *, model: LatentDirichletAllocation) -> Float32s:
+    """Return the share of each topic in a block of documents, NaN for one without a word."""
     shares: Float32s = model.transform(counts).astype(np.float32)
     shares[np.diff(counts.indptr) == 0] = np.nan
     return shares

@@ -24,7 +24,7 @@ from distembed.temporaries import block
 REGISTER_RANK = 8
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def times(X: csr_array, W: Floats) -> Floats:
     """Return X W, (rows, k) in the dtype of X."""
     rank = W.shape[1]
@@ -98,7 +98,7 @@ def _add_transposed_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any
                 sums[c] += value * row[c]
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def gram(Z: Floats) -> Float64s:
     """Return Zᵀ Z, (k, k) float64."""
     exact = Z.astype(np.float64, copy=False)
@@ -117,7 +117,7 @@ def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
     return multiply_by_ratio(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
 
 
-@block(temporaries=2)
+@block(temporaries=3)
 def update_tied_documents(
     XW: Floats, Z: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
 ) -> Floats:
@@ -194,7 +194,7 @@ class DocumentStep(NamedTuple):
     """Xᵀ Z and below it Zᵀ Z: their part of what the word factors follow. Shape (d + k, k)."""
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def step_documents(
     X: csr_array, Z: Floats, W: Floats, small: Floats, *, update: Callable[..., Floats]
 ) -> DocumentStep:
@@ -203,7 +203,7 @@ def step_documents(
     return DocumentStep(Z, document_sums(X, Z))
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def step_tied_documents(
     X: csr_array, Z: Floats, W: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
 ) -> DocumentStep:
@@ -212,7 +212,7 @@ def step_tied_documents(
     return DocumentStep(Z, document_sums(X, Z))
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
     """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
     return coordinate_descent(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
@@ -268,18 +268,24 @@ def word_loss(MM: float, MW: Floats, W: Floats, S: Floats) -> float:
     return float(0.5 * (MM - 2 * np.vdot(S, W.T @ MW) + np.vdot(WWS.T, WWS)))
 
 
-@block(temporaries=3)
+@block(temporaries=4)
 def graph_loss(A: csr_array, Z: Floats, every: Sequence[Floats]) -> Floats:
     """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1); `every` are all row blocks of Z."""
-    exact = Z.astype(np.float64, copy=False)
-    return np.array([[0.5 * np.vdot(exact, _degrees(A, np.float64) * exact - neighbor_sums(A, every))]])
+    neighbors = neighbor_sums(A, every)
+    differences = _degrees(A, np.float64) * Z
+    differences -= neighbors
+    del neighbors
+    return np.array([[0.5 * np.vdot(Z.astype(np.float64, copy=False), differences)]])
 
 
 @block(temporaries=2)
 def column_shares(Z: Floats, norms: Floats) -> Int64s:
     """Return for every row the column that is largest once columns have unit norm, -1 for a zero row."""
-    relative = Z / np.where(norms > 0, norms, 1.0)
-    return np.where(Z.any(axis=1), relative.argmax(axis=1), -1).reshape(-1, 1)
+    relative = Z.astype(np.float64)
+    relative /= np.where(norms > 0, norms, 1.0)
+    largest = relative.argmax(axis=1)
+    del relative
+    return np.where(Z.max(axis=1) > 0, largest, -1).reshape(-1, 1)
 
 
 def topic_shares(Z: Floats, norms: Floats) -> Floats:
@@ -378,28 +384,30 @@ def inspect(X: csr_array) -> Floats:
     facts[0, :7] = (
         np.count_nonzero(exact < 0),
         np.count_nonzero(~finite),
-        np.count_nonzero(exact != np.floor(exact)),
+        np.count_nonzero(X.data != np.floor(X.data)),
         np.count_nonzero(exact > 1),
         np.vdot(exact, exact) if finite.all() else 0.0,
         exact.sum() if finite.all() else 0.0,
         np.count_nonzero(np.diff(X.indptr) == 0),
     )
+    del exact, finite
     facts[0, 7:] = np.bincount(X.indices, minlength=X.shape[1])
     return facts
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
     """Return max(M - log shift, 0) on the support of M."""
-    moved = csr_array((np.maximum(M.data - np.log(shift), 0).astype(M.dtype), M.indices, M.indptr), M.shape)
-    return canonical_csr(moved, M.dtype)
+    moved = M.data - np.log(shift)
+    np.maximum(moved, 0, out=moved)
+    return canonical_csr(csr_array((moved.astype(M.dtype), M.indices, M.indptr), M.shape), M.dtype)
 
 
 #: Odd multipliers of SplitMix64 (Steele, Lea & Flood 2014), whose steps mix all bits of a number.
 MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
 
-@block(temporaries=3)
+@block(temporaries=4)
 def row_digests(X: csr_array) -> NDArray[np.uint64]:
     """Return (rows, 1): 64 bits per row from its columns and the bits of its values, equal for equal rows.
 
@@ -414,7 +422,7 @@ def row_digests(X: csr_array) -> NDArray[np.uint64]:
     return (ends[X.indptr[1:]] - ends[X.indptr[:-1]]).reshape(-1, 1)
 
 
-@block(temporaries=3)
+@block(temporaries=1)
 def unit_rows(X: csr_array) -> csr_array:
     """Return X with rows of unit Euclidean length; an empty row stays empty."""
     squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]) * (
@@ -425,7 +433,7 @@ def unit_rows(X: csr_array) -> csr_array:
     return csr_array((data, X.indices, X.indptr), X.shape)
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def nearest_centroid(X: csr_array, C: Floats) -> Floats:
     """Return (rows, 2): label of the nearest centroid and the cosine with it; -1 and 1 for an empty row."""
     cosines = times(X, C)
@@ -439,8 +447,8 @@ def nearest_centroid(X: csr_array, C: Floats) -> Floats:
 def cluster_sums(X: csr_array, C: Floats) -> Floats:
     """Return (d + 2, k): the sum of the rows of each cluster, their number, and the sum of their cosines."""
     labels, cosines = nearest_centroid(X, C).T
-    rows = np.flatnonzero(labels >= 0)
-    chosen = labels[rows].astype(np.int64)
+    rows = np.flatnonzero(labels >= 0).astype(np.int32)  # the product casts the columns of X to a larger type
+    chosen = labels[rows].astype(np.int32)
     shape = (C.shape[1], X.shape[0])
     indicator = csr_array((np.ones(rows.size, np.float64), (chosen, rows)), shape)
     sums = (indicator @ X).toarray().T

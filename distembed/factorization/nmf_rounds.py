@@ -43,6 +43,16 @@ HALS_TOLERANCE = 0.03
 ROUNDING = 1e-14
 
 
+STATE_WORDS = 8
+"""Arrays of words × topics in memory while a round ends: the state before, sums, products, and the state after."""
+
+STACKED_SUMS = 2 * SUM_FAN_IN + 1
+"""Arrays of words × topics in a task that adds sums: as they are found, stacked, and their sum."""
+
+SAMPLE_COPIES = 3
+"""Copies of the documents that seeds are drawn from: by block, joined, and without those that hold no word."""
+
+
 class Factors(NamedTuple):
     """The state of a factorization after some rounds; n documents, d words, rank k. Z alone may be a Dask array."""
 
@@ -193,7 +203,7 @@ def times(M: Array, W: Float64s) -> Float64s:
     return np.asarray(compute(lift(_exact_times, "vd,dk->vk", M, W, dtype=np.float64)))
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def _exact_times(M: csr_array, W: Float64s) -> Float64s:
     return blocks.times(M, W).astype(np.float64, copy=False)
 

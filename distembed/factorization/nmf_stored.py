@@ -75,7 +75,7 @@ class StoredFit(NamedTuple):
     """What reads each block."""
 
 
-@block(temporaries=1)
+@block(temporaries=4)
 def _keep_seen(found: NDArray[Any], matrix: csr_array, fit: StoredFit) -> NDArray[Any]:
     """Return the factors found for a block of documents, those of the fit for documents of the fit."""
     digests = blocks.row_digests(matrix).ravel()

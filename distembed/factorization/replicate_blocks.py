@@ -19,7 +19,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int32s, Int64s, Mask
 from distembed.factorization.blocks import PairWeighting
@@ -106,13 +106,13 @@ def sample_vectors(
     n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
     shares = n_all / samples.n_all.sum()
     facing = core_words.pairs.sum(axis=1), core_words.counts.sum(axis=1) / max(samples.n_all.sum(), 1.0)
-    of_groups = canonical_csr(csr_array(hstack([canonical_csr(block) for block in groups], format="csr")))
+    of_groups = [canonical_csr(block) for block in groups]
     system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
     place = np.full(len(core), -1, np.int32)
     single = [one.astype(np.float32) for one in samples.of_sizes]
     for word in np.flatnonzero(wanted).tolist():
         size = sizes[word]
-        support, counts = _row_of_groups(of_groups, word, place, len(groups), single[size])
+        support, counts = _row_of_groups(of_groups, word, place, single[size])
         if not support.size:
             yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
             continue
@@ -123,15 +123,16 @@ def sample_vectors(
 
 
 def _row_of_groups(
-    of_groups: csr_array, word: int, place: Int32s, n_groups: int, samples: Floats
+    of_groups: Sequence[csr_array], word: int, place: Int32s, samples: Floats
 ) -> tuple[NDArray[np.integer], Floats]:
     """Return the core words that a word has pairs with in any group, and its counts with them in each sample."""
-    n_core, row = len(place), slice(of_groups.indptr[word], of_groups.indptr[word + 1])
-    columns = of_groups.indices[row]
-    support = np.unique(columns % n_core)
+    rows = [slice(group.indptr[word], group.indptr[word + 1]) for group in of_groups]
+    columns = [group.indices[row] for group, row in zip(of_groups, rows, strict=True)]
+    support = np.unique(np.concatenate(columns))
     place[support] = np.arange(len(support), dtype=np.int32)
-    counts = np.zeros((len(support), n_groups), np.float32)
-    counts[place[columns % n_core], columns // n_core] = of_groups.data[row]
+    counts = np.zeros((len(support), len(of_groups)), np.float32)
+    for number, (group, row) in enumerate(zip(of_groups, rows, strict=True)):
+        counts[place[columns[number]], number] = group.data[row]
     return support, counts @ samples
 
 

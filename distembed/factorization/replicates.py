@@ -178,7 +178,7 @@ def _solved(
     return solved
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def samples_of_words(
     judged: Mask,
     sizes: Int64s,

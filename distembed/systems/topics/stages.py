@@ -9,39 +9,33 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.corpus.costs import selection_cost, words_in_memory
+from distembed.corpus.costs import words_in_memory
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
-from distembed.costs import Cost, add_costs
-from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Floats, Mask
-from distembed.evaluation.documents import (
-    clustering_scores,
-    coherence_cost,
-    topic_coherence,
-)
+from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
-from distembed.factorization.nmf_blocks import list_words
+from distembed.factorization.nmf_blocks import list_words, subtract_shift
 from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
-from distembed.lift import block, lift
+from distembed.lift import lift
 from distembed.linalg.operators import count_values, transpose_row_blocks
-from distembed.neighbors.costs import RowSizes, affinity_cost
+from distembed.neighbors.cosine_blocks import tile_candidates
+from distembed.neighbors.graph_blocks import union_rows
 from distembed.neighbors.graphs import affinity_rows
+from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
-from distembed.stages.corpus_sections import counting_options
-from distembed.stages.dimensions import counting_dimensions, described
+from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
 from distembed.systems.topics.starts import (
-    TopicSizes,
     classes_of,
     kept_labels,
     number_parameters,
@@ -52,11 +46,15 @@ from distembed.systems.topics.starts import (
     run_number,
     run_topics,
     shifted_ppmi,
-    topic_sizes,
+    topic_dimensions,
 )
-from distembed.weighting.costs import document_weights_cost, pmi_cost, shifted_cost
+from distembed.temporaries import block
+from distembed.weighting.blocks import pmi, weigh_tf_idf
 from distembed.weighting.documents import select_pairs, tf_idf
 from distembed.weighting.pmi import marginals, ppmi
+
+EXACT_BYTES = 12
+"""Bytes of a value of sparse rows in float64, with its column."""
 
 
 class ReferenceCounts(NamedTuple):
@@ -113,14 +111,19 @@ def _sum_of(left: Any, right: Any) -> Any:
     return left + right
 
 
-def plan_evaluation(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of the scores: the counts of the reference are read."""
+@declared
+def plan_evaluation(job: TopicsJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the scores: the counts of the reference are read, and the documents with their labels."""
+    counts = dims.block("pair", itemsize=PAIR_BYTES)
     n_listed = len(job.topics.methods) * job.topics.largest_n_topics * job.coherence.n_words
-    n_listed = min(n_listed, sizes.corpus.n_words)
-    cost = coherence_cost(
-        sizes.n_nonzero, sizes.runs.n_row_blocks, n_listed, block_memory=job.resources.block_memory
+    joint = dims.whole(n_listed, n_listed, 3, itemsize=8)  # by block, joined, and as shares
+    documents = dims.whole("document", itemsize=corpus_stages.DOCUMENT_BYTES)
+    factors = dims.whole("word", job.topics.largest_n_topics, 3, itemsize=8)
+    return stage_plan(
+        task(_sum_of, counts, output=counts),
+        whole=[joint, documents, factors],
+        n_tasks=2 * dims.n_blocks("pair"),
     )
-    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -195,9 +198,16 @@ def _token_output(job: TopicsJob) -> FilesOutput:
     return outputs.SELECTED_TOKENS if is_selected else corpus_outputs.TOKENS
 
 
-def plan_selection(job: TopicsJob, sizes: TopicSizes) -> Cost:  # noqa: ARG001
+@declared
+def plan_selection(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
-    return selection_cost(sizes.corpus.text)._replace(exact="tokens" in sizes.corpus.counted)
+    dictionary = dims.block("entry", itemsize=corpus_stages.WORD_BYTES)
+    return stage_plan(
+        task(select_documents, dictionary, output=dictionary),
+        whole=[dims.whole("document", itemsize=corpus_stages.DOCUMENT_BYTES)],
+        stored=dims.whole("token", itemsize=2) + dims.whole("entry", itemsize=16),
+        n_tasks=dims["partition"].size,
+    )
 
 
 def run_selection(ctx: Context) -> dict[str, Any]:
@@ -249,13 +259,15 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
 
 
-def plan_documents(job: TopicsJob, sizes: TopicSizes) -> Cost:
+@declared
+def plan_documents(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting and weighing the words of documents."""
-    corpus, block_memory = sizes.corpus, job.resources.block_memory
-    shape, n_blocks = (corpus.n_documents, corpus.n_words), document_blocks(corpus.text, block_memory)
-    counting = document_terms_cost(corpus.text, corpus.n_words, sizes.n_terms, block_memory=block_memory)
-    weighing = document_weights_cost(shape, sizes.n_terms, n_blocks, block_memory=block_memory)
-    return add_costs([counting, weighing])._replace(exact="vocabulary" in corpus.counted)
+    counts, n_blocks = dims.block("term", itemsize=PAIR_BYTES), dims.n_blocks("term")
+    weighing = task(weigh_tf_idf, counts, dims.whole("word", itemsize=8), output=counts)
+    stored = dims.whole("term", itemsize=PAIR_BYTES)
+    return in_turn(
+        corpus_stages.plan_document_terms(job, dims), stage_plan(weighing, stored=stored, n_tasks=n_blocks)
+    )
 
 
 def run_documents(ctx: Context) -> dict[str, Any]:
@@ -273,16 +285,15 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_token_output(ctx.job))
 
 
-def plan_association(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of positive PMI."""
-    cost = pmi_cost(
-        (sizes.corpus.n_words, sizes.corpus.n_words),
-        sizes.n_nonzero,
-        sizes.runs.n_row_blocks,
-        n_kept=sizes.n_associated,
-        block_memory=job.resources.block_memory,
+@declared
+def plan_association(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of positive PMI, of counts in both orders where they are of left contexts."""
+    counts, words = dims.block("pair", itemsize=PAIR_BYTES), dims.whole("word", itemsize=8)
+    return stage_plan(
+        task(pmi, counts, words, words, output=counts),
+        stored=dims.whole("associated", itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks("pair"),
     )
-    return cost._replace(exact=sizes.pairs.exact)
 
 
 def run_association(ctx: Context) -> dict[str, Any]:
@@ -305,11 +316,15 @@ def run_association(ctx: Context) -> dict[str, Any]:
     }
 
 
-def plan_shifted(job: TopicsJob, sizes: TopicSizes) -> Cost:
+@declared
+def plan_shifted(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of keeping shifted positive PMI, of which no more is stored than of PMI that is not shifted."""
-    block_memory = job.resources.block_memory
-    cost = shifted_cost(sizes.n_associated, sizes.runs.n_row_blocks, block_memory=block_memory)
-    return cost._replace(exact="association" in sizes.corpus.counted)
+    values = dims.block("associated", itemsize=PAIR_BYTES)
+    return stage_plan(
+        task(subtract_shift, values, output=values),
+        stored=dims.whole("associated", itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks("associated"),
+    )
 
 
 def run_shifted(ctx: Context) -> dict[str, Any]:
@@ -318,11 +333,21 @@ def run_shifted(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
-def plan_graph(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of the graph of documents, with the search for the nearest of each."""
-    rows = RowSizes(sizes.corpus.n_documents, sizes.corpus.n_words, sizes.n_terms, itemsize=4)
-    cost = affinity_cost(rows, job.topics.n_neighbors, block_memory=job.resources.block_memory)
-    return cost._replace(exact="document_terms" in sizes.corpus.counted)
+@declared
+def plan_graph(job: TopicsJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the graph of documents: pairs of blocks of documents are compared, and lists are joined."""
+    rows, edges = (dims.block(name, itemsize=EXACT_BYTES) for name in ("term", "edge"))
+    lists = dims.block("document", 2 * job.topics.n_neighbors, itemsize=8)
+    return stage_plan(
+        task(tile_candidates, rows, rows, output=lists + dims.block("memory", itemsize=1)),
+        task(union_rows, edges, edges, output=edges),
+        whole=[
+            dims.whole("term", 3, itemsize=EXACT_BYTES)
+        ],  # as they are read, of unit length, and by columns
+        stored=dims.whole("edge", itemsize=PAIR_BYTES),
+        n_tasks=dims.n_blocks("document") ** 2,
+        states=dims.whole("document", 2 * job.topics.n_neighbors, itemsize=8),
+    )
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
@@ -409,12 +434,11 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
 SYSTEM = System(
     TopicsJob,
     stages,
-    topic_sizes,
+    topic_dimensions,
     "distembed.systems.topics.report",
     "distembed.systems.topics.views",
     "distembed.systems.topics.inference",
     explanation="distembed.systems.topics.views",
     explorer="distembed.systems.topics.views",
     outputs=(*corpus_outputs.OF_TOKENS, *corpus_outputs.OF_COUNTS, *declared_in(outputs)),
-    dimensions=lambda job, counted: described(counting_dimensions(job, counting_options(job), counted)),
 )

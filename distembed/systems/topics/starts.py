@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -15,8 +14,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.costs import Cost, add_costs
-from distembed.counting.costs import document_blocks
 from distembed.execution import compute, counted_from, heard_by
 from distembed.factorization.clustering import ROUNDS_OF_KMEANS, SphericalKMeans
 from distembed.factorization.consensus import POOLED_BYTES, topic_stability
@@ -25,21 +22,23 @@ from distembed.factorization.consensus_blocks import (
     largest_stable,
     mean_agreement,
 )
-from distembed.factorization.document_costs import consensus_cost, kmeans_cost, nmf_cost
 from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.factorization.nmf_blocks import subtract_shift
+from distembed.factorization.nmf_blocks import cluster_sums, step_documents, subtract_shift
+from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, whole_sparse
-from distembed.lift import block, lift
+from distembed.lift import lift
 from distembed.linalg.chunks import STORED_BYTES
-from distembed.neighbors.costs import most_edges
-from distembed.stages.corpus_sizes import SizesWithPairs, about, pair_sizes, with_source
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.stages.corpus_sections import counting_options
+from distembed.stages.dimensions import counting_dimensions, described
 from distembed.states import block_memory, keep, kept, scope
 from distembed.storage.tasks import boxed_all, run_blocks
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
+from distembed.temporaries import block
 
 
 def n_topics_of(job: TopicsJob, workspace: Workspace) -> int:
@@ -81,33 +80,19 @@ def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
     return labels if len({label for label in labels if label is not None}) > 1 else None
 
 
-@dataclass(frozen=True)
-class TopicSizes(SizesWithPairs):
-    """Sizes of a collection: its pairs of words, the words of its documents, the pairs that are associated."""
-
-    n_terms: int
-    n_associated: int
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        corpus = self.corpus
-        terms = f"{self.n_terms:,}" if "document_terms" in corpus.counted else about(self.n_terms)
-        pairs = f"{self.n_nonzero:,}" if self.pairs.exact else about(self.n_nonzero)
-        return with_source(f"{corpus.sentence}, {pairs} pairs, {terms} document terms", corpus)
-
-
-def topic_sizes(job: TopicsJob, counted: Counted | None) -> TopicSizes:
-    """Return the sizes of a job; what committed stages have counted is not estimated."""
-    pairs = pair_sizes(job, counted)
+def topic_dimensions(job: TopicsJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: of its corpus and its pairs, of what is associated, and of its graph."""
+    dimensions = counting_dimensions(job, counting_options(job), counted)
     done = {} if counted is None else counted.stages
-    n_terms = pairs.corpus.n_terms
-    n_associated = pairs.n_nonzero
-    if "document_terms" in done:
-        n_terms = int(done["document_terms"].facts["n_nonzero"])
-    if "association" in done:
-        n_associated = int(done["association"].facts["n_nonzero"])
-    return TopicSizes(pairs, n_terms, n_associated)
+    pair, term = dimensions["pair"], dimensions["term"]
+    n_edges = 2 * job.topics.n_neighbors * dimensions["document"].size
+    edge = Dimension(n_edges, -(-n_edges * term.block // max(1, term.size)), counted=False)
+    found = {"term": ("document_terms", term), "associated": ("association", pair._replace(counted=False))}
+    found["edge"] = (outputs.DOCUMENT_GRAPH.name, edge)
+    for name, (stage, bound) in found.items():
+        n = int(done[stage].facts["n_nonzero"]) if stage in done else bound.size
+        dimensions[name] = Dimension(n, min(n, bound.block), stage in done or bound.counted)
+    return described(dimensions)
 
 
 class Matrices(NamedTuple):
@@ -268,7 +253,7 @@ def _fit_at_once(work: Work, methods: Sequence[Method]) -> None:
         )
 
 
-@block(temporaries=6)
+@block(temporaries=2)
 def _fit_start(
     item: tuple[tuple[Method, int], Any], *, X: Any, M: Any = None, graph: Any = None
 ) -> tuple[tuple[Method, int], list[Any]]:
@@ -328,64 +313,48 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     return np.asarray(model.objective_)
 
 
-def edges_of(job: TopicsJob, sizes: TopicSizes) -> int:
-    """Return the most edges of the graph of documents, 0 where there is none."""
-    return most_edges(sizes.corpus.n_documents, job.topics.n_neighbors) if job.topics.has_graph else 0
+@declared
+def plan_topics(job: TopicsJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the methods one after the other: every start, and what is kept of them."""
+    return in_turn(
+        *(plan_fits(job, dims, method, job.topics.largest_n_topics) for method in job.topics.methods)
+    )
 
 
-def plan_topics(job: TopicsJob, sizes: TopicSizes) -> Cost:
-    """Return the plan of the methods one after the other: every start, and the fit of what is kept."""
-    options, k = job.topics, job.topics.largest_n_topics
-    costs = [fits_cost(job, sizes, method, k, options.n_starts + 1) for method in options.methods]
-    if options.has_consensus:
-        costs += len(options.methods) * [_consensus_cost(job, sizes, k)]
-    return _of_matrices(job, sizes, costs)
-
-
-def _consensus_cost(job: TopicsJob, sizes: TopicSizes, n_topics: int) -> Cost:
-    n_pooled = job.topics.n_starts * n_topics
-    return consensus_cost(sizes.corpus.n_words, n_pooled, block_memory=job.resources.block_memory)
-
-
-def fits_cost(job: TopicsJob, sizes: TopicSizes, method: Method, n_topics: int, n_fits: int) -> Cost:
-    """Return what so many fits of a method take, and the factors of one stored.
-
-    Fits of matrices in blocks follow each other; of whole matrices each is a task.
-    """
-    X = sizes.n_terms, document_blocks(sizes.corpus.text, job.resources.block_memory)
-    M = (sizes.n_associated, sizes.runs.n_row_blocks) if method == "semantic_nmf" else (0, 1)
-    n_edges = edges_of(job, sizes) if method in OF_GRAPH else 0
-    n_blocks = [1 if is_whole(job, n_nonzero) else n for n_nonzero, n in (X, M)]
-    is_stored = n_blocks != [1, 1]
-    model = estimator(job, method, n_topics).set_params(n_init=n_fits)
-    shape, memory = (sizes.corpus.n_documents, sizes.corpus.n_words), job.resources.block_memory
-    if isinstance(model, SphericalKMeans):
-        cost = kmeans_cost(model, shape, X[0], n_blocks=n_blocks[0], block_memory=memory)
+def plan_fits(job: TopicsJob, dims: Dimensions, method: Method, k: int) -> StagePlan:
+    """Return the plan of the starts of a method: each is a task where its matrices are whole, else its steps are."""
+    names = ["term", *(["associated"] if method == "semantic_nmf" else [])]
+    names += ["edge"] if job.topics.graph_weight > 0 and method in OF_GRAPH else []
+    matrices = [dims.whole(name, itemsize=STORED_BYTES) for name in names]
+    documents, words = dims.whole("document", k), dims.whole("word", k, itemsize=8)
+    n_starts, n_pooled = job.topics.n_starts, job.topics.n_starts * k
+    if all(size <= dims["memory"].size for size in matrices):
+        tasks = [task(_fit_start, *matrices, output=documents + STATE_WORDS * words)]
+        held, n_tasks, drawn = sum(matrices), n_starts, 0
     else:
-        shift = {"shift": job.topics.shift} if isinstance(model, SemanticNMF) else {}
-        cost = nmf_cost(
-            model.set_params(choose="objective", **shift),
-            shape,
-            X[0],
-            n_associated=M[0],
-            n_edges=n_edges,
-            n_blocks=n_blocks[0],
-            n_word_blocks=n_blocks[1],
-            is_stored=is_stored,
-            block_memory=memory,
+        X, *others = (dims.block(name, itemsize=STORED_BYTES) for name in names)
+        rows = dims.block("document", k)
+        tasks = [
+            task(step_documents, X, rows, words, output=rows + words),
+            task(cluster_sums, X, rows, words, output=words),
+            STACKED_SUMS * words,
+            *(task(subtract_shift, each, output=each) for each in others),
+        ]
+        held = STATE_WORDS * words + sum(held_bytes(job, dims.size(name)) for name in names)
+        n_tasks = 2 * max(dims.n_blocks(name) for name in names)
+        drawn = (
+            SAMPLE_COPIES * matrices[0] * min(SEEDING_SAMPLE, dims.size("document")) // dims.size("document")
         )
-    if is_stored:
-        return cost
-    task_bytes = cost.task_bytes + cost.shared_bytes
-    return cost._replace(tasks=n_fits, task_bytes=task_bytes, shared_bytes=0, together=None)
-
-
-def _of_matrices(job: TopicsJob, sizes: TopicSizes, costs: Iterable[Cost]) -> Cost:
-    """Return what computations one after the other take beside the matrices that stay in memory meanwhile."""
-    cost, counted = add_costs(costs), {"document_terms", "association"} <= sizes.corpus.counted
-    matrices = (sizes.n_terms, sizes.n_associated, edges_of(job, sizes))
-    held = sum(held_bytes(job, n_nonzero) for n_nonzero in matrices)
-    return cost._replace(shared_bytes=cost.shared_bytes + held, exact=counted)
+    if job.topics.has_consensus:
+        tasks.append(min(dims["memory"].size, POOLED_BYTES * dims.whole("word", n_pooled, itemsize=1)))
+        held += dims.whole(
+            5, n_pooled, n_pooled, itemsize=8
+        )  # cosines of the topics of all starts, and their groups
+    labels = dims.whole("document", n_starts, itemsize=8)
+    stored = documents + (1 + n_starts) * words // 2 + labels
+    return stage_plan(
+        *tasks, whole=[held, drawn, 2 * labels], stored=stored, n_tasks=n_tasks, states=documents + 2 * words
+    )
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:
@@ -484,12 +453,12 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
     }
 
 
-def plan_number(job: TopicsJob, sizes: TopicSizes) -> Cost:
+@declared
+def plan_number(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the starts of every number of topics that is tried."""
-    method, n_starts = job.topics.method, job.topics.n_starts
-    tried = sorted(set(job.topics.n_topics_range))
-    fits = [fits_cost(job, sizes, method, n_topics, n_starts) for n_topics in tried]
-    return _of_matrices(job, sizes, fits + [_consensus_cost(job, sizes, n_topics) for n_topics in tried])
+    return in_turn(
+        *(plan_fits(job, dims, job.topics.method, k) for k in sorted(set(job.topics.n_topics_range)))
+    )
 
 
 def run_number(ctx: Context) -> dict[str, Any]:

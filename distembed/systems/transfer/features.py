@@ -14,15 +14,15 @@ import scipy.sparse as sp
 from distembed.corpus.costs import TextSizes
 from distembed.corpus.partitions import Tokens
 from distembed.costs import Cost, add_costs
-from distembed.counting.costs import document_blocks, document_terms_cost
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import compute, whole
-from distembed.factorization.document_costs import lda_cost, nmf_cost
-from distembed.factorization.lda import online_lda
+from distembed.factorization.lda import online_lda, share_topics
 from distembed.factorization.lsa import LSA, lsa_cost
 from distembed.factorization.nmf import NMF
+from distembed.factorization.nmf_blocks import step_documents
+from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput, TableOutput
@@ -30,6 +30,7 @@ from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.costs import RowSizes
+from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages.collections import (
     SIDE_TERMS,
     SIDE_VOCABULARY,
@@ -37,10 +38,12 @@ from distembed.stages.collections import (
     ParallelSizes,
     ids_of,
     places_of,
+    plan_side_terms,
     side_section,
     side_vocabulary,
     token_partitions,
 )
+from distembed.stages.dimensions import PAIR_BYTES
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
@@ -370,39 +373,29 @@ TOP_WORDS = 10
 """Words that name a topic in tables."""
 
 
-def plan_topics(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of learning the topics of the first collection."""
-    make = _lda_cost if job.topics.method == "lda" else _nmf_cost
-    return make(job, terms_of(sizes, "first"), text_of(sizes, "first"))._replace(exact=sizes.exact)
-
-
-def _nmf_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
-    block_memory = job.resources.block_memory
-    return nmf_cost(
-        _nmf_of(job),
-        (terms.n_rows, terms.n_columns),
-        terms.n_values or 0,
-        n_blocks=document_blocks(text, block_memory),
-        block_memory=block_memory,
+@declared
+def plan_topics(job: TransferJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of learning the topics of the first collection; LDA counts its words before."""
+    first, k = dims.part("first_"), job.topics.n_topics
+    terms, rows = first.block("term", itemsize=PAIR_BYTES), first.block("document", k)
+    documents, words = first.whole("document", k, itemsize=8), first.whole("word", k, itemsize=8)
+    held, n_tasks = (
+        [STATE_WORDS * words, 3 * documents],
+        2 * first.n_blocks("term"),
+    )  # and shares in the client
+    if job.topics.method == "lda":
+        learning = stage_plan(
+            task(share_topics, terms, output=rows), whole=held, stored=documents, n_tasks=n_tasks
+        )
+        return in_turn(plan_side_terms(job, dims, sides=["first"]), learning)
+    drawn = first.whole("term", SAMPLE_COPIES, itemsize=PAIR_BYTES) * min(
+        1, SEEDING_SAMPLE / first.size("document")
     )
-
-
-def _lda_cost(job: TransferJob, terms: RowSizes, text: TextSizes) -> Cost:
-    shape, n_terms, block_memory = (
-        (terms.n_rows, terms.n_columns),
-        terms.n_values or 0,
-        job.resources.block_memory,
-    )
-    learning = lda_cost(
-        shape,
-        n_terms,
-        job.topics.n_topics,
-        job.topics.n_iter,
-        n_blocks=document_blocks(text, block_memory),
-        block_memory=block_memory,
-    )
-    counting = document_terms_cost(text, terms.n_columns, n_terms, block_memory=block_memory)
-    return add_costs([counting, learning])
+    return stage_plan(
+        task(step_documents, terms, rows, words, output=rows + words),
+        STACKED_SUMS * words,
+        whole=[*held, int(drawn)], stored=documents, n_tasks=n_tasks, states=documents + 2 * words,
+    )  # fmt: skip
 
 
 def run_topics(ctx: Context) -> dict[str, Any]:

@@ -1,0 +1,90 @@
+"""What the block functions of NMF, spherical k-means and their kin hold beside their arguments and their results."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+from scipy.sparse import csr_array, random_array
+
+from distembed.execution import compute
+from distembed.factorization import clustering, consensus_blocks, lda, nmf_rounds, nmf_stored, replicates
+from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization.blocks import PairWeighting
+from distembed.factorization.replicate_blocks import Design, Regression, Samples, Totals, group_samples
+from distembed.factorization.replicates import Part, part_vectors, word_differences
+from distembed.lift import lift
+from tests.temporaries import assert_declared, measured
+
+N_DOCUMENTS, N_WORDS, RANK = 3000, 2000, 20
+BOXES = {"dtype": object}
+
+
+def rows(n: int, m: int, in_row: int) -> csr_array:
+    return csr_array(random_array((n, m), density=in_row / m, rng=np.random.default_rng(0), dtype=np.float32))
+
+
+def test_the_block_functions_of_documents_hold_what_they_declare():
+    rng = np.random.default_rng(0)
+    X, A = rows(N_DOCUMENTS, N_WORDS, 300), rows(N_DOCUMENTS, N_DOCUMENTS, 8)
+    Z, W = rng.random((N_DOCUMENTS, RANK), np.float32), rng.random((N_WORDS, RANK))
+    WW, labels = W.T @ W, rng.integers(0, RANK, (N_DOCUMENTS, 1))
+    model = lda._model(rng.gamma(100.0, 0.01, (RANK, N_WORDS)), N_DOCUMENTS)
+    fit = nmf_stored.StoredFit(np.arange(5, dtype=np.uint64), np.arange(5), np.array([0, 5]), [])
+    hals = nmf_rounds._by_descent(blocks.descend_documents)
+
+    def every():
+        for update in (hals, blocks.update_documents, blocks.update_orthogonal_documents):
+            lift(blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=update, **BOXES)
+        tied = {"weight": 1.0}
+        lift(blocks.step_tied_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, **tied, **BOXES)
+        lift(blocks.update_tied_documents, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, **tied)
+        lift(blocks.graph_loss, "wn,wk,Nk->", A, Z, Z)
+        lift(blocks.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
+        for function in (blocks.times, nmf_rounds._exact_times, clustering._labels, blocks.nearest_centroid):
+            lift(function, "wd,dk->wk", X, W)
+        lift(blocks.cluster_sums, "wd,dk->dk", X, W)
+        for function in (blocks.transposed_times, blocks.document_sums):
+            lift(function, "wd,wk->dk", X, Z)
+        for function in (blocks.inspect, blocks.row_digests, blocks.unit_rows):
+            lift(function, "wd->wd", X)
+        lift(blocks.subtract_shift, "wd->wd", X, shift=1.5)
+        for documents in (X, X.toarray(), X.astype(np.float64)[:, ::-1]):
+            lift(clustering._as_csr, "wd->wd", documents, value_type=np.float32)
+        lift(clustering._take, "wd,t->td", X, np.arange(0, N_DOCUMENTS, 2))
+        lift(blocks.gram, "wk->kl", Z)
+        lift(blocks.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
+        lift(blocks.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
+        lift(nmf_rounds._even_rows, "wd->wk", X, rank=RANK, value=1.0)
+        lift(consensus_blocks.mix_topics, "wt,tk->wk", W.astype(np.float32), WW)
+        lift(nmf_stored._keep_seen, "wk,wd->wk", Z, X, fit=fit)
+        lift(lda.share_topics, "wd->wk", rows(600, N_WORDS, 60), model=model)
+
+    every()  # compiles
+    with measured() as found:
+        every()
+    assert_declared(found, *found)
+
+
+def test_samples_of_words_hold_what_they_declare():
+    rng, n_words, n_core, n_groups, rank = np.random.default_rng(0), 600, 600, 4, 10
+    groups = [csr_array(rng.poisson(0.4, (n_words, n_core)).astype(np.int32)) for _ in range(n_groups)]
+    totals = Totals(
+        np.stack([np.asarray(one.sum(axis=1)).ravel() for one in groups], axis=1).astype(float),
+        rng.integers(50, 99, (n_words, n_groups)),
+    )
+    design = Design(n_halves=2, n_draws=4, confidence=0.9)
+    samples = Samples(group_samples(n_groups, design, [0]), totals.counts.sum(axis=0).astype(float))
+    part = Part([da.from_array(one, chunks=(300, -1), asarray=False) for one in groups], totals, samples)
+    rules = Regression(PairWeighting(0.1, 3.0, 3.0), ridge=2.0, uniform_weight=0.1)
+    core = da.from_array(rng.random((n_core, rank), np.float32), chunks=(300, -1))
+    judged = np.ones((n_words, 2), bool)
+
+    def every():
+        compute(part_vectors(part, core, rules, batch_words=300))
+        given = judged, np.zeros(judged.shape, int)
+        compute(word_differences([part, part], core, rules, design, *given, batch_words=300))
+
+    every()
+    with measured() as found:
+        every()
+    assert_declared(found, replicates.samples_of_words, replicates.differences_of_words)
