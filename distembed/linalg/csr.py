@@ -74,6 +74,7 @@ def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
     return sp.csr_array((block.data[kept], block.indices[kept], indptr), shape=block.shape)
 
 
+@block(temporaries=0.5)
 def row_sizes(block: Any) -> Int64s:
     """Return the number of stored values of each row, int64 (rows,)."""
     return np.diff(sp.csr_array(block).indptr).astype(np.int64)
@@ -93,6 +94,7 @@ def row_lengths(block: sp.csr_array) -> Float64s:
     return np.sqrt(np.bincount(rows_of(block), squares, minlength=block.shape[0]))
 
 
+@block(temporaries=3)
 def unit_rows(X: Any) -> Any:
     """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays zero.
 

@@ -163,7 +163,7 @@ def _solve(problem: Problem, known: _Known, Z: Float64s, F: Float64s) -> tuple[F
     return Z, float(left.max())
 
 
-@block(temporaries=6)
+@block(temporaries=7)
 def _solve_group(
     shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
 ) -> Float64s:

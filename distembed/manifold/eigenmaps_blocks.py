@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int32s
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.temporaries import block
 
 
 class FlippedLaplacian(NamedTuple):
@@ -63,6 +64,7 @@ def part_vectors(graph: FlippedLaplacian, constant: Float64s, k: int) -> Float64
     return graph.trivial @ np.linalg.qr(basis)[0][:, 1:]
 
 
+@block(temporaries=1)
 def deflated_product(
     matrix: sp.csr_array, trivial: sp.csr_array, vectors: Float64s, constants: Float64s, *, bound: float
 ) -> Float64s:

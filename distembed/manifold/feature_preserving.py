@@ -509,7 +509,7 @@ def _in_form(rows: Any, *, is_sparse: bool) -> Any:
     return sp.csr_array(rows) if is_sparse else rows.toarray()
 
 
-@block(temporaries=3)
+@block(temporaries=4)
 def _place(rows: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, **options: Any) -> Float64s:
     """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
 

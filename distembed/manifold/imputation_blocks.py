@@ -131,7 +131,7 @@ def reconstruction_weights(
     return out
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def weigh(X: Floats, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Float64s:
     """Return `reconstruction_weights` in rows: the weight of each entry, and the certificate of its row."""
     # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
@@ -178,7 +178,7 @@ def _known_mean(Y: Floats, known: Mask) -> Float64s:
     return np.asarray(Y[known].mean(axis=0, dtype=np.float64)[None])
 
 
-@block(temporaries=8)
+@block(temporaries=7)
 def krylov(
     Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
 ) -> Float64s:
@@ -187,13 +187,13 @@ def krylov(
     return solve_columns(inside, B, start, tol=tol, max_iter=max_iter).T
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def power_start(Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask) -> Float64s:  # noqa: ARG001
     """Return the state before the first sweep, (s, 2 q): the mean of the known rows for each unknown one."""
     return np.repeat(_known_mean(Y, known).T, 2 * inside.shape[0], axis=1)
 
 
-@block(temporaries=4)
+@block(temporaries=2)
 def power_sweeps(
     Y: Floats,
     state: Float64s,
@@ -235,7 +235,7 @@ def power_sweeps(
     return np.concatenate([before.T, vectors.T, moves, sizes], axis=1)
 
 
-@block(temporaries=3)
+@block(temporaries=2)
 def power_residuals(
     Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
 ) -> Float64s:
@@ -245,7 +245,7 @@ def power_residuals(
     return relative_residual(inside, _carried_sums(Y, carried, known), vectors).T
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def fill(Y: Floats, solved: Float64s, *, known: Mask) -> Floats:
     """Return columns of Y with the unknown rows that were solved for them, (s, q)."""
     out = Y.copy()

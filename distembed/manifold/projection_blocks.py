@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from distembed.dtypes import Float64s
+from distembed.temporaries import block
 
 CONSTANT_SHARE = 1 - 1e-9
 """Share of the constant vector's squared length in the span of X from which on it counts as inside."""
@@ -21,24 +23,33 @@ LEAST_CONDITION = 1e-8
 """Reciprocal condition of XᵀX from which on eight digits are left of what is computed with it."""
 
 
+@block(temporaries=2)
 def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
-    """Return the cosines above a threshold between unit rows of X and of Z, (r × s)."""
-    if sp.issparse(X):
-        found = sp.csr_array(X @ Z.T)
-        found.data[found.data <= threshold] = 0
-        found.eliminate_zeros()
-    else:
-        cosines = np.asarray(X @ Z.T)
-        found = sp.csr_array(np.where(cosines > threshold, cosines, 0))
+    """Return the cosines above a threshold between unit rows of X and of Z, (r × s), some rows at a time."""
+    size = X.nnz if sp.issparse(X) else X.size
+    strips = []
+    for rows in gen_batches(X.shape[0], max(1, size // (2 * Z.shape[0]))):  # whose cosines are half of X
+        if sp.issparse(X):
+            cosines = sp.csr_array(X[rows] @ Z.T)
+            cosines.data[cosines.data <= threshold] = 0
+            cosines.eliminate_zeros()
+        else:
+            dense = np.asarray(X[rows] @ Z.T)
+            dense[dense <= threshold] = 0
+            cosines = sp.csr_array(dense)
+        strips.append(cosines)
+    found = sp.csr_array(sp.vstack(strips, format="csr"))
     found.sort_indices()
     return found
 
 
+@block(temporaries=0.5)
 def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
     """Return some neighboring columns of one row block, dense, in C order."""
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
 
 
+@block(temporaries=1)
 def with_ones(block: Any) -> Any:
     """Return a block of rows, sparse or dense, with a column of ones after its columns."""
     ones = np.ones((block.shape[0], 1), block.dtype)

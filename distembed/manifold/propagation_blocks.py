@@ -28,7 +28,7 @@ def mapped(rows: Float64s, weights: Float64s) -> Float64s:
     return rows @ weights
 
 
-@block(temporaries=2)
+@block(temporaries=1)
 def mapped_directions(rows: Float64s, weights: Float64s) -> Float64s:
     """Return the images of rows under a linear map, scaled to length one."""
     return directions(rows @ weights)

@@ -109,11 +109,12 @@ def predictions(model: Any, X: Any, n_columns: int) -> da.Array:
     """Return what a fitted regressor predicts for each row of X, (n, n_columns) float64, lazily by row blocks."""
     chunk = row_chunk(X.shape[0], 8 * (X.shape[1] + n_columns), block_memory())
     rows = X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
-    return lift(_predict, "wc->wk", rows, dtype=np.float64, sizes={"k": n_columns}, model=shared(model))
+    return lift(predict, "wc->wk", rows, dtype=np.float64, sizes={"k": n_columns}, model=shared(model))
 
 
-@block(temporaries=2)
-def _predict(X: Any, *, model: Any) -> Any:
+@block(temporaries=1)
+def predict(X: Any, *, model: Any) -> Any:
+    """Return what a fitted regressor predicts for a block of rows."""
     # one target comes as (n,)
     return np.asarray(model.predict(np.asarray(X, np.float64)), np.float64).reshape(len(X), -1)
 

@@ -76,18 +76,21 @@ def insert(list_: Float64s, value: float, row: float) -> None:
 def accurate_squares(X: Floats, Z: Floats) -> Float64s:
     """Return all ‖x_i - z_j‖² by a matrix product, computed again from differences where cancellation lost digits."""
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
-    sizes = np.einsum("id,id->i", X, X)[:, None] + np.einsum("jd,jd->j", Z, Z)
-    squares = sizes - 2.0 * (X @ Z.T)
-    _measure_again(X, Z, CANCELLED * sizes, squares)
+    squares = X @ Z.T
+    _squares_of_products(X, Z, np.einsum("id,id->i", X, X), np.einsum("jd,jd->j", Z, Z), squares)
     return squares
 
 
 @njit(cache=True, nogil=True)
-def _measure_again(X: Float64s, Z: Float64s, limits: Float64s, squares: Float64s) -> None:
-    for i in range(squares.shape[0]):
-        for j in range(squares.shape[1]):
-            if squares[i, j] < limits[i, j]:
-                squares[i, j] = squared_distance(X[i], Z[j])
+def _squares_of_products(
+    X: Float64s, Z: Float64s, row_norms: Float64s, column_norms: Float64s, products: Float64s
+) -> None:
+    """Replace products by squared distances."""
+    for i in range(products.shape[0]):
+        for j in range(products.shape[1]):
+            size = row_norms[i] + column_norms[j]
+            square = size - 2.0 * products[i, j]
+            products[i, j] = squared_distance(X[i], Z[j]) if square < CANCELLED * size else square
 
 
 def typical_square(squares: Float64s, X: Floats, Z: Floats) -> float:
@@ -103,23 +106,22 @@ def typical_square(squares: Float64s, X: Floats, Z: Floats) -> float:
     return float(np.median(squares)) if squares.size else 1.0
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def distance_tile(X: Floats, Z: Floats, *, cosine: bool) -> Float64s:
     """Return ‖x_i - z_j‖, or half its square with `cosine`."""
     squares = accurate_squares(X, Z)
-    return squares / 2 if cosine else np.sqrt(squares)
+    return np.divide(squares, 2, out=squares) if cosine else np.sqrt(squares, out=squares)
 
 
-@block(temporaries=1)
+@block(temporaries=2.5)
 def distance_rows(X: Floats, Z: Floats, *, cosine: bool) -> Float32s:
     """Return ‖x_i - z_j‖, or half its square with `cosine`, to float32's precision; strip by strip."""
     out = np.empty((X.shape[0], Z.shape[0]), np.float32)
     X = X.astype(np.float64, copy=False)
     for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
         strip = slice(j, j + PRODUCT_COLUMNS)
-        squares = accurate_squares(X, Z[strip])
         with np.errstate(over="ignore"):  # past float32's range is infinite
-            out[:, strip] = squares / 2 if cosine else np.sqrt(squares)
+            out[:, strip] = distance_tile(X, Z[strip], cosine=cosine)
     return out
 
 
@@ -234,9 +236,11 @@ def _filter_rows(X: Floats, center: Float64s, *, single: bool) -> tuple[Floats, 
     Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
     What underflow may take from a product is subtracted too; values whose products overflow float32 stay in float64.
     """
-    centered = X - center
-    if (single or X.dtype == np.float32) and np.abs(centered).max(initial=0.0) < LARGEST_FLOAT32:
-        centered = centered.astype(np.float32)
+    ends = X.max(axis=0, initial=-np.inf) - center, center - X.min(axis=0, initial=np.inf)
+    is_single = (single or X.dtype == np.float32) and np.max(ends) < LARGEST_FLOAT32
+    centered = np.empty(X.shape, np.float32 if is_single else np.float64)
+    for i in range(0, X.shape[0], PRODUCT_ROWS):
+        centered[i : i + PRODUCT_ROWS] = X[i : i + PRODUCT_ROWS] - center
     limits = np.finfo(centered.dtype)
     bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
     underflow = 4 * X.shape[1] * float(limits.tiny)
@@ -252,11 +256,17 @@ def _products(
     rows, row_norms = _filter_rows(X, center, single=single)
     columns, column_norms = _filter_rows(Z, center, single=single)
     rows *= -2
+    room = np.empty(
+        min(PRODUCT_ROWS, X.shape[0]) * min(PRODUCT_COLUMNS, Z.shape[0]), np.result_type(rows, columns)
+    )
     for i in range(0, X.shape[0], PRODUCT_ROWS):
         part = slice(i, i + PRODUCT_ROWS)
         for j in range(0, Z.shape[0], PRODUCT_COLUMNS):
             strip = slice(j, j + PRODUCT_COLUMNS)
-            yield part, strip, rows[part] @ columns[strip].T, row_norms[part], column_norms[strip]
+            shape = len(rows[part]), len(columns[strip])
+            products = room[: shape[0] * shape[1]].reshape(shape)
+            np.matmul(rows[part], columns[strip].T, out=products)
+            yield part, strip, products, row_norms[part], column_norms[strip]
 
 
 def nearest_in_tile(
@@ -359,7 +369,7 @@ def nearest_in_both(
     return lists, column_lists
 
 
-@block(temporaries=1)
+@block(temporaries=6.5)
 def nearest_in_pair(
     X: Floats,
     row_groups: Int64s,
@@ -401,7 +411,7 @@ def nearest_in_pair(
     )
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def merge_found(lists: Float64s | None, found: tuple[Float64s, ...], side: int) -> Float64s:
     """Merge lists with those that a pair of blocks gave one of its sides."""
     return found[side] if lists is None else merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]

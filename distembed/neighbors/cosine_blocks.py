@@ -171,7 +171,7 @@ class TileCandidates(NamedTuple):
     columns: Float64s
 
 
-@block(temporaries=1)
+@block(temporaries=7.5)
 def tile_candidates(
     X: sp.csr_array,
     row_groups: Int64s,
@@ -294,7 +294,7 @@ def _measure_candidates(
             _clear_row(X, i, row)
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def measure_candidates(
     X: sp.csr_array,
     candidates: Float64s,

@@ -34,7 +34,7 @@ class Neighborhoods(NamedTuple):
     """The sum of the squared distances to the neighbors."""
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def neighborhoods(lists: Float64s, *, metric: str, neighbor: int) -> Neighborhoods:
     """Return the scale of each row of a block, the distance to its neighbor of a number, and the sum of all squares."""
     squares = edge_squares(lists, metric)
@@ -85,7 +85,7 @@ def polynomial_weights(cosines: Float64s, degree: int) -> Float64s:
     return np.maximum(((1 + np.clip(cosines, -1, 1)) / 2) ** degree, LEAST_AFFINITY)
 
 
-@block(temporaries=1)
+@block(temporaries=2.5)
 def listed_edges(
     lists: Float64s,
     first: Int64s,
@@ -119,13 +119,13 @@ def listed_edges(
     return edges
 
 
-@block(temporaries=1)
+@block(temporaries=1.5)
 def union_rows(own: sp.csr_array, back: sp.csr_array) -> sp.csr_array:
     """Return rows of the graph that has an edge where either row lists the other one; `back` is the transpose."""
     return sp.csr_array(own.maximum(back))
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def mutual_rows(
     own: sp.csr_array, back: sp.csr_array, nearest: sp.csr_array, nearest_back: sp.csr_array
 ) -> sp.csr_array:

@@ -3,79 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.costs import Cost, add_costs
 from distembed.evaluation.costs import labels_cost
 from distembed.evaluation.imputation import LabelAccuracy, label_accuracies
 from distembed.execution import compute, one_blas_thread
+from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
+from distembed.linalg.columns import RECORDED_STEPS
 from distembed.linalg.operators import row_blocks
 from distembed.manifold.imputation import LatentSemanticImputation
-from distembed.manifold.imputation_costs import graph_cost, regression_cost, vectors_cost, weights_cost
-from distembed.manifold.imputation_systems import known_rows
-from distembed.manifold.regressions import KernelRidge, LinearRidge, fit_known, predictions, with_known
-from distembed.neighbors.costs import RowSizes
+from distembed.manifold.imputation_blocks import krylov, power_sweeps, weigh
+from distembed.manifold.imputation_systems import entries_per_batch, known_rows, system_columns
+from distembed.manifold.regressions import (
+    KERNEL_ROWS,
+    LINEAR_ROWS,
+    PREDICTED_ROWS,
+    KernelRidge,
+    LinearRidge,
+    fit_known,
+    predict,
+    predictions,
+    with_known,
+)
+from distembed.neighbors.costs import EDGE_BYTES, GRAPH_COPIES, RowSizes, search_cost
 from distembed.neighbors.distances import Metric
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import KeptRows
-from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
-from distembed.tables.domain import Joined, join, join_cost, others_cost, read_domain
-from distembed.tables.known import known_bytes, known_width, read_known
+from distembed.tables.domain import Joined, join, read_domain
+from distembed.tables.known import holds_vectors, known_bytes, known_width, read_known
 from distembed.tables.names import NearMiss, advice_on, near_misses
 from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
+from distembed.tables.sections import DomainSection
+
+POWER_SWEEPS = 400
+"""Sweeps of the power iteration, about: a graph of words took 357 to 3e-5."""
+
+TABLE_COPIES, TEXT_COPIES = 4, 4
+"""Copies of a table in memory while it is read: the file, its columns, the matrix, and one transformed; and further
+ones where the table is text: the file, its cells, and cells made ready to become numbers."""
+
+READ_COPIES, VECTOR_COPIES = 8, 12
+"""Copies of the table (of all vectors, in their dtype) that a stage holds beside its tasks: input read and divided, and
+solved in float64 before it is stored. Measured on 4,000 to 100,000 names (tests/benchmarks/IMPUTATION.md)."""
+
+LINEAR_COPIES, KERNEL_COPIES = 7, 6
+"""Float64 copies of the fitted rows that the fit of a ridge regression holds, and of a kernel of them."""
 
 
-class TableSizes(NamedTuple):
-    """The rows of the domain, the vectors of all its names, and the bytes of their files."""
+def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job; what a committed join has counted is not read again.
 
-    domain: RowSizes
-    vectors: RowSizes
-    input_bytes: int
-    n_known: int  # names with a known vector; all names where they are not counted
-    known_bytes: int  # of all known vectors in memory, those of words that are no names too
-    notes: tuple[str, ...] = ()  # what was done to the table
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        n, d, s = *self.domain[:2], self.vectors.n_columns
-        sizes = f"{n:,} names x {d:,} numbers, vectors of {s} components"
-        return "\n".join([sizes, *(f"  {note}" for note in self.notes)])
-
-
-def table_sizes(job: ImputationJob, counted: Counted | None) -> TableSizes:
-    """Return the sizes of a job; what a committed join has counted is not read again."""
+    The vectors of a word that is no name are known, too, and all names may be known, until both are joined.
+    """
     if counted is not None and "join" in counted.stages:
-        join, facts = counted.stages["join"], counted.stages["join"].facts
-        domain, vectors = (_size_of(counted.workspace, name) for name in ("domain", "known_vectors"))
-        held = vectors.row_bytes * (facts["n_known"] + facts["n_unmatched_words"])
-        return TableSizes(domain, vectors, recorded_bytes(join.parameters), facts["n_known"], held)
-    read = read_domain(job.domain)
-    paths = [job.domain.path, job.known.path, *filter(None, [job.known.counts])]
-    (n, d), width = read.matrix.shape, known_width(job.known)
-    return TableSizes(
-        RowSizes(n, d, itemsize=read.matrix.itemsize),
-        RowSizes(n, width, itemsize=4),
-        sum(file_sizes(paths).values()),
-        n,
-        known_bytes(job.known, width),
-        (*read.notes, *filter(None, [advice_on_metric(read, job.imputation.metric)])),
-    )
+        made, facts = counted.stages["join"], counted.stages["join"].facts
+        (n, d), (_, s) = (counted.workspace.describe(name).spec.shape for name in ("domain", "known_vectors"))
+        n_known, n_input, notes = facts["n_known"], recorded_bytes(made.parameters), tuple[str, ...]()
+        n_unknown, held = n - n_known, 4 * s * (n_known + facts["n_unmatched_words"])
+    else:
+        (n, d), notes = _read_sizes(job.domain, job.imputation.metric)
+        s = known_width(job.known)
+        paths = [job.domain.path, job.known.path, *filter(None, [job.known.counts])]
+        n_known, n_unknown, held = n, n, known_bytes(job.known, s)
+        n_input = sum(file_sizes(paths).values())
+    memory, n_edges = job.resources.block_memory, n * (job.imputation.min_degree + 2)
+    n_fitted, n_hidden = min(n_known, LINEAR_ROWS), min(n_known, job.evaluation.max_names)
+    sizes = f"{n:,} names x {d:,} numbers, vectors of {s} components"
+    dimensions = {
+        "name": Dimension(n, row_chunk(n, 8 * (d + s), memory)),
+        "column": Dimension(d, d),
+        "component": Dimension(s, system_columns(s, n_unknown, memory)),
+        "known": Dimension(n_known, n_known),
+        "unknown": Dimension(n_unknown, n_unknown),
+        "fitted": Dimension(n_fitted, n_fitted),
+        "kernel": Dimension(min(n_known, KERNEL_ROWS), PREDICTED_ROWS),
+        "hidden": Dimension(n_hidden, -(-n_hidden // job.evaluation.n_folds)),
+        "edge": Dimension(n_edges, entries_per_batch(n_edges, 8 * d, memory)),
+        "input": Dimension(n_input, n_input),
+        "other": Dimension(held if job.known.keep_others else 0, memory),
+        "vector": Dimension(held, held),
+    }
+    return Dimensions(dimensions, "\n".join([sizes, *(f"  {note}" for note in notes)]))
 
 
-def _size_of(workspace: Workspace, name: str) -> RowSizes:
-    spec = workspace.describe(name).spec
-    n, d = spec.shape
-    return RowSizes(n, d, itemsize=np.dtype(spec.dtype).itemsize)
+def _read_sizes(section: DomainSection, metric: Metric) -> tuple[tuple[int, int], tuple[str, ...]]:
+    """Return the shape of a table, and what was done to it; a run asks before each stage until it is stored."""
+    return _read_once(section, tuple(file_sizes([section.path]).values()), metric)
+
+
+@lru_cache(maxsize=1)
+def _read_once(
+    section: DomainSection,
+    stamp: tuple[int, ...],  # noqa: ARG001 - tells files apart
+    metric: Metric,
+) -> tuple[tuple[int, int], tuple[str, ...]]:
+    read = read_domain(section)
+    n, d = read.matrix.shape
+    return (n, d), (*read.notes, *filter(None, [advice_on_metric(read, metric)]))
 
 
 def joined(job: ImputationJob) -> Joined:
@@ -112,14 +147,15 @@ def options_parameters(names: set[str]) -> Any:
     return parameters
 
 
-def plan_join(job: ImputationJob, sizes: TableSizes) -> Cost:
+@declared
+def plan_join(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of reading and joining both tables."""
-    return join_cost(
-        job.domain,
-        job.known,
-        input_bytes=sizes.input_bytes,
-        stored_bytes=sizes.domain.n_bytes + sizes.vectors.n_bytes,
-        known_bytes=sizes.known_bytes,
+    text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
+    stored = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")
+    others = dims.whole("other", itemsize=1)
+    copies = TABLE_COPIES + (TEXT_COPIES if text else 0)
+    return stage_plan(
+        whole=[copies * stored, dims.whole("vector", itemsize=1), others], stored=stored + others
     )
 
 
@@ -187,8 +223,18 @@ KEPT_DISTANCES = KeptRows(
     "join",
     "two names' rows of the table",
     lambda job: job.imputation.metric,
-    lambda _, sizes: (sizes.domain, True),
+    lambda _, dims: (_rows_of(dims), True),
 )
+
+
+def _rows_of(dims: Dimensions) -> RowSizes:
+    return RowSizes(dims.size("name"), dims.size("column"), itemsize=8)
+
+
+@declared
+def plan_distances(job: ImputationJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the distances between the rows of the table."""
+    return KEPT_DISTANCES.plan(job, dims).planned()
 
 
 def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
@@ -196,9 +242,14 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
     return LatentSemanticImputation(**job.imputation.model_dump(exclude={"method"}))
 
 
-def plan_graph(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the quadratic stage: distances made by tiles."""
-    return graph_cost(estimator_of(job), sizes.domain)
+@declared
+def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the quadratic stage: distances made by tiles, and searches for the tree."""
+    options, memory = job.imputation, job.resources.block_memory
+    search = search_cost(_rows_of(dims), options.min_degree, metric=options.metric, block_memory=memory)
+    edges = dims.whole("edge", itemsize=EDGE_BYTES)
+    found = search.planned()
+    return found._replace(whole_bytes=found.whole_bytes + GRAPH_COPIES * edges, stored_bytes=edges)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:
@@ -208,9 +259,20 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     return {"n_edges": int(model.graph_.nnz)}
 
 
-def plan_weights(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of rebuilding each row from its neighbors."""
-    return weights_cost(estimator_of(job), sizes.domain)
+@declared
+def plan_weights(job: ImputationJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+    """Return the plan of rebuilding each row from its neighbors: a task has those of a batch of rows."""
+    needed = min(dims.whole("name", "column", itemsize=8), 2 * dims.block("edge", "column", itemsize=8))
+    return stage_plan(
+        task(weigh, needed, output=dims.block("edge", 2, itemsize=8)),
+        whole=[
+            READ_COPIES * dims.whole("name", "column", itemsize=8),
+            3 * dims.whole("edge", itemsize=EDGE_BYTES),
+        ],
+        stored=dims.whole("edge", itemsize=EDGE_BYTES),
+        n_tasks=dims.n_blocks("edge"),
+        states=dims.whole("edge", 2, itemsize=8),
+    )
 
 
 def run_weights(ctx: Context) -> dict[str, Any]:
@@ -226,19 +288,46 @@ REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidg
 """The methods that know no graph."""
 
 
-def plan_vectors(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of the systems of equations or of a regression: of all, where the hold-out chooses."""
-    method, block_memory = job.imputation.method, job.resources.block_memory
-    costs = [others_cost(job.known, sizes.known_bytes)]
+@declared
+def plan_vectors(job: ImputationJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the missing vectors: of each way there is, where the hold-out chooses."""
+    method = job.imputation.method
+    ways = []
     if method not in REGRESSORS:
-        model = estimator_of(job).set_params(regressor=None if method == "graph" else LinearRidge())
-        costs.append(vectors_cost(model, sizes.domain, sizes.vectors))
-    if method in (*REGRESSORS, "auto"):
-        options: dict[str, Any] = {"n_known": sizes.n_known, "kernel": method != "ridge"}
-        cost = regression_cost(sizes.domain, sizes.vectors, **options, block_memory=block_memory)
-        written = 0 if method == "auto" else sizes.vectors.n_bytes
-        costs.append(cost._replace(written_bytes=written))
-    return add_costs(costs)
+        ways.append(plan_systems(job, dims, residuals=method != "graph"))
+    if method in (*REGRESSORS, "auto", "residuals"):
+        ways.append(plan_regression(dims, kernel=method in ("kernel_ridge", "auto")))
+    stored = dims.whole("name", "component") + dims.whole("other", itemsize=1)
+    return in_turn(*ways)._replace(stored_bytes=stored)
+
+
+def plan_systems(job: ImputationJob, dims: Dimensions, *, residuals: bool = False) -> StagePlan:
+    """Return the plan of the systems of equations, in groups of columns, of vectors or of what a regression left."""
+    is_krylov = job.imputation.solver == "krylov"
+    itemsize, edges = 8 if residuals else 4, dims.whole("edge", itemsize=EDGE_BYTES)
+    rows = dims.size("unknown") + RECORDED_STEPS if is_krylov else 2 * (dims.size("unknown") + POWER_SWEEPS)
+    given = dims.size("name") * dims.block("component", itemsize=itemsize)
+    solved = rows * dims.block("component", itemsize=8)
+    return stage_plan(
+        task(krylov if is_krylov else power_sweeps, given, output=solved),
+        whole=[VECTOR_COPIES * dims.whole("name", "component", itemsize=itemsize), 3 * edges],
+        n_tasks=dims.n_blocks("component"),
+        states=rows * dims.whole("component", itemsize=8),
+    )
+
+
+def plan_regression(dims: Dimensions, *, kernel: bool) -> StagePlan:
+    """Return the plan of fitting a ridge regression to known rows, and of predicting all."""
+    rows = dims.block("name", "column", itemsize=8) + dims.block("name", "component", itemsize=8)
+    whole = [
+        dims.whole("known", name, itemsize=8) + LINEAR_COPIES * dims.whole("fitted", name, itemsize=8)
+        for name in ("column", "component")
+    ]
+    batch = 0
+    if kernel:
+        whole.append(KERNEL_COPIES * dims.whole("kernel", "kernel", itemsize=8))
+        batch = KERNEL_COPIES * dims.block("kernel", itemsize=8) * dims.size("kernel")
+    return stage_plan(task(predict, rows) + batch, whole=whole, n_tasks=dims.n_blocks("name"))
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -291,10 +380,11 @@ def label_parameters(job: ImputationJob) -> dict[str, Any]:
     return sections("evaluation")(job)
 
 
-def plan_labels(job: ImputationJob, sizes: TableSizes) -> Cost:
+@declared
+def plan_labels(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
-    read = sizes.domain.n_bytes + sizes.vectors.n_bytes
-    return labels_cost(sizes.domain.n_rows, read, job.evaluation.max_names)
+    read = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")
+    return labels_cost(dims.size("name"), read, job.evaluation.max_names).planned()
 
 
 def run_labels(ctx: Context) -> dict[str, Any]:

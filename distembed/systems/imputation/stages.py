@@ -12,12 +12,12 @@ import pyarrow as pa
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from distembed.costs import Cost, add_costs
 from distembed.display import plural
 from distembed.dtypes import Floats, Int64s, Mask
-from distembed.evaluation.costs import baseline_cost, recovery_cost
+from distembed.evaluation.costs import DISTANCE_COPIES, RANKING_COPIES, ROW_COPIES
 from distembed.evaluation.imputation import (
     JUDGED_NAMES,
+    QUERIES_AT_ONCE,
     Imputer,
     MethodRecovery,
     Recovery,
@@ -32,8 +32,8 @@ from distembed.execution import compute, one_blas_thread
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.lift import block, lift
-from distembed.manifold.imputation_costs import regression_cost, vectors_cost
 from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
+from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs
@@ -44,15 +44,17 @@ from distembed.systems.imputation.solving import (
     REGRESSORS,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
-    TableSizes,
     estimator_of,
     has_labels,
     join_parameters,
     label_parameters,
     options_parameters,
+    plan_distances,
     plan_graph,
     plan_join,
     plan_labels,
+    plan_regression,
+    plan_systems,
     plan_vectors,
     plan_weights,
     run_graph,
@@ -60,7 +62,7 @@ from distembed.systems.imputation.solving import (
     run_labels,
     run_vectors,
     run_weights,
-    table_sizes,
+    table_dimensions,
 )
 
 METHODS = {
@@ -90,28 +92,26 @@ def own_row(job: ImputationJob) -> str:
     return METHODS.get(job.imputation.method, CHOSEN)
 
 
-def plan_hold_out(job: ImputationJob, sizes: TableSizes) -> Cost:
-    """Return the plan of imputing hidden names: per fold what all methods do, and vectors on a shuffled graph."""
-    model, n_folds, block_memory = estimator_of(job), job.evaluation.n_folds, job.resources.block_memory
-    n, width = sizes.n_known, sizes.vectors.n_columns
-    n_hidden = min(job.evaluation.max_names, n)
-    of_fold = -(-n_hidden // n_folds)
-    graph, residuals = (
-        vectors_cost(model.set_params(regressor=one), sizes.domain, sizes.vectors)
-        for one in (None, LinearRidge())
+@declared
+def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of imputing hidden names by each method in turn, and of judging what they find."""
+    known = dims.whole("known", "component", itemsize=8) + dims.whole("hidden", "component", itemsize=8)
+    baseline = stage_plan(
+        whole=[
+            ROW_COPIES * (dims.whole("fitted", name, itemsize=8) + dims.block("hidden", name, itemsize=8))
+            for name in ("column", "component")
+        ]
+        + [DISTANCE_COPIES * dims.size("fitted") * dims.block("hidden", itemsize=8)]
     )
-    fitted: dict[str, Any] = {"n_known": n, "block_memory": block_memory}
-    ridge, kernel = (
-        regression_cost(sizes.domain, sizes.vectors, kernel=one, **fitted) for one in (False, True)
-    )
-    found = [graph, graph, residuals, ridge, kernel]
-    baseline = baseline_cost(
-        min(n, LINEAR_ROWS), of_fold, n_columns=sizes.domain.n_columns, n_components=width
-    )
-    written = of_fold * sizes.vectors.row_bytes
-    fold = [*(cost._replace(written_bytes=written) for cost in found), *[baseline] * len(BASELINES)]
-    judged = recovery_cost(len(METHODS) + 2 + len(BASELINES), n, n_hidden, width)
-    return add_costs([*(n_folds * fold), judged])
+    ranked = min(job.resources.block_memory, RANKING_COPIES * dims.whole("known", "hidden", itemsize=8))
+    found = (len(METHODS) + 2 + len(BASELINES)) * dims.whole("hidden", "component")
+    return in_turn(
+        plan_systems(job, dims),
+        plan_systems(job, dims, residuals=True),
+        plan_regression(dims, kernel=True),
+        baseline,
+        stage_plan(ranked, whole=[ROW_COPIES * known, 3 * QUERIES_AT_ONCE * dims.whole("known", itemsize=8)]),
+    )._replace(stored_bytes=found)
 
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
@@ -218,7 +218,7 @@ def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: 
     return compute(model.set_weights(weights).fit_vectors(masked, X).vectors_[hidden])
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def _hide(vectors: Floats, is_hidden: Mask) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
@@ -272,9 +272,10 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
         plan_hold_out,
     )
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
+    distances = KEPT_DISTANCES.stage_spec._replace(plan=plan_distances)
     return (
         StageSpec("join", (), join_parameters, run_join, plan_join),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec),
+        *kept_stages(job, distances),
         StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
@@ -287,7 +288,7 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
 SYSTEM = System(
     ImputationJob,
     stages,
-    table_sizes,
+    table_dimensions,
     "distembed.systems.imputation.views",
     "distembed.systems.imputation.views",
     inference="distembed.systems.imputation.inference",
