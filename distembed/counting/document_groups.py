@@ -46,7 +46,7 @@ def own_columns(counts: da.Array, n_groups: int) -> da.Array:
     return lift(_own_columns, "wg->wc", counts, dtype=counts.dtype, sparse=True, sizes=sizes, n_words=n_words)
 
 
-@block(temporaries=0.5)
+@block(temporaries=0)
 def _own_columns(block: csr_array, *, n_words: int) -> csr_array:
     """Return a block of rows of one group without the columns of the others."""
     return csr_array((block.data, block.indices % n_words, block.indptr), shape=(block.shape[0], n_words))
@@ -64,7 +64,7 @@ def sum_of_groups(groups: Sequence[da.Array]) -> da.Array:
     return lift(sum_of_blocks, indices, *groups, dtype=groups[0].dtype, sparse=True)
 
 
-@block(temporaries=1)
+@block(temporaries=3)
 def sum_of_blocks(*blocks: csr_array) -> csr_array:
     """Return the sum of the same rows of each group."""
     return canonical_csr(reduce(add, blocks))
@@ -91,7 +91,7 @@ def words_of_groups(
     return fold(total(words_of_block), "dw,d", terms, groups, shape=shape, dtype=np.int64, n_groups=n_groups)
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def words_of_block(terms: csr_array, groups: NDArray[np.int32], *, n_groups: int) -> NDArray[np.int64]:
     """Return the occurrences and the documents of each word in each group of a block, (2, groups, words)."""
     n_words = terms.shape[1]
