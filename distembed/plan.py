@@ -114,6 +114,10 @@ class StagePlan(NamedTuple):
     exact: bool = True
     """Whether counted sizes decide it; with bounds too much is a warning, and no refusal."""
 
+    def beside(self, *more: int) -> StagePlan:
+        """Return the plan of tasks that hold so many bytes more."""
+        return self._replace(task_bytes=self.task_bytes + sum(more))
+
     def process_bytes(self, n_threads: int) -> int:
         """Return the peak bytes of a process that runs so many tasks at once."""
         return RESERVED_BYTES + self.whole_bytes + min(n_threads, self.tasks) * self.task_bytes

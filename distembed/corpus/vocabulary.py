@@ -37,6 +37,10 @@ from distembed.formats.parquet import ParquetFile
 from distembed.lift import block
 from distembed.options import PositiveInt
 
+# Bytes an entry of a dictionary takes while the counts of equal words are added, measured.
+ENTRY_BYTES = 200
+# Entries that are added up at a time, however small a block is: fewer would only make more files.
+LEAST_ENTRIES = 2**18
 # About 100 bytes an entry while they are added up: 400 MB.
 WORDS_IN_MEMORY = 4_000_000
 # Files written at a time: a process may open 1,024 on most systems, and others are open already.
@@ -346,6 +350,11 @@ def build_vocabulary(
         max_share=max_share, stop_words=stop_words, keep=kept.to_pylist(),
     )  # fmt: skip
     return every.take(chosen[:max_size])
+
+
+def words_in_memory(block_memory: int) -> int:
+    """Return how many entries of dictionaries `build_vocabulary` may add up at a time: what a block takes."""
+    return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
 
 
 def choose_words(

@@ -38,6 +38,9 @@ from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
 from distembed.scratch import Scratch
 from distembed.states import block_memory
 
+MERGED_FILES = 256
+"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
+
 
 def count_cooccurrences(
     docs: Corpus | Tokens | Texts,

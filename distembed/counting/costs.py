@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from distembed.corpus.costs import TOKEN_BYTES, TextSizes
 from distembed.corpus.growth_blocks import Repetition, expected_pairs, mean_window, repetition_of
 from distembed.corpus.sample import CorpusSample
-from distembed.costs import PAIR_BYTES, STORED_VALUE_BYTES, Cost
-from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability, key_type
+from distembed.costs import PAIR_BYTES, Cost
+from distembed.counting.blocks import BORDER, OUTSIDE, keep_probability
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import BYTES_PER_TOKEN
-from distembed.counting.partial_counts import pairs_per_piece
 from distembed.counting.partition_rows import token_ranges
 from distembed.counting.runs import entry_bytes
 from distembed.linalg.chunks import BLOCK_MEMORY
@@ -29,26 +28,8 @@ LOOKUP_BYTES = 400
 Measured 310 to 370; the hash table doubles.
 """
 
-STORED_PAIR_BYTES = 1.8
-"""Bytes of a pair that is counted in whole numbers on disk, compressed.
-
-Measured 1.66 to 1.79 on 0.06 to 20 M tokens. The words of short documents compress less.
-"""
-
-HELD_BYTES = 6
-"""Bytes of the pairs of runs in memory for each byte on disk: 2 to 5.3 beside keys and words on 0.2 to 3 M tokens."""
-
 RUN_ROW_BYTES = 4
 """Bytes of a row in a file of runs, however many pairs it has."""
-
-KEPT_SHARE_BYTES = 8
-"""Bytes of the share of the tokens of a word that are kept, where frequent words are subsampled."""
-
-SUM_BYTES = 8
-"""Bytes of the sum of a column, in the row in which a task adds up its pairs."""
-
-MERGED_FILES = 256
-"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
 
 
 class PairModel(NamedTuple):
@@ -214,36 +195,6 @@ def run_pairs(options: CooccurrenceOptions) -> int:
     """
     sides = 2 if options.direction == "symmetric" else 1
     return sides * options.block_memory // 4 // PAIR_BYTES
-
-
-def stored_pair_bytes(options: CooccurrenceOptions) -> float:
-    """Return the bytes on disk of a counted pair."""
-    return STORED_PAIR_BYTES if options.units.denominator == 1 else STORED_VALUE_BYTES
-
-
-def partial_counts_cost(sizes: TextSizes, n_words: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
-    """Return what `count_partition` takes for all partitions, with a vocabulary of so many words."""
-    key_bytes = key_type(n_words, options.window).itemsize
-    n_pairs = pairs_per_piece(options, n_words, options.block_memory)
-    # A window of very many places has more pairs than a block has memory for: keys, columns and their counts.
-    beyond = max(0, key_bytes * n_pairs - options.block_memory // 8) * (key_bytes + 12) // key_bytes
-    keys = key_bytes * min(n_pairs, options.window * sizes.n_tokens)
-    held = min(options.block_memory + beyond, keys + HELD_BYTES * runs.n_bytes)
-    word_bytes = LOOKUP_BYTES + (KEPT_SHARE_BYTES if options.subsample is not None else 0)
-    reading = reading_cost(sizes, n_words, runs.n_files, runs.n_bytes, options.block_memory)
-    return reading._replace(task_bytes=held + word_bytes * n_words + runs.sums_bytes)
-
-
-def merged_counts_cost(n_pairs: int, runs: RunSizes, options: CooccurrenceOptions) -> Cost:
-    """Return what adding up the runs to so many pairs takes; very many files are added in groups first."""
-    in_groups = runs.n_bytes if runs.n_files > MERGED_FILES else 0
-    n_groups = -(-runs.n_files // MERGED_FILES) if in_groups else 0
-    return Cost(
-        runs.n_row_blocks + n_groups,
-        runs.n_bytes + in_groups,
-        int(stored_pair_bytes(options) * n_pairs) + in_groups,
-        min(options.block_memory, HELD_BYTES * runs.n_bytes) + runs.sums_bytes,
-    )
 
 
 def document_blocks(sizes: TextSizes, block_memory: int) -> int:

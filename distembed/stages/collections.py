@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.costs import words_in_memory
 from distembed.corpus.growth_blocks import n_types
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import Tokens, tokenize_partition
@@ -26,7 +25,7 @@ from distembed.corpus.sample import CorpusSample
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words, words_in_memory
 from distembed.counting.documents import count_document_terms
 from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns

@@ -16,7 +16,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.costs import GROUP_DOCUMENTS, MANY_PARTITIONS, words_in_memory
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.metadata import metadata_rows, read_metadata
@@ -32,10 +31,9 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices
-from distembed.counting.cooccurrence import merge_files, merge_partials, merge_row_block
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
+from distembed.counting.cooccurrence import MERGED_FILES, merge_files, merge_partials, merge_row_block
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
-from distembed.counting.costs import MERGED_FILES
 from distembed.counting.documents import count_document_block, count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
 from distembed.counting.partition_rows import TokenRange, token_ranges
@@ -62,6 +60,9 @@ from distembed.storage.file_items import FileItem
 from distembed.storage.schema import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
+
+MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
+"""More partitions than this share the row groups of the table of documents, each of at least so many documents."""
 
 WORD_BYTES = 28
 """Bytes of a word in a table of words with their counts."""

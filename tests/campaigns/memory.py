@@ -71,8 +71,14 @@ LARGER = {
     "topics": ("corpus.numbers=true", "report.score_labels=false"),
     "transfer": ("first.numbers=true", "second.numbers=true", "representation.n_components=60"),
     "imputation": (),
+    "comparison": (
+        "corpus.numbers=true", "psdvec.n_core=300", "psdvec.n_components=50", "resources.block_memory=16MiB",
+    ),
 }  # fmt: skip
 """Settings of each system under which its arrays outgrow the libraries."""
+
+RECORDS = {"topics": "collection.jsonl", "transfer": "both.jsonl", "comparison": "text.jsonl"}
+"""The systems whose data are documents in records, and their files."""
 
 RESOURCES = {"block_memory": ("4MiB", "64MiB", "256MiB"), "workers": (1, 2, 4)}
 NOT_DRAWN = {
@@ -106,13 +112,18 @@ def write(system: str, folder: Path, size: float) -> None:
     if system in ("psdvec", "wordspaces"):
         name, prefix = ("text/a.txt", "word") if system == "psdvec" else ("corpus.txt", "")
         (folder / name).write_text("\n".join(texts(n, prefix)))
-    elif system in ("topics", "transfer"):
-        name = "collection.jsonl" if system == "topics" else "both.jsonl"
+    elif system in RECORDS:
         rows = [
-            {"id": f"d{i}", "kind": "xy"[i % 2], "label": "xy"[i % 2], "text": text, "one": text, "two": text}
+            {
+                "id": f"d{i}",
+                **dict.fromkeys(("kind", "label", "age"), "xy"[i % 2]),
+                "text": text,
+                "one": text,
+                "two": text,
+            }
             for i, text in enumerate(texts(n))
         ]
-        (folder / name).write_text("\n".join(map(json.dumps, rows)) + "\n")
+        (folder / RECORDS[system]).write_text("\n".join(map(json.dumps, rows)) + "\n")
     else:
         lines = [",".join(["name", "kind", *(f"c{i}" for i in range(50))])]
         lines += [f"name {i},{'xy'[i % 2]}," + ",".join(map(str, draw.random(50))) for i in range(2 * n)]

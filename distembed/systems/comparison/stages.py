@@ -27,7 +27,6 @@ from distembed.counting.document_groups import (
     words_of_block,
     words_of_groups,
 )
-from distembed.counting.documents import count_document_block
 from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
@@ -61,7 +60,6 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, core_dimensions, plan_of_core
 from distembed.stages.corpus import (
     DOCUMENT_BYTES,
-    LOOKED_UP_BYTES,
     TOKENS,
     VOCABULARY,
     merged_runs,
@@ -86,11 +84,6 @@ BATCH_WORDS = 200
 
 FEWEST_PARTS = 2
 
-GROUPED_WORD_BYTES = 64
-"""Bytes of a word in each group of documents in a task that counts them apart: its sum, where its pairs begin, and the
-ends of its row in the runs that are held, eight bytes each.
-"""
-
 NUMBERS_OF_A_PAIR = 6
 """Numbers of four bytes of a pair of a word in each sample: its count, weight, moment, and products on the way."""
 
@@ -114,18 +107,12 @@ def block_parameters(job: ComparisonJob) -> dict[str, Any]:
 
 
 @declared
-def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
-    """Return the plan of counting the words of each group of documents: each task makes the table of all groups."""
-    table = dims.whole(2, "group", "word", itemsize=8)
-    terms = dims.block("term", itemsize=PAIR_BYTES)
-    counts = task(count_document_block, dims.block("token"), output=terms)
-    added = 2 * min(FAN_IN, dims.n_blocks("term")) * table
-    return stage_plan(
-        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES) + task(words_of_block, terms, output=table),
-        added + table,
-        stored=table,
-        n_tasks=dims.n_blocks("term"),
-    )
+def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of counting the words of each group: a task makes the table of all groups, another adds some."""
+    table, terms = dims.whole(2, "group", "word", itemsize=8), dims.block("term", itemsize=PAIR_BYTES)
+    added = dims.whole(FAN_IN, 2, 2, "group", "word", itemsize=8)  # as they are read, and as one array
+    plan = corpus_stages.plan_document_terms(job, dims)
+    return plan.beside(task(words_of_block, terms, output=table), added)._replace(stored_bytes=table)
 
 
 def run_words(ctx: Context) -> dict[str, Any]:
@@ -151,11 +138,12 @@ def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
 
 @declared
 def plan_runs(job: ComparisonJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of counting the partitions, with a row for each word of each group."""
-    plan = corpus_stages.plan_runs(job, dims, pair="group_pair")
-    return plan._replace(
-        task_bytes=plan.task_bytes + dims.whole("group", "word", itemsize=GROUPED_WORD_BYTES)
-    )
+    """Return the plan of counting the partitions, with a row for each word of each group.
+
+    It has eight numbers: its sum, where its pairs begin, and its ends in the runs that are held.
+    """
+    rows = dims.whole(8, "group", "word", itemsize=8)
+    return corpus_stages.plan_runs(job, dims, pair="group_pair").beside(rows)
 
 
 def run_runs(ctx: Context) -> dict[str, Any]:
@@ -211,8 +199,8 @@ def _count_groups(
 @declared
 def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of adding up the runs of all partitions, with a row of sums over the words of all groups."""
-    plan = corpus_stages.plan_merged(job, dims, pair="group_pair")
-    return plan._replace(task_bytes=plan.task_bytes + dims.whole("group", "word", itemsize=8))
+    sums = dims.whole("group", "word", itemsize=8)
+    return corpus_stages.plan_merged(job, dims, pair="group_pair").beside(sums)
 
 
 def run_group_counts(ctx: Context) -> dict[str, Any]:
@@ -229,9 +217,9 @@ def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noq
     """Return the plan of adding up the counts of all groups: a task has the same rows of each."""
     groups, pairs = dims.block("pair_of_groups", itemsize=PAIR_BYTES), dims.block("pair", itemsize=PAIR_BYTES)
     return stage_plan(
-        2 * groups + task(sum_of_blocks, output=pairs),
+        task(sum_of_blocks, groups, output=pairs),
         stored=dims.whole("pair"),
-        n_tasks=dims["group"].size * dims.n_blocks("pair"),
+        n_tasks=dims.n_blocks("group_pair"),
     )
 
 

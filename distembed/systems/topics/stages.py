@@ -9,11 +9,10 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.corpus.costs import words_in_memory
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words, words_in_memory
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Floats, Mask
