@@ -10,8 +10,12 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.evaluation.costs import labels_cost
-from distembed.evaluation.imputation import LabelAccuracy, label_accuracies
+from distembed.evaluation.imputation import (
+    NEIGHBOR_COUNTS,
+    QUERIES_AT_ONCE,
+    LabelAccuracy,
+    label_accuracies,
+)
 from distembed.execution import compute, one_blas_thread
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
@@ -380,11 +384,22 @@ def label_parameters(job: ImputationJob) -> dict[str, Any]:
     return sections("evaluation")(job)
 
 
+LABEL_COPIES = 6
+"""Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
+
+
 @declared
 def plan_labels(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
     read = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")
-    return labels_cost(dims.size("name"), read, job.evaluation.max_names).planned()
+    n_asked, votes = min(dims.size("name"), job.evaluation.max_names), max(NEIGHBOR_COUNTS) ** 2
+    return stage_plan(
+        dims.whole("name", 3 * QUERIES_AT_ONCE, itemsize=8),
+        whole=[
+            LABEL_COPIES * read,
+            dims.whole(n_asked, votes, itemsize=9),
+        ],  # if labels are equal, and a share
+    )
 
 
 def run_labels(ctx: Context) -> dict[str, Any]:
