@@ -56,6 +56,10 @@ class Dimensions:
         found._asked = self._asked
         return found
 
+    def extended(self, more: Mapping[str, Dimension]) -> Dimensions:
+        """Return these dimensions and more."""
+        return Dimensions(self._dimensions | dict(more), self.sentence)
+
     def __contains__(self, name: str) -> bool:
         """Return whether the job has a dimension."""
         return name in self._dimensions

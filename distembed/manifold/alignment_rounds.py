@@ -151,7 +151,7 @@ def _solve(problem: Problem, known: _Known, Z: Float64s, F: Float64s) -> tuple[F
     right[:, shifts == 0] = 0.0
     width = group_width(right.shape[0], right.shape[1], block_memory())
     solved = lift(
-        _solve_group, "k,nk,nk->nk", da.from_array(shifts, chunks=width),
+        solve_group, "k,nk,nk->nk", da.from_array(shifts, chunks=width),
         *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
         laplacian=problem.laplacian, confidence=confidence,
         order=options.smoothness, tol=options.solver_tol, max_iter=options.solver_max_iter,
@@ -164,9 +164,10 @@ def _solve(problem: Problem, known: _Known, Z: Float64s, F: Float64s) -> tuple[F
 
 
 @block(temporaries=7)
-def _solve_group(
+def solve_group(
     shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
 ) -> Float64s:
+    """Return the solutions of a group of systems."""
     return columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits).values
 
 

@@ -43,6 +43,10 @@ joint Laplacian is normalized. The paper names neither the number of rounds nor 
 """
 
 
+ALIGNMENT_COMPONENTS = 50
+"""The components of semisupervised alignment, at most."""
+
+
 class TwoSets(NamedTuple):
     """The input of every method of transfer, apart from the correspondences."""
 
@@ -68,7 +72,6 @@ def infer_by_each_method(
     model: FeaturePreservingEmbedding,
     *,
     printed_rounds: int = 0,
-    alignment_components: int = 50,
 ) -> dict[str, Inference]:
     """Return the inference of each method from the same correspondences.
 
@@ -89,8 +92,6 @@ def infer_by_each_method(
     model : its options are used, its graph is that of `sets`
     printed_rounds : int
         The rounds of "printed", which is left out for 0.
-    alignment_components : int
-        The number of components of semisupervised alignment.
     """
     means = np.nanmean(
         sets.features, axis=0
@@ -105,7 +106,7 @@ def infer_by_each_method(
         spaces = {"ridge_map": (first, regressed), "procrustes": turned, "procrustes_1": turned}
         values = control_features(known.first, known.second, known.features, links)
         found = {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
-    found["alignment"] = _infer_by_alignment(known, links, alignment_components)
+    found["alignment"] = _infer_by_alignment(known, links, ALIGNMENT_COMPONENTS)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
         found["printed"] = _infer_by_embedding(sets, links, printed)

@@ -36,7 +36,7 @@ def known(n, n_known):
 def test_every_method_infers_from_the_same_pairs():
     sets, rows = two_sets(), np.arange(10, 80)
     model = FeaturePreservingEmbedding(4, regularization=0.1, propagate=True)
-    found = infer_by_each_method(sets, known(80, 10), model, alignment_components=10)
+    found = infer_by_each_method(sets, known(80, 10), model)
     controls = control_features(sets.first, sets.second, sets.features, known(80, 10))
     for name, inferred in controls.items():
         np.testing.assert_array_equal(found[name].features, inferred)
@@ -60,9 +60,7 @@ def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
     sparse = sets._replace(
         first=sp.csr_array(sets.first), second=sp.csr_array(sets.second), features=features
     )
-    found = infer_by_each_method(
-        sparse, known(80, 20), FeaturePreservingEmbedding(4), alignment_components=500
-    )
+    found = infer_by_each_method(sparse, known(80, 20), FeaturePreservingEmbedding(4))
     assert list(found) == ["mean", "alignment", "embedding"]
     assert all(np.isfinite(inference.features).all() for inference in found.values())
 
@@ -70,7 +68,7 @@ def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
 def test_the_printed_algorithm_is_that_of_the_oracle():
     sets, links = two_sets(40), known(40, 10)
     model = FeaturePreservingEmbedding(3, regularization=0.1, random_state=4)
-    found = infer_by_each_method(sets, links, model, printed_rounds=4, alignment_components=10)
+    found = infer_by_each_method(sets, links, model, printed_rounds=4)
     L = laplacian(joint_adjacency(sets.graphs, {(0, 1): links})).toarray()
     start = np.random.default_rng(4).uniform(-1, 1, (80, 3))
     is_known = np.arange(80) < 50

@@ -12,21 +12,17 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.costs import Cost, add_costs
-from distembed.job.stage import Context, whole_sparse
+from distembed.job.stage import Context, Counted, whole_sparse
 from distembed.linalg.chunks import balanced_chunks
-from distembed.manifold.alignment_costs import (
-    embedding_cost,
-    graph_costs,
-    joint_edges,
-    links_cost,
-    most_links,
-)
+from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
+from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.propagation import propagate_correspondences
+from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
+from distembed.neighbors.costs import EDGE_BYTES, affinity_cost, dense_tile, most_edges
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
-from distembed.stages.collections import ParallelSizes, find_pairs, ids_of, pair_options, sides_of
+from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.stages.collections import collection_dimensions, find_pairs, ids_of, pair_options, sides_of
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
@@ -36,7 +32,7 @@ from distembed.systems.transfer.features import (
     n_values,
     rows_of,
     scale_of,
-    sets_of,
+    set_of,
     store_memory,
     values_to_fit,
 )
@@ -45,16 +41,31 @@ from distembed.systems.transfer.job import TransferJob
 PAIR_BYTES = 400
 """Bytes of a document while two collections are joined by their ids."""
 
+CANDIDATE_BYTES = 128
+"""Bytes of a candidate while the pairs of one search are compared: its list, and by the rows of both sets."""
+LINK_BYTES = 48
+"""Bytes of a link while the links are stored: held, with those that are added, and cut into blocks."""
+MAPPED_COPIES = 4
+"""Copies in float64 of rows that are searched in memory: as given, of unit length, mapped, and centered."""
+VALUE_COPIES = 4
+"""Copies of the values of the features, of what is fitted to them, and of the embedding that a round holds."""
+START_COPIES = 9
+"""Blocks of vectors that the search for eigenvectors holds, each of a fifth more columns than are wanted, or of twenty
+more. Measured on 20,000 to 200,000 rows (tests/benchmarks/TRANSFER.md)."""
+SMALL_COPIES = 6
+"""Matrices of the size of a small graph's that its eigenvectors need: itself, its copies, LAPACK's, the result."""
+
 
 def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
     """Return which pairs of the first collection and another are known."""
     return {"pairs": pair_options(job, side)}
 
 
-def plan_pairs(job: TransferJob, sizes: ParallelSizes, *, side: str) -> Cost:  # noqa: ARG001
+@declared
+def plan_pairs(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of joining the first collection and another by their ids."""
-    n = sizes.n_of["first"] + sizes.n_of[side]
-    return Cost(1, 20 * n, 24 * n, PAIR_BYTES * n, exact=sizes.exact)
+    both = [dims.whole(f"{one}_document", PAIR_BYTES, itemsize=1) for one in ("first", side)]
+    return stage_plan(whole=both, stored=dims.whole(f"{side}_document", 24, itemsize=1))
 
 
 def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
@@ -70,10 +81,14 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graphs(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
+@declared
+def plan_graphs(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of the neighbors within some collections."""
-    model, sets = model_of(job), sets_of(job, sizes, sides)
-    return add_costs(graph_costs(model, sets, reread=True))._replace(exact=sizes.exact)
+    model, memory = model_of(job), job.resources.block_memory
+    options: dict[str, Any] = {"symmetry": model.symmetry, "block_memory": memory}
+    return in_turn(
+        *(affinity_cost(set_of(job, dims, side), model.n_neighbors, **options).planned() for side in sides)
+    )
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -108,24 +123,50 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
     )
 
 
-def plan_links(job: TransferJob, sizes: ParallelSizes, *, side: str) -> Cost:
+@declared
+def plan_links(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     """Return the plan of the search for further pairs of the first collection and another."""
-    sets = sets_of(job, sizes, ("first", side))
-    cost = links_cost(model_of(job), *sets, n_pairs=n_known_pairs(job, sizes, side))
-    return cost._replace(exact=sizes.exact)
+    links, n_pairs = dims.whole(f"{side}_link", LINK_BYTES, itemsize=1), dims.size(f"{side}_known")
+    stored = dims.whole(f"{side}_link", EDGE_BYTES, itemsize=1)
+    if not job.alignment.propagate:
+        return stage_plan(whole=[CANDIDATE_BYTES * n_pairs, links], stored=stored)
+    both = [set_of(job, dims, one)._replace(itemsize=8) for one in ("first", side)]
+    tile = max(dense_tile(rows, CANDIDATES, "cosine", job.resources.block_memory) for rows in both)
+    whole = [dims.whole(f"{side}_document", CANDIDATES * CANDIDATE_BYTES, itemsize=1), links]
+    if max(rows.n_rows for rows in both) <= ROWS_AT_ONCE:
+        return stage_plan(
+            tile, whole=[*whole, *(MAPPED_COPIES * rows.n_bytes for rows in both)], stored=stored
+        )
+    n_tasks = both[0].n_blocks(job.resources.block_memory) * both[1].n_blocks(job.resources.block_memory)
+    # The next blocks are read beside a tile.
+    return stage_plan(tile + job.resources.block_memory, whole=whole, stored=stored, n_tasks=2 * n_tasks)
 
 
-def n_known_pairs(job: TransferJob, sizes: ParallelSizes, side: str) -> int:
+def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: those of its collections, and the most neighbors and pairs of documents."""
+    dims, options = collection_dimensions(job, counted), model_of(job)
+    more: dict[str, Dimension] = {}
+    for side in sides_of(job):
+        n, _, is_counted = dims[f"{side}_document"]
+        n_edges = most_edges(n, options.n_neighbors, options.symmetry)
+        more[f"{side}_edge"] = Dimension(n_edges, n_edges, is_counted)
+        if side != "first":
+            known = n_known_pairs(job, dims, side)
+            n_links = known + (CANDIDATES * n if options.propagate else 0)
+            more[f"{side}_known"] = Dimension(known, known, is_counted)
+            more[f"{side}_link"] = Dimension(n_links, n_links, is_counted)
+    memory, n = job.resources.block_memory, dims.size("document")
+    width = group_width(max(1, n), options.n_components, memory)
+    more["axis"] = Dimension(options.n_components, width)
+    more["feature"] = Dimension(n_values(job, dims), 1)
+    return dims.extended(more)
+
+
+def n_known_pairs(job: TransferJob, dims: Dimensions, side: str) -> int:
     """Return about how many pairs are known: of a share, of all documents of the smaller collection."""
-    n_pairs, options = min(sizes.n_of["first"], sizes.n_of[side]), pair_options(job, side)
+    n_pairs = min(dims.size("first_document"), dims.size(f"{side}_document"))
+    options = pair_options(job, side)
     return n_pairs if options["path"] is not None else 1 + int(n_pairs * options["share"])
-
-
-def n_edges(job: TransferJob, sizes: ParallelSizes, sides: Sequence[str]) -> int:
-    """Return the most edges of the joint graph of some collections, the first before the others."""
-    model = model_of(job)
-    n_links = sum(most_links(model, sizes.n_of[side], n_known_pairs(job, sizes, side)) for side in sides[1:])
-    return joint_edges(model, sets_of(job, sizes, sides), n_links)
 
 
 def link_parameters(job: TransferJob) -> dict[str, Any]:
@@ -157,11 +198,30 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
     return {**facts, "n_links": int(links.nnz)}
 
 
-def plan_embedding(job: TransferJob, sizes: ParallelSizes) -> Cost:
+@declared
+def plan_embedding(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
-    n_rows, edges = sizes.n_documents, n_edges(job, sizes, sides_of(job))
-    cost = embedding_cost(model_of(job), n_rows, n_values(job, sizes), n_edges=edges)
-    return cost._replace(exact=sizes.exact)
+    fit, k = plan_fit(dims, sides_of(job)), job.alignment.n_components
+    return fit._replace(stored_bytes=dims.whole("document", k) + dims.whole("document", "feature"))
+
+
+def plan_fit(dims: Dimensions, sides: Sequence[str]) -> StagePlan:
+    """Return the plan of the embedding of some collections, the first before the others, on their joint graph."""
+    n, k = sum(dims.size(f"{side}_document") for side in sides), dims.size("axis")
+    n_edges = sum(dims.size(f"{side}_edge") for side in sides) + 2 * sum(
+        dims.size(f"{side}_link") for side in sides[1:]
+    )
+    edges, group = EDGE_BYTES * (n_edges + n), n * dims.block("axis", itemsize=8)
+    rounds = (
+        VALUE_COPIES * n * (dims.whole("axis", itemsize=8) + dims.whole("feature", itemsize=8)) + 3 * edges
+    )
+    start = SMALL_COPIES * 8 * n**2 if is_small(n, k) else START_COPIES * 8 * n * (k + max(20, k // 5))
+    return stage_plan(
+        task(solve_group, group, group, output=group),
+        whole=[edges, max(rounds, start + 3 * edges)],
+        n_tasks=dims.n_blocks("axis"),
+        states=n * dims.whole("axis", itemsize=8),
+    )
 
 
 def model_of(job: TransferJob) -> FeaturePreservingEmbedding:

@@ -11,9 +11,7 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.corpus.costs import TextSizes
 from distembed.corpus.partitions import Tokens
-from distembed.costs import Cost, add_costs
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s
@@ -27,6 +25,7 @@ from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.stage import Context, sections, vectors_at
+from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.costs import RowSizes
@@ -35,7 +34,6 @@ from distembed.stages.collections import (
     SIDE_TERMS,
     SIDE_VOCABULARY,
     SIDES,
-    ParallelSizes,
     ids_of,
     places_of,
     plan_side_terms,
@@ -68,38 +66,26 @@ def in_memory(rows: da.Array) -> Any:
 # --- how large it is -------------------------------------------------------------------------------------------
 
 
-def terms_of(sizes: ParallelSizes, side: str) -> RowSizes:
-    """Return the size of the tf-idf of a collection, which has the words of all at most."""
-    n, share = _share(sizes, side)
-    return RowSizes(n, sizes.n_words, round(share * sizes.n_nonzero), itemsize=4)
+def terms_of(dims: Dimensions, side: str) -> RowSizes:
+    """Return the size of the tf-idf of a collection."""
+    n, n_words, n_values = (dims.size(f"{side}_{name}") for name in ("document", "word", "term"))
+    return RowSizes(max(1, n), n_words, n_values, itemsize=4)
 
 
-def text_of(sizes: ParallelSizes, side: str) -> TextSizes:
-    """Return the size of the text of a collection, whose tokens are as many of all as its documents."""
-    n, share = _share(sizes, side)
-    n_partitions = -(-sizes.n_partitions // len(sizes.n_of))
-    return TextSizes(sizes.input_bytes, n_partitions, round(share * sizes.n_tokens), sizes.n_words, n)
-
-
-def _share(sizes: ParallelSizes, side: str) -> tuple[int, float]:
-    n = sizes.n_of[side]
-    return max(1, n), n / max(1, sizes.n_documents)
-
-
-def sets_of(job: TransferJob, sizes: ParallelSizes, sides: Sequence[str]) -> list[RowSizes]:
-    """Return the size of the rows of some collections among which neighbors are sought."""
-    terms = [terms_of(sizes, side) for side in sides]
+def set_of(job: TransferJob, dims: Dimensions, side: str) -> RowSizes:
+    """Return the size of the rows of a collection among which neighbors are sought."""
+    terms = terms_of(dims, side)
     if job.representation.kind == "tf_idf":
         return terms
-    return [RowSizes(rows.n_rows, job.representation.n_components, itemsize=4) for rows in terms]
+    return RowSizes(terms.n_rows, job.representation.n_components, itemsize=4)
 
 
-def n_values(job: TransferJob, sizes: ParallelSizes) -> int:
+def n_values(job: TransferJob, dims: Dimensions) -> int:
     """Return how many topics or features are carried: of a table, at most as many as its bytes have room for."""
     if has_topics(job):
         return job.topics.n_topics
     n_bytes = sum(file_sizes(job.features.tables().values()).values())
-    n_documents = sum(n for side, n in sizes.n_of.items() if side in SIDES)
+    n_documents = sum(dims.size(f"{side}_document") for side in SIDES)
     return len(job.features.columns) or -(-n_bytes // (VALUE_BYTES * max(1, n_documents)))
 
 
@@ -205,10 +191,11 @@ def feature_parameters(job: TransferJob) -> dict[str, Any]:
     return {"features": job.features.model_dump(mode="json", exclude={"standardize"})}
 
 
-def plan_features(job: TransferJob, sizes: ParallelSizes) -> Cost:
+@declared
+def plan_features(job: TransferJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of reading the tables of values."""
     read = sum(file_sizes(job.features.tables().values()).values())
-    return Cost(1, read, read, 0, TABLE_COPIES * read, exact=sizes.exact)
+    return stage_plan(whole=[TABLE_COPIES * read], stored=read)
 
 
 def check_features(job: TransferJob) -> list[str]:
@@ -295,27 +282,29 @@ def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) 
         )
 
 
-def plan_vectors(job: TransferJob, sizes: ParallelSizes, *, sides: Sequence[str]) -> Cost:
+@declared
+def plan_vectors(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
-    makers = {"lsa": _lsa_cost, "psdvec": _means_cost}
+    makers = {"lsa": _plan_lsa, "psdvec": _plan_means}
     if job.representation.kind not in makers:
-        return Cost(0, 0, 0, 0, exact=sizes.exact)
-    make, block_memory = makers[job.representation.kind], job.resources.block_memory
-    costs = [make(job, terms_of(sizes, side), block_memory // 4) for side in sides]
-    return add_costs(costs)._replace(exact=sizes.exact)
+        return stage_plan(n_tasks=0)
+    return in_turn(*(makers[job.representation.kind](job, dims, side) for side in sides))
 
 
-def _lsa_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
-    shape = terms.n_rows, terms.n_columns
-    model = _lsa_of(job, shape)
-    return lsa_cost(model, shape, terms.n_values or 0, block_bytes=block_bytes)
+def _plan_lsa(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
+    terms = terms_of(dims, side)
+    shape, block = (terms.n_rows, terms.n_columns), job.resources.block_memory // 4
+    return lsa_cost(_lsa_of(job, shape), shape, terms.n_values or 0, block_bytes=block).planned()
 
 
-def _means_cost(job: TransferJob, terms: RowSizes, block_bytes: int) -> Cost:
-    width, n_blocks = 4 * job.representation.n_components, -(-terms.n_bytes // block_bytes)
-    rows, words = width * terms.n_rows, width * terms.n_columns
-    task = 2 * block_bytes + 2 * -(-rows // n_blocks)
-    return Cost(n_blocks, terms.n_bytes, rows, task, 4 * words)
+def _plan_means(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
+    k, terms = job.representation.n_components, dims.block(f"{side}_term", itemsize=8)
+    return stage_plan(
+        task(sparse_times_dense, terms, output=dims.block(f"{side}_document", k)),
+        whole=[dims.whole(f"{side}_word", k)],
+        stored=dims.whole(f"{side}_document", k),
+        n_tasks=dims.n_blocks(f"{side}_term"),
+    )
 
 
 def vector_parameters(job: TransferJob, *, sides: Sequence[str]) -> dict[str, Any]:

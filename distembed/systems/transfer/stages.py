@@ -12,28 +12,24 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.costs import Cost
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.costs import ranking_bytes
 from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
 from distembed.execution import compute
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
-from distembed.manifold.alignment_costs import methods_cost
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.inference import TwoSets, infer_by_each_method
+from distembed.manifold.inference import ALIGNMENT_COMPONENTS, TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
+from distembed.plan import Dimensions, StagePlan, declared, stage_plan
 from distembed.stages.collections import (
     SIDE_OUTPUTS,
     SIDES,
-    ParallelSizes,
     check_collections,
     check_pairs,
     check_stop_words,
     check_vectors,
-    collection_dimensions,
     groups_of,
-    parallel_sizes,
     plan_side_terms,
     plan_side_tokens,
     run_side_tokens,
@@ -47,12 +43,13 @@ from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (
+    START_COPIES,
     graph_parameters,
     link_parameters,
     model_of,
-    n_edges,
     pair_parameters,
     plan_embedding,
+    plan_fit,
     plan_graphs,
     plan_links,
     plan_pairs,
@@ -60,6 +57,7 @@ from distembed.systems.transfer.alignment import (
     run_graphs,
     run_links,
     run_pairs,
+    transfer_dimensions,
 )
 from distembed.systems.transfer.features import (
     check_features,
@@ -70,7 +68,6 @@ from distembed.systems.transfer.features import (
     in_memory,
     inferred_output,
     known_output,
-    n_values,
     plan_features,
     plan_topics,
     plan_vectors,
@@ -80,27 +77,28 @@ from distembed.systems.transfer.features import (
     run_vectors,
     scale_of,
     scores_output,
-    sets_of,
+    set_of,
     vector_parameters,
 )
 from distembed.systems.transfer.job import TransferJob
 
+CONTROL_COPIES = 6
+"""Copies of the rows of both sets, in float64, that the methods hold with which an embedding is compared."""
 
-def plan_evaluation(job: TransferJob, sizes: ParallelSizes) -> Cost:
-    """Return the plan of every method for each draw of known pairs."""
-    options = job.evaluation
-    share, n_documents = max(options.shares, default=0.0), [sizes.n_of[side] for side in SIDES]
-    cost = methods_cost(
-        model_of(job),
-        sets_of(job, sizes, SIDES),
-        n_values(job, sizes),
-        n_edges=n_edges(job, sizes, SIDES),
-        n_pairs=1 + int(share * min(n_documents)),
-        n_draws=len(options.shares) * options.n_seeds,
-        printed_rounds=options.printed_rounds,
+
+@declared
+def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of every method for each draw of known pairs: all rows are in memory, and what a fit holds."""
+    sets, fit = [set_of(job, dims, side) for side in SIDES], plan_fit(dims, SIDES)
+    found = plan_links(job, dims, side=SIDES[1])
+    ranked = ranking_bytes(*(dims.size(f"{side}_document") for side in SIDES))
+    rows = [one.n_bytes + CONTROL_COPIES * 8 * one.n_stored for one in sets]
+    alignment = START_COPIES * sum(8 * one.n_rows for one in sets) * (ALIGNMENT_COMPONENTS + 20)
+    return stage_plan(
+        max(fit.task_bytes, found.task_bytes, ranked),
+        whole=[*rows, fit.whole_bytes, found.whole_bytes, alignment],
+        n_tasks=fit.tasks,
     )
-    task = max(cost.task_bytes, ranking_bytes(*n_documents))
-    return cost._replace(task_bytes=task, exact=sizes.exact)
 
 
 def run_evaluation(ctx: Context) -> dict[str, Any]:
@@ -303,10 +301,9 @@ def _values_stage(job: TransferJob) -> StageSpec:
 SYSTEM = System(
     TransferJob,
     stages,
-    parallel_sizes,
+    transfer_dimensions,
     "distembed.systems.transfer.report",
     "distembed.systems.transfer.views",
     explorer="distembed.systems.transfer.views",
-    dimensions=collection_dimensions,
     outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
 )
