@@ -323,6 +323,7 @@ def merge_partials(
         merge_row_block, "w->wc", da.from_array(np.arange(len(row_blocks) - 1), chunks=1),
         dtype=count_type(partials), sparse=True, sizes=sizes,
         # Once in the graph: with every task they would make a graph as large as their product.
-        partials=delayed(tuple(partials), traverse=False), row_blocks=delayed(tuple(row_blocks), traverse=False),
+        partials=delayed(tuple(partials), pure=True, traverse=False),
+        row_blocks=delayed(tuple(row_blocks), pure=True, traverse=False),
         block_memory=block_memory(), keep_alive=keep_alive,
     )  # fmt: skip

@@ -7,6 +7,8 @@ import itertools
 import lzma
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import dask
@@ -27,6 +29,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.documents import count_document_terms
 from distembed.counting.partial_counts import count_partition
 from distembed.counting.runs import DamagedRunsError, RunWriter, read_runs
+from tests.commands import environment
 from tests.counting.partitions import merged_block, vocabulary_of, write_partition, write_tables
 from tests.references import counting as plain
 
@@ -533,3 +536,22 @@ def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     for expected, found in zip(written, read, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert read.values.dtype == written.values.dtype
+
+
+def test_counts_of_the_same_files_have_the_same_name_in_another_process(tmp_path):
+    """States that are made of them are found by it."""
+    program = (
+        "import distembed as de\n"
+        "tokens = de.read_corpus('text.txt').tokenize('tokens')\n"
+        "words = de.build_vocabulary(tokens)\n"
+        "print(de.count_document_terms(tokens, words).name)\n"
+        "print(de.ppmi(de.count_cooccurrences(tokens, words, scratch='runs')).name)\n"
+    )
+    (tmp_path / "text.txt").write_text("a b c a\nb c c\n")
+    names = {
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment(), capture_output=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(names) == 1
