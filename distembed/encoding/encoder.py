@@ -21,8 +21,10 @@ from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.encoding import blocks
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
-from distembed.execution import compute, delayed, map_blocks, one_blas_thread, shared
+from distembed.execution import compute, delayed, one_blas_thread, shared
+from distembed.lift import lift
 from distembed.options import PositiveFloat
+from distembed.temporaries import block
 from distembed.typing import VectorLike, refuse_collection
 from distembed.vectors import WordVectors
 
@@ -222,17 +224,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._ensure()
         refuse_collection(X, "X")
         if isinstance(X, da.Array):
-            chunks = (X.chunks[0], (self.n_features_out_,))
             # A copy, because other parameters may be set before the array is computed.
-            encoder = shared(copy(self))
-            return map_blocks(
-                _encode_block,
-                X,
-                encoder=encoder,
-                dtype=np.float32,
-                chunks=chunks,
-                new_axis=1,
-                meta=np.empty((0, 0), np.float32),
+            return lift(
+                encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=shared(copy(self))
             )
         encoded = self.encode(X)
         self.n_without_words_ = int((encoded.n_known == 0).sum())
@@ -369,8 +363,10 @@ def _is_same(value: object, earlier: object) -> bool:
     return value is earlier or (isinstance(value, (str, int, float)) and value == earlier)
 
 
-def _encode_block(texts: NDArray[np.object_], *, encoder: TextEncoder) -> Float32s:
-    return encoder._encode(batch_of(texts.tolist())).vectors
+@block(temporaries=4.5)
+def encode_block(texts: NDArray[np.object_] | str, *, encoder: TextEncoder) -> Float32s:
+    """Return the vectors of some texts, or of one that stands alone in its block."""
+    return encoder._encode(batch_of(np.atleast_1d(texts).tolist())).vectors
 
 
 class TextStream:

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, NamedTuple
 
 from dask.utils import parse_bytes
 
-from distembed.costs import Cost
 from distembed.job.model import Bytes, Only, Section
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, StageSpec
-from distembed.neighbors.costs import RowSizes, distances_cost
-from distembed.neighbors.distances import Metric, distance_rows
+from distembed.neighbors import blocks
+from distembed.neighbors.distances import Metric, distance_chunk, distance_rows
+from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 
 DISTANCES = ArrayOutput("distances", "Distance between {rows}, {metric}.", dims=("row", "other"))
 
@@ -60,15 +60,18 @@ class KeptRows(NamedTuple):
         What two of them are: "two words".
     metric : callable
         Takes the job, and returns what is measured.
-    size : callable
-        Takes the job and the sizes of its system; returns the size of the rows, and whether it is counted.
+    row : str
+        Their dimension.
+    width : callable
+        Takes the job and its dimensions, and returns the columns of the rows.
     """
 
     array: ArrayOutput
     stage: str
     rows: str
     metric: Callable[[Any], Metric]
-    size: Callable[[Any, Any], tuple[RowSizes, bool]]
+    row: str
+    width: Callable[[Any, Dimensions], int]
 
     @property
     def output(self) -> ArrayOutput:
@@ -84,11 +87,18 @@ class KeptRows(NamedTuple):
         """The stage that keeps the distances."""
         return StageSpec(DISTANCES.name, (self.stage,), self.parameters, self.run, self.plan)
 
-    def plan(self, job: Any, sizes: Any) -> Cost:
-        """Return the plan of the distances."""
-        rows, is_counted = self.size(job, sizes)
-        cost = distances_cost(rows, metric=self.metric(job), block_memory=job.resources.block_memory)
-        return cost._replace(exact=is_counted)
+    @declared
+    def plan(self, job: Any, dims: Dimensions) -> StagePlan:
+        """Return the plan of the distances: each task has all rows, which are held in blocks, joined, and as floats."""
+        width, chunk = self.width(job, dims), distance_chunk(dims.size(self.row), job.resources.block_memory)
+        return stage_plan(
+            task(
+                blocks.distance_rows, dims.whole(chunk, width, itemsize=8), output=dims.whole(chunk, self.row)
+            ),
+            whole=[dims.whole(3, self.row, width, itemsize=8)],
+            stored=dims.whole(self.row, self.row),
+            n_tasks=-(-dims.size(self.row) // chunk),
+        )
 
     def run(self, ctx: Context) -> dict[str, Any]:
         """Store the distances between all rows, a block of rows in each task."""

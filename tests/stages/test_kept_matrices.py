@@ -6,6 +6,7 @@ import re
 import shutil
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from distembed.job.model import Job, JobError
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
 from distembed.job.stage import whole_sparse
-from distembed.neighbors.costs import RowSizes, distances_bytes, distances_cost
+from distembed.plan import Dimension, Dimensions
+from distembed.stages.kept_matrices import KeptRows
+from distembed.systems.psdvec.outputs import VECTORS
 from tests.commands import run, run_once, written_once
 
 ROWS = {"psdvec": "vectors", "wordspaces": "vectors", "imputation": "domain"}
@@ -61,12 +64,11 @@ def test_distances_are_kept_as_planned_and_opened(kept: tuple[str, Finished]) ->
     assert found.names == workspace.table("vocabulary")["word"].to_pylist()[: len(rows)]
     assert found.values.dtype == np.float32
     plan = plan_job(load_job(job, workspace=str(folder), settings=settings))
-    assert plan.stages["distances"].keeps == (("distances", distances_bytes(len(rows))),)
+    assert plan.stages["distances"].stored_bytes == found.values.nbytes
     heads = 1024 * (1 + found.values.numblocks[0])
-    assert 0 < bytes_of(folder, "distances") <= plan.stages["distances"].written_bytes + heads
-    assert "distances keeps distances in the workspace" in plan.table()
+    assert 0 < bytes_of(folder, "distances") <= plan.stages["distances"].stored_bytes + heads
     took = workspace.stages()["distances"].facts["peak_process_bytes"]
-    assert took <= plan.process_bytes(2)
+    assert took <= plan.planned_bytes("distances")
 
 
 def test_what_is_kept_changes_no_other_output(kept: tuple[str, Finished], tmp_path: Path) -> None:
@@ -97,7 +99,7 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
 ) -> None:
     system, (job, folder, settings) = kept
     is_counted = system == "imputation"
-    n_bytes = distances_bytes(len(de.read_distances(folder).names))
+    n_bytes = de.read_distances(folder).values.nbytes
     disk = n_bytes - 1 if is_counted else n_bytes // 2
     whole = (job, "--workspace", tmp_path / "w", *words(settings), "--set", f"matrices.disk={disk}")
     planned, done = run("plan", *whole), run("run", *whole)
@@ -108,7 +110,7 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
         assert not begun.exists() or [*de.Workspace.open(tmp_path / "w").stages()] == ["join"]
     else:  # the rows are counted with the vocabulary
         assert (planned.exit_code, done.exit_code) == (0, 1)
-        assert "an estimate" in planned.output
+        assert "a bound from a sample" in " ".join(planned.output.split())
         assert [*de.Workspace.open(tmp_path / "w").stages()] == ["tokens", "vocabulary"]
     for output in (planned.output, done.stderr):
         assert re.search(limit, " ".join(output.split())), output
@@ -117,13 +119,12 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
 
 
 def test_distances_need_memory_for_their_rows() -> None:
-    few, many = (distances_cost(RowSizes(n, 300, itemsize=4), block_memory=2**26) for n in (10**4, 10**6))
-    assert few.peak_bytes(1) < 2 * 2**30 < many.peak_bytes(1)
-    rows = RowSizes(10**5, 300, itemsize=4)
-    costs = {
-        metric: distances_cost(rows, metric=metric, block_memory=2**26) for metric in ("euclidean", "cosine")
-    }
-    assert costs["cosine"].shared_bytes == 2 * costs["euclidean"].shared_bytes >= 4 * rows.n_bytes
+    kept = KeptRows(VECTORS, "vectors", "two words", lambda job: "cosine", "word", lambda job, dims: 300)
+    job = SimpleNamespace(resources=SimpleNamespace(block_memory=2**26))
+    few, many = (
+        kept.plan(job, Dimensions({"word": Dimension(n, n)})).process_bytes(1) for n in (10**4, 10**6)
+    )
+    assert few < 2 * 2**30 < many
 
 
 def psdvec_job(tmp_path: Path, *settings: str) -> Job:

@@ -38,9 +38,9 @@ from distembed.manifold.regressions import (
     predictions,
     with_known,
 )
-from distembed.neighbors.costs import EDGE_BYTES, GRAPH_COPIES, RowSizes, search_cost
 from distembed.neighbors.distances import Metric
 from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.stages.graphs import EDGE_BYTES, plan_of_search
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
@@ -227,18 +227,9 @@ KEPT_DISTANCES = KeptRows(
     "join",
     "two names' rows of the table",
     lambda job: job.imputation.metric,
-    lambda _, dims: (_rows_of(dims), True),
+    "name",
+    lambda _, dims: dims.size("column"),
 )
-
-
-def _rows_of(dims: Dimensions) -> RowSizes:
-    return RowSizes(dims.size("name"), dims.size("column"), itemsize=8)
-
-
-@declared
-def plan_distances(job: ImputationJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the distances between the rows of the table."""
-    return KEPT_DISTANCES.plan(job, dims).planned()
 
 
 def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
@@ -249,11 +240,15 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
 @declared
 def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the quadratic stage: distances made by tiles, and searches for the tree."""
-    options, memory = job.imputation, job.resources.block_memory
-    search = search_cost(_rows_of(dims), options.min_degree, metric=options.metric, block_memory=memory)
+    found = plan_of_search(
+        dims,
+        "name",
+        job.imputation.min_degree,
+        width=dims.size("column"),
+        memory=job.resources.block_memory,
+    )
     edges = dims.whole("edge", itemsize=EDGE_BYTES)
-    found = search.planned()
-    return found._replace(whole_bytes=found.whole_bytes + GRAPH_COPIES * edges, stored_bytes=edges)
+    return found._replace(whole_bytes=found.whole_bytes + 3 * edges, stored_bytes=edges)
 
 
 def run_graph(ctx: Context) -> dict[str, Any]:

@@ -49,7 +49,6 @@ from distembed.systems.imputation.solving import (
     join_parameters,
     label_parameters,
     options_parameters,
-    plan_distances,
     plan_graph,
     plan_join,
     plan_labels,
@@ -272,10 +271,9 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
         plan_hold_out,
     )
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
-    distances = KEPT_DISTANCES.stage_spec._replace(plan=plan_distances)
     return (
         StageSpec("join", (), join_parameters, run_join, plan_join),
-        *kept_stages(job, distances),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(
             "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights

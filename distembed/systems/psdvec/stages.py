@@ -42,7 +42,6 @@ from distembed.job.stage import (
 from distembed.linalg.blocks import self_gram, split_columns
 from distembed.linalg.chunks import batches
 from distembed.linalg.eigen import EIGEN_COPIES
-from distembed.neighbors.costs import RowSizes
 from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
@@ -429,18 +428,9 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_sets": len(scores)}
 
 
-def size_of_vectors(job: PSDVecJob, dims: Dimensions) -> tuple[RowSizes, bool]:
-    """Return the size of the vectors, and whether it is counted."""
-    return RowSizes(dims.size("word"), n_dimensions(job), itemsize=4), dims["word"].counted
-
-
-KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
-
-
-@declared
-def plan_distances(job: PSDVecJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the distances between all words."""
-    return KEPT_DISTANCES.plan(job, dims).planned()
+KEPT_DISTANCES = KeptRows(
+    outputs.VECTORS, "vectors", "two words", metric_of_words, "word", lambda job, _: n_dimensions(job)
+)
 
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
@@ -470,7 +460,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         *_joining_stages(job, solved),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec._replace(plan=plan_distances)),
+        *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
             "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
         ),

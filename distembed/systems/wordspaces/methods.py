@@ -14,26 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
-from distembed.costs import Cost, add_costs
 from distembed.execution import compute, map_blocks
-from distembed.factorization.lsa import LSA, lsa_cost, with_contexts
+from distembed.factorization.lsa import LSA, with_contexts
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context
 from distembed.linalg.chunks import balanced_rows
-from distembed.linalg.costs import copy_cost, transpose_cost
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps import measured_eigenmaps
 from distembed.manifold.projection import LocalityPreservingProjection, neighborhood_graph
-from distembed.manifold.projection_costs import (
-    eigenmaps_cost,
-    graph_edges,
-    kept_neighborhood_cost,
-    neighborhood_cost,
-    product_cost,
-    projection_cost,
-)
-from distembed.neighbors.costs import RowSizes
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.systems.wordspaces import outputs
@@ -47,8 +36,7 @@ from distembed.systems.wordspaces.job import (
     PPMIRecipe,
     RecipeSection,
 )
-from distembed.systems.wordspaces.sizes import DOCUMENT_BLOCKS, TABLES, SourceSize
-from distembed.weighting.costs import columns_cost, document_weights_cost, pmi_cost
+from distembed.systems.wordspaces.sizes import DOCUMENT_BLOCKS, TABLES
 from distembed.weighting.documents import log_entropy, tf_idf
 from distembed.weighting.pmi import ppmi
 from distembed.weighting.spaces import chosen_columns, hal_space
@@ -194,96 +182,3 @@ METHODS: dict[str, Callable[[Context, Any], da.Array]] = {
     "lpp": _lpp,
     "eigenmaps": _eigenmaps,
 }
-
-# --- costs -----------------------------------------------------------------------------------------------------
-
-
-def _stored(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
-    """Return an array, in the place of the checkpoint of a stage, which stores it."""
-    return make()
-
-
-def _counts_cost(recipe: ColumnsRecipe, source: SourceSize) -> Cost:
-    if recipe.of == "documents":
-        return _by_word_cost(source)
-    return columns_cost(
-        source.shape,
-        source.rows.n_stored,
-        source.n_blocks,
-        is_chosen=recipe.n_columns is not None,
-        block_memory=source.block_memory,
-    )
-
-
-def _ppmi_cost(recipe: PPMIRecipe, source: SourceSize) -> Cost:
-    made = pmi_cost(
-        source.shape, source.rows.n_stored, source.n_blocks, n_kept=0, block_memory=source.block_memory
-    )
-    return add_costs([made, _counts_cost(recipe, source)])
-
-
-def _tf_idf_cost(_recipe: RecipeSection, source: SourceSize) -> Cost:
-    return _weighted_cost(source, height=1)
-
-
-def _log_entropy_cost(_recipe: RecipeSection, source: SourceSize) -> Cost:
-    return _weighted_cost(source, height=2)
-
-
-def _weighted_cost(source: SourceSize, *, height: int) -> Cost:
-    weighed = document_weights_cost(
-        source.shape[::-1],
-        source.rows.n_stored,
-        source.n_blocks,
-        height=height,
-        block_memory=source.block_memory,
-    )
-    return add_costs([weighed._replace(written_bytes=0), _by_word_cost(source)])
-
-
-def _by_word_cost(source: SourceSize) -> Cost:
-    return transpose_cost(source.shape[::-1], source.rows.n_stored, block_bytes=source.block_bytes)
-
-
-def _lsa_cost(recipe: LSARecipe, source: SourceSize) -> Cost:
-    return lsa_cost(_lsa_of(recipe), source.shape, source.rows.n_stored, block_bytes=source.block_bytes)
-
-
-def _lpp_cost(recipe: LPPRecipe, source: SourceSize) -> Cost:
-    model, n_edges = _lpp_of(recipe), source.n_edges
-    rows = source.rows._replace(itemsize=8) if recipe.unit_rows else source.rows
-    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    block = source.block_bytes
-    solved = projection_cost(model, rows, n_edges=n_edges, has_maps=True, block_bytes=block)
-    return add_costs([graph, solved, product_cost(rows, recipe.n_components, itemsize=4, block_bytes=block)])
-
-
-def _eigenmaps_cost(recipe: EigenmapsRecipe, source: SourceSize) -> Cost:
-    n_words, k = source.rows.n_rows, recipe.n_components
-    return copy_cost(RowSizes(n_words + 1, k).n_bytes, RowSizes(n_words, k, itemsize=4).n_bytes)
-
-
-COSTS: dict[str, Callable[[Any, SourceSize], Cost]] = {
-    "counts": _counts_cost,
-    "ppmi": _ppmi_cost,
-    "tf_idf": _tf_idf_cost,
-    "log_entropy": _log_entropy_cost,
-    "lsa": _lsa_cost,
-    "lpp": _lpp_cost,
-    "eigenmaps": _eigenmaps_cost,
-}
-"""What each method takes, of what it starts from."""
-
-
-def neighbors_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
-    """Return what the search for the neighbors that the graph of a recipe joins takes."""
-    model = _lpp_of(recipe)
-    return neighborhood_cost(model, source.compared, n_edges=source.n_edges)
-
-
-def maps_cost(recipe: GraphRecipe, source: SourceSize) -> Cost:
-    """Return what the eigenvectors of the graph of a recipe take."""
-    model, n_words = _lpp_of(recipe), source.compared.n_rows
-    n_edges = graph_edges(model, n_words) if source.n_edges is None else source.n_edges
-    graph = kept_neighborhood_cost(model, source.compared, n_edges=n_edges)
-    return add_costs([graph, eigenmaps_cost(n_words, n_edges, recipe.n_components)])

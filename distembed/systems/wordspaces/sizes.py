@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
-from distembed.counting.costs import RunSizes
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
-from distembed.neighbors.costs import RowSizes
+from distembed.manifold.projection import MAX_EDGES
 from distembed.plan import Dimension, Dimensions
+from distembed.stages.core import blocks_of_rows
 from distembed.stages.corpus_sections import CountingSection
-from distembed.stages.corpus_sizes import (
-    CorpusSizes,
-    about,
-    corpus_sizes,
-    estimated_pairs,
-    with_source,
-)
-from distembed.stages.dimensions import corpus_dimensions, described, pair_dimension
+from distembed.stages.dimensions import PAIR_BYTES, corpus_dimensions, described, pair_dimension
 from distembed.systems.wordspaces.job import (
     COUNTED,
-    ColumnsRecipe,
     GraphRecipe,
     RecipeSection,
     ReducedRecipe,
@@ -61,119 +51,68 @@ def tables_of(job: WordSpacesJob) -> list[str]:
     return [table for kind in COUNTED if kind in kinds for table in TABLES[kind]]
 
 
-class SpaceSizes(NamedTuple):
-    """Sizes of a corpus, its documents, the stored values of each table of counts, and the runs added up to it.
-
-    `exact` says whether all tables that the job counts are counted, and `edges` holds those of the graphs that are
-    made, by the name of their stage. `sets_bytes` are those of the files of the evaluation sets.
-    """
-
-    corpus: CorpusSizes
-    n_documents: int
-    values: dict[str, int]
-    runs: dict[str, RunSizes]
-    exact: bool
-    edges: dict[str, int]
-    sets_bytes: int
-
-    @property
-    def n_words(self) -> int:
-        """Words of the vocabulary."""
-        return self.corpus.n_words
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        corpus, shown = self.corpus, "{:,}".format if self.exact else about
-        tables = ", ".join(f"{name} {shown(n)}" for name, n in self.values.items())
-        return with_source(f"{corpus.sentence}, {corpus.n_documents:,} documents; values: {tables}", corpus)
-
-
-def space_sizes(job: WordSpacesJob, counted: Counted | None) -> SpaceSizes:
-    """Return the sizes of a job; what committed stages have counted is not estimated."""
-    facts = {} if counted is None else {name: manifest.facts for name, manifest in counted.stages.items()}
-    corpus = corpus_sizes(job, counted)
-    values, runs = {"document_terms": corpus.n_terms}, dict[str, RunSizes]()
-    for table in COUNTING:
-        model, runs[table] = estimated_pairs(job, counting_options(job, table), corpus, counted)
-        values[table] = int(facts.get(table, {}).get("n_nonzero", model.n_pairs()))
-    # the values of document_terms are an estimate even when it is counted
-    exact = set(tables_of(job)) <= corpus.counted - {"document_terms"}
-    n_documents = int(facts.get("document_terms", {}).get("n_documents", corpus.n_documents))
-    edges = {name: int(fact["n_edges"]) for name, fact in facts.items() if "n_edges" in fact}
-    files = [stamp for path in job.evaluation.sets for stamp in sizes_at(path).values()]
-    sets_bytes = sum(int(stamp[0]) for stamp in files)
-    return SpaceSizes(corpus, n_documents, values, runs, exact, edges, sets_bytes)
-
-
 def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
-    """Return the dimensions of a job: of its corpus, and the stored values of each table of counts."""
-    corpus = corpus_dimensions(job, counted)
-    tables = {
+    """Return the dimensions of a job: of its corpus, of each table of counts and each kind of them, and of its graphs.
+
+    A sparse space has no more stored values than the counts that it comes from.
+    """
+    corpus, facts = corpus_dimensions(job, counted), {}
+    if counted is not None:
+        facts = {name: manifest.facts for name, manifest in counted.stages.items()}
+    word, document, term = (corpus.dimensions[name] for name in ("word", "document", "term"))
+    found = {
         name: pair_dimension(corpus, counting_options(job, name), counted, name)
         for name in tables_of(job)
         if name in COUNTING
     }
+    n_documents = int(facts.get("document_terms", {}).get("n_documents", document.size))
+    for kind in sorted({root_of(job, job.recipes[name]) for name in job.needed()}):
+        tables = [term] if kind == "documents" else [found[table] for table in TABLES[kind]]
+        n_values, is_counted = sum(table.size for table in tables), all(table.counted for table in tables)
+        share = DOCUMENT_BLOCKS if kind == "documents" else COUNT_BLOCKS
+        values = job.resources.block_memory // share // PAIR_BYTES
+        rows = blocks_of_rows(word.size, n_values, values, is_counted)
+        n_columns = n_documents if kind == "documents" else word.size * len(tables)
+        found |= {
+            kind: Dimension(n_values, min(n_values, len(tables) * values), is_counted),
+            f"{kind}_row": rows,
+            f"{kind}_column": blocks_of_rows(n_columns, n_values, values, is_counted),
+        }
+    for name in job.needed():
+        recipe = job.recipes[name]
+        if isinstance(recipe, GraphRecipe):
+            stage, most = recipe.neighbors_name, 2 * recipe.n_neighbors
+            n_edges = word.size * (most if recipe.threshold is None else MAX_EDGES)
+            n_edges = int(facts.get(stage, {}).get("n_edges", n_edges))
+            found[f"{stage}_edge"] = Dimension(n_edges, n_edges, stage in facts)
     n_bytes = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
-    return described(corpus.dimensions | tables | {"set": Dimension(n_bytes, n_bytes)})
+    return described(corpus.dimensions | found | {"set": Dimension(n_bytes, n_bytes)})
 
 
-class SourceSize(NamedTuple):
-    """The size of what a recipe starts from, and of its graph of neighbors."""
-
-    rows: RowSizes
-    """A row for each word."""
-    compared: RowSizes
-    """The space whose neighbors are sought, for a recipe of a graph."""
-    n_edges: int | None
-    """The edges of the graph, where they are counted."""
-    block_memory: int
-    block_bytes: int
-    """The bytes of a row block."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The rows and columns."""
-        return self.rows.n_rows, self.rows.n_columns
-
-    @property
-    def n_blocks(self) -> int:
-        """The row blocks."""
-        return max(1, -(-self.rows.n_bytes // self.block_bytes))
+def root_of(job: WordSpacesJob, recipe: RecipeSection) -> str:
+    """Return the kind of counts that a recipe comes from."""
+    return recipe.of if recipe.of in COUNTED else root_of(job, job.recipes[recipe.of])
 
 
-def source_size(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> SourceSize:
-    """Return the size of what a recipe starts from."""
-    rows = compared = _source_rows(job, sizes, recipe)
-    n_edges = None
-    if isinstance(recipe, GraphRecipe):
-        compared, n_edges = (
-            space_size(job, sizes, recipe.graph_source),
-            sizes.edges.get(recipe.neighbors_name),
-        )
-    memory = job.resources.block_memory
-    share = DOCUMENT_BLOCKS if _counts_of(job, recipe) == "documents" else COUNT_BLOCKS
-    return SourceSize(rows, compared, n_edges, memory, memory // share)
-
-
-def space_size(job: WordSpacesJob, sizes: SpaceSizes, name: str) -> RowSizes:
-    """Return the size of a space as it is stored: float32, and sparse where it is as wide as counts."""
+def space_bytes(job: WordSpacesJob, dims: Dimensions, name: str) -> int:
+    """Return the bytes of a space: dense, or at most as many values as its counts have."""
     recipe = job.recipes[name]
     if isinstance(recipe, ReducedRecipe):
-        return RowSizes(sizes.n_words, recipe.n_components, itemsize=4)
-    rows = _source_rows(job, sizes, recipe)
-    n_columns = recipe.n_columns if isinstance(recipe, ColumnsRecipe) else None
-    return rows._replace(n_columns=n_columns or rows.n_columns)
+        return dims.whole("word", recipe.n_components)
+    return dims.whole(root_of(job, recipe), itemsize=PAIR_BYTES)
 
 
-def _source_rows(job: WordSpacesJob, sizes: SpaceSizes, recipe: RecipeSection) -> RowSizes:
-    if recipe.of not in COUNTED:
-        return space_size(job, sizes, recipe.of)
-    tables = TABLES[recipe.of]
-    width = sizes.n_documents if recipe.of == "documents" else sizes.n_words * len(tables)
-    return RowSizes(sizes.n_words, width, sum(sizes.values[table] for table in tables), itemsize=4)
+def width_of(job: WordSpacesJob, dims: Dimensions, name: str) -> int:
+    """Return the columns of a space, or of a kind of counts."""
+    recipe = job.recipes.get(name)
+    if isinstance(recipe, ReducedRecipe):
+        return recipe.n_components
+    return dims.size(f"{name if recipe is None else root_of(job, recipe)}_column")
 
 
-def _counts_of(job: WordSpacesJob, recipe: RecipeSection) -> str:
-    """Return the kind of counts that a recipe comes from."""
-    return recipe.of if recipe.of in COUNTED else _counts_of(job, job.recipes[recipe.of])
+def values_of(job: WordSpacesJob, name: str) -> str:
+    """Return the dimension of the stored values of a sparse space, or of a kind of counts; "" of a dense one."""
+    recipe = job.recipes.get(name)
+    if isinstance(recipe, ReducedRecipe):
+        return ""
+    return name if recipe is None else root_of(job, recipe)

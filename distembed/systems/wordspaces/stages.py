@@ -13,9 +13,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from distembed.costs import Cost
-from distembed.counting.costs import document_terms_cost
-from distembed.evaluation.costs import scoring_cost
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_similarity, score_known
 from distembed.evaluation.wordsets import (
@@ -34,20 +31,18 @@ from distembed.job.stage import (
     System,
     nothing_to_check,
 )
-from distembed.linalg.costs import copy_cost
 from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import search_neighborhood
-from distembed.neighbors.costs import RowSizes
-from distembed.plan import Dimensions, StagePlan, declared
+from distembed.plan import StagePlan
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
     merged_runs,
+    plan_document_terms,
     plan_merged,
     plan_runs,
-    plan_vocabulary,
     run_document_terms,
     run_vocabulary,
     store_runs,
@@ -64,24 +59,26 @@ from distembed.systems.wordspaces.job import (
     WordSpacesJob,
 )
 from distembed.systems.wordspaces.methods import (
-    COSTS,
     METHODS,
     eigenmaps_output,
-    maps_cost,
     neighbor_graph,
-    neighbors_cost,
     neighbors_output,
+)
+from distembed.systems.wordspaces.plans import (
+    plan_eigenmaps,
+    plan_neighbors,
+    plan_scores,
+    plan_space,
+    plan_test_vocabulary,
+    plan_vectors,
 )
 from distembed.systems.wordspaces.sizes import (
     COUNTING,
     TABLES,
-    SpaceSizes,
     counting_options,
-    source_size,
     space_dimensions,
-    space_size,
-    space_sizes,
     tables_of,
+    width_of,
 )
 from distembed.vectors import WordVectors
 
@@ -129,18 +126,6 @@ def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
 # --- documents -> counts ---------------------------------------------------------------------------------------
 
 
-SET_BYTES = 100
-"""Bytes that evaluation sets take in memory, per byte of their files."""
-
-
-@declared
-def plan_test_vocabulary(job: WordSpacesJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the vocabulary, which reads the evaluation sets if it keeps their words."""
-    made = plan_vocabulary(job, dims)
-    sets = dims.whole("set", itemsize=SET_BYTES) if job.evaluation.keep_words else 0
-    return made._replace(whole_bytes=made.whole_bytes + sets)
-
-
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     """Build the vocabulary, with the words of the evaluation sets however rare they are."""
     job: WordSpacesJob = ctx.job
@@ -150,13 +135,6 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
         keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
-
-
-def plan_terms(job: WordSpacesJob, sizes: SpaceSizes) -> Cost:
-    """Return the plan of counting the words of documents."""
-    corpus, n_terms = sizes.corpus, sizes.values["document_terms"]
-    cost = document_terms_cost(corpus.text, corpus.n_words, n_terms, block_memory=job.resources.block_memory)
-    return cost._replace(exact="vocabulary" in corpus.counted)
 
 
 def run_terms(ctx: Context) -> dict[str, Any]:
@@ -184,12 +162,6 @@ def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
 # --- counts -> spaces ------------------------------------------------------------------------------------------
 
 
-def plan_space(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
-    """Return the plan of making a space."""
-    recipe = job.recipes[name]
-    return COSTS[recipe.method](recipe, source_size(job, sizes, recipe))._replace(exact=sizes.exact)
-
-
 def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
     """Make the space of one recipe and store it: row i is word i of the vocabulary."""
     recipe: RecipeSection = ctx.job.recipes[name]
@@ -204,12 +176,6 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 # --- graphs ----------------------------------------------------------------------------------------------------
 
 
-def plan_neighbors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
-    """Return the plan of comparing all words of a space."""
-    recipe = job.recipe(name, GraphRecipe)
-    return neighbors_cost(recipe, source_size(job, sizes, recipe))._replace(exact=sizes.exact)
-
-
 def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Find each word's nearest words in a space."""
     recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
@@ -217,12 +183,6 @@ def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
     found = search_neighborhood(space, n_neighbors=recipe.n_neighbors, threshold=recipe.threshold)
     graph = neighbor_graph(ctx, recipe, ctx.store(neighbors_output(recipe), found))
     return {"n_edges": int(graph.nnz)}
-
-
-def plan_eigenmaps(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
-    """Return the plan of the eigenvectors of a graph of neighbors."""
-    recipe = job.recipe(name, GraphRecipe)
-    return maps_cost(recipe, source_size(job, sizes, recipe))._replace(exact=sizes.exact)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -239,12 +199,6 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
 
 
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
-
-
-def plan_scores(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
-    """Return the plan of scoring a space."""
-    n_bytes = space_size(job, sizes, name).n_bytes
-    return scoring_cost(n_bytes, sizes.sets_bytes)._replace(exact=sizes.exact)
 
 
 def check_answerable_sets(job: WordSpacesJob) -> list[str]:
@@ -292,12 +246,6 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     return {"n_sets": len(sets)}
 
 
-def plan_vectors(job: WordSpacesJob, sizes: SpaceSizes, *, name: str) -> Cost:
-    """Return the plan of copying a space."""
-    n_bytes = space_size(job, sizes, name).n_bytes
-    return copy_cost(n_bytes, n_bytes)._replace(exact=sizes.exact)
-
-
 def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the space that other commands read as the vectors of the workspace."""
     ctx.store(outputs.VECTORS.of(recipe=name), outputs.SPACE.read(ctx.workspace, recipe=name))
@@ -326,7 +274,7 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
 def _count_stages(table: str) -> list[StageSpec]:
     if table == "document_terms":
         inputs = ("tokens", "vocabulary")
-        return [StageSpec(table, inputs, _block_parameters, run_terms, plan_terms)]
+        return [StageSpec(table, inputs, _block_parameters, run_terms, plan_document_terms)]
     parameters = partial(counting_parameters, table=table)
     inputs, parts, of = ("tokens", "vocabulary"), f"{table}_parts", partial(partial, table=table)
     return [
@@ -392,17 +340,17 @@ def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
     ]
 
 
-def size_of_vectors(job: WordSpacesJob, sizes: SpaceSizes) -> tuple[RowSizes, bool]:
-    """Return the size of the space of the vectors, and whether it is counted."""
-    chosen = job.wordspaces.vectors
-    assert chosen is not None
-    return space_size(job, sizes, chosen), "vocabulary" in sizes.corpus.counted
+KEPT_DISTANCES = KeptRows(
+    outputs.VECTORS,
+    "vectors",
+    "two words",
+    metric_of_words,
+    "word",
+    lambda job, dims: width_of(job, dims, job.wordspaces.vectors),
+)
 
 
-KEPT_DISTANCES = KeptRows(outputs.VECTORS, "vectors", "two words", metric_of_words, size_of_vectors)
-
-
-def _of(run: Callable[..., Any], plan: Callable[..., Cost], **which: str) -> tuple[Any, Any]:
+def _of(run: Callable[..., Any], plan: Callable[..., StagePlan], **which: str) -> tuple[Any, Any]:
     """Return what runs and plans a stage of one table or recipe."""
     return partial(run, **which), partial(plan, **which)
 
@@ -410,9 +358,8 @@ def _of(run: Callable[..., Any], plan: Callable[..., Cost], **which: str) -> tup
 SYSTEM = System(
     WordSpacesJob,
     stages,
-    space_sizes,
+    space_dimensions,
     "distembed.systems.wordspaces.views",
-    dimensions=space_dimensions,
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.DOCUMENT_TERMS,
