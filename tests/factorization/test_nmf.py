@@ -389,6 +389,24 @@ def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks, round_of_stop, monk
     assert rounds == {"00025"}  # the newest of each start alone
 
 
+def test_a_consensus_that_was_stopped_keeps_its_document_factors(monkeypatch):
+    X, M, _ = planted()
+    X, fit_documents, calls = lazy(X, CHUNKS["even"]), nmf_rounds.fit_documents, []
+    starts = [NMF(3, n_iter=5, tol=0, random_state=seed).fit(X).word_factors_ for seed in range(2)]
+    expected = SemanticNMF(3).fit_consensus(X, M, starts)
+    monkeypatch.setattr(nmf_rounds, "fit_documents", lambda *each: (calls.append(1), fit_documents(*each))[1])
+    with keeping(KeptStates()):
+        with (
+            mock.patch.object(blocks, "fit_core", side_effect=KeyboardInterrupt),
+            pytest.raises(KeyboardInterrupt),
+        ):
+            SemanticNMF(3).fit_consensus(X, M, starts)
+        again = SemanticNMF(3).fit_consensus(X, M, starts)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(again.document_factors_, expected.document_factors_)
+    np.testing.assert_array_equal(again.core_, expected.core_)
+
+
 def test_a_finished_fit_is_found_and_another_is_not():
     X, _, _ = planted()
     with (

@@ -22,6 +22,7 @@ from scipy import sparse
 import distembed as de
 from distembed.job.opening import open_job
 from distembed.systems.topics import starts, views
+from distembed.systems.topics.report import _largest_rows
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
     CLASSES,
@@ -566,3 +567,9 @@ def test_the_start_that_is_kept_is_fitted_again_only_where_the_run_was_stopped(
 
 def interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_the_documents_of_most_weight_are_found_block_by_block() -> None:
+    factors = np.random.default_rng(0).integers(0, 4, (50, 3)).astype(np.float32)
+    found = _largest_rows(da.from_array(factors, chunks=(7, -1)), 6)
+    np.testing.assert_array_equal(found, np.argsort(-factors, axis=0, kind="stable")[:6])

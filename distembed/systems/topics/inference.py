@@ -71,12 +71,13 @@ def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -
         factors = model.transform(document_weights(job, workspace, tokens))
         n_documents, n_topics = factors.shape
         documents = (_documents(tokens.documents(one)) for one in tokens.partitions)
+        norms = document_norms(job, workspace)
         pieces = paired((batch for batches in documents for batch in batches), rows_of_blocks(factors))
         yield Table(
             with_topic(tokens.documents(tokens.partitions[0]).schema),
             Numbers("weight", n_topics, as_lists=False),
             n_documents,
-            (_with_topics(piece, document_norms(job, workspace)) for piece in pieces),
+            (_with_topics(piece, norms) for piece in pieces),
             f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
@@ -19,6 +20,7 @@ from distembed.evaluation.documents import (
 from distembed.execution import compute
 from distembed.factorization.consensus_blocks import STABLE
 from distembed.factorization.nmf_stored import StartRow, loss_curves
+from distembed.job.tables import rows_of_blocks
 from distembed.job.terminal import shown
 from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
@@ -179,7 +181,7 @@ class Result(NamedTuple):
     method: Method
     loss: NDArray[np.float64]  # of the start that is kept; of a consensus, of its start of the smallest loss
     labels: NDArray[np.int64]
-    documents: NDArray[np.float32]  # document factors
+    documents: da.Array  # document factors, of which a block is in memory at a time
     words: NDArray[np.float32]  # word factors
     topics: list[dict[str, Any]]
 
@@ -305,11 +307,11 @@ def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
     curves = {start: curve for (name, start), curve in loss_curves(workspace).items() if name == method}
     number = kept_row(workspace, method).start
     drawn = min(curves, key=lambda start: curves[start][-1]) if number is None else number
-    factors = (outputs.WORD_FACTORS, outputs.DOCUMENT_FACTORS)
-    words, documents = (compute(one.read(workspace, of=prefix_of(job, method))) for one in factors)
-    labels = kept_labels(workspace, method)
+    prefix = prefix_of(job, method)
+    words = compute(outputs.WORD_FACTORS.read(workspace, of=prefix))
+    documents = outputs.DOCUMENT_FACTORS.read(workspace, of=prefix)
     topics = described_topics(job, workspace, method)
-    return Result(method, np.array(curves[drawn]), labels, documents, words, topics)
+    return Result(method, np.array(curves[drawn]), kept_labels(workspace, method), documents, words, topics)
 
 
 def _counts(job: TopicsJob, workspace: Workspace) -> str:
@@ -425,9 +427,7 @@ def _coherence_table(job: TopicsJob, workspace: Workspace) -> report.Section:
 
 def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> report.Section:
     """List the documents of the largest share in each topic, by title or by their weightiest words."""
-    lengths = np.linalg.norm(result.documents, axis=0)
-    shares = result.documents / np.where(lengths > 0, lengths, 1)
-    order = np.argsort(-shares, axis=0, kind="stable")[: job.report.n_top_documents]
+    order = _largest_rows(result.documents, job.report.n_top_documents)
     names = document_names(job, workspace, np.unique(order))
     labels = workspace.table("documents")["label"].to_pylist()
     rows = [
@@ -435,6 +435,19 @@ def _document_table(job: TopicsJob, workspace: Workspace, result: Result) -> rep
         for topic, column in enumerate(order.T.tolist())
     ]
     return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
+
+
+def _largest_rows(factors: da.Array, n: int) -> NDArray[np.int64]:
+    """Return the rows of the n largest values of each column, falling, of equal ones the first, (n, k)."""
+    values, rows, first = np.empty((0, factors.shape[1])), np.empty((0, factors.shape[1]), np.int64), 0
+    for block in rows_of_blocks(factors):
+        numbers = np.arange(first, first + len(block))[:, np.newaxis]
+        values = np.concatenate([values, block])
+        rows = np.concatenate([rows, np.broadcast_to(numbers, block.shape)])
+        order = np.argsort(-values, axis=0, kind="stable")[:n]
+        values, rows = (np.take_along_axis(each, order, axis=0) for each in (values, rows))
+        first += len(block)
+    return rows
 
 
 def _with_label(name: str, label: str | None) -> str:
@@ -474,7 +487,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
-    unit = directions(result.documents[rows].astype(np.float64))
+    unit = directions(compute(result.documents[rows]).astype(np.float64))
     names = {row["topic"]: topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
@@ -497,7 +510,7 @@ def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]
         drawn = {}
         for result in results:
             by_class = same_class_cosines(
-                result.documents[known], classes[known].astype(str), max_pairs=DRAWN_PAIRS
+                compute(result.documents)[known], classes[known].astype(str), max_pairs=DRAWN_PAIRS
             )
             drawn[NAMES[result.method]] = np.concatenate(list(by_class.values()))
         sections.append(_density(drawn, "Cosines of documents of one class"))

@@ -131,7 +131,8 @@ WORDS_SHOWN = 12
 def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the documents of a finished workspace that have a topic, evenly from first to last."""
     result = kept_result(job, workspace, job.topics.method)
-    filled = np.flatnonzero((result.labels >= 0) & (np.linalg.norm(result.documents, axis=1) > 0))
+    has_weight = np.concatenate([block.any(axis=1) for block in rows_of_blocks(result.documents)])
+    filled = np.flatnonzero((result.labels >= 0) & has_weight)
     rows = filled[evenly_spaced(filled.size, n_points)]
     topics = result.labels[rows].tolist()
     called = {row["topic"]: topic_name(row) for row in result.topics}
@@ -152,7 +153,7 @@ def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -
         if left_out
         else ""
     )
-    title, vectors = job.job.title, result.documents[rows]
+    title, vectors = job.job.title, compute(result.documents[rows])
     return Items(
         title, "document", [names[row] for row in rows.tolist()], vectors, colorings, facts, note=note
     )
