@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from distembed.counting import blocks
 from distembed.counting.blocks import Units
-from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
-from distembed.states import block_memory
+from distembed.states import BLOCK_MEMORY, block_memory
 
 Direction = Literal["symmetric", "left", "right"]
 

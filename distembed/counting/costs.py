@@ -20,7 +20,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccur
 from distembed.counting.documents import BYTES_PER_TOKEN
 from distembed.counting.partition_rows import token_ranges
 from distembed.counting.runs import entry_bytes
-from distembed.linalg.chunks import BLOCK_MEMORY
+from distembed.states import BLOCK_MEMORY
 
 LOOKUP_BYTES = 400
 """Bytes a word of the vocabulary takes in a task that reads token ids: the words, their hashes, and row ends of runs.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-BLOCK_MEMORY = 64 * 2**20
-"""Memory of one task, bytes, where nothing else is asked for: that of a job file's `[resources]`."""
 VALUES_PER_BLOCK = 2**20
 """Stored values of one block of a matrix that comes in memory: tasks of about 0.1 s against 200 vectors."""
 STORED_BYTES = 8
@@ -24,26 +22,32 @@ COLUMN_BLOCKS = 16
 LEAST_COLUMNS = 8
 
 
+def cut_rows(costs: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
+    """Return the number of rows of each of about `n_blocks` blocks, which cost about the same; no block is empty."""
+    if not len(costs):
+        return ()
+    ends = np.cumsum(costs)
+    inner = np.searchsorted(ends, ends[-1] * np.arange(1, n_blocks) / n_blocks)
+    return tuple(int(rows) for rows in np.diff(np.unique([0, *inner, len(costs)])))
+
+
 def balanced_chunks(
     row_sizes: NDArray[np.integer], values_per_block: int = VALUES_PER_BLOCK
 ) -> tuple[int, ...]:
-    """Return row chunks of a sparse matrix with so many stored values in each row, balanced as by `row_blocks`."""
-    cost = np.cumsum(row_sizes + max(row_sizes.mean(), 1)) if len(row_sizes) else np.zeros(0)
-    n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
-    inner = np.searchsorted(cost, cost[-1] * np.arange(1, n_blocks) / n_blocks) if len(cost) else []
-    bounds = sorted({0, len(row_sizes), *map(int, inner)})
-    return tuple(j - i for i, j in pairwise(bounds))
-
-
-def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int, ...]:
-    """Return the number of rows of each block of a sparse matrix, so that a block takes about `block_bytes`.
+    """Return the number of rows of each block of a sparse matrix with so many stored values in each row.
 
     Rows count by their values and by one average row each, so that blocks of many empty rows stay small.
     """
-    costs = np.cumsum(row_sizes + row_sizes.mean()) * STORED_BYTES
-    n_blocks = max(1, -(-int(costs[-1]) // block_bytes))
-    inner = np.searchsorted(costs, costs[-1] * np.arange(1, n_blocks) / n_blocks)
-    return tuple(int(rows) for rows in np.diff(np.unique([0, *inner, len(row_sizes)])))
+    if not len(row_sizes):
+        return ()
+    n_blocks = max(1, round(float(row_sizes.sum()) / values_per_block))
+    return cut_rows(row_sizes + max(row_sizes.mean(), 1), n_blocks)
+
+
+def balanced_rows(row_sizes: NDArray[np.integer], block_bytes: int) -> tuple[int, ...]:
+    """Return the same for blocks of about `block_bytes`, in which rows count as they do in `balanced_chunks`."""
+    costs = (row_sizes + row_sizes.mean()) * STORED_BYTES
+    return cut_rows(costs, max(1, -(-int(np.cumsum(costs)[-1]) // block_bytes)))
 
 
 def row_bounds(sizes: NDArray[np.integer], most_rows: int, most_values: int) -> list[int]:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from distembed.dtypes import Float64s
 from distembed.execution import compute, tell, whole
 from distembed.lift import lift
-from distembed.linalg.chunks import BLOCK_MEMORY, row_chunk
+from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import (
     dense_blocks,
     gathered,
@@ -27,6 +27,7 @@ from distembed.linalg.operators import (
 )
 from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
+from distembed.states import BLOCK_MEMORY
 
 DIRECT_SIDE = 8192
 """Smaller side of X up to which the regression is solved by Cholesky: 0.5 GB, 0.2 Tflop."""

@@ -23,8 +23,8 @@ from distembed.job.model import (
     TokenPattern,
     section_of,
 )
-from distembed.linalg.chunks import BLOCK_MEMORY
 from distembed.options import options_of
+from distembed.states import BLOCK_MEMORY
 
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
