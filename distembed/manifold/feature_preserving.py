@@ -504,12 +504,12 @@ def _stored_like(rows: Any, fitted: Any) -> Any:
     return lift(_in_form, "wc->wc", rows, dtype=rows.dtype, sparse=sparse, is_sparse=sparse)
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def _in_form(rows: Any, *, is_sparse: bool) -> Any:
     return sp.csr_array(rows) if is_sparse else rows.toarray()
 
 
-@block(temporaries=4)
+@block(temporaries=6)
 def _place(rows: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, **options: Any) -> Float64s:
     """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
 

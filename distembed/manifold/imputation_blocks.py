@@ -178,7 +178,7 @@ def _known_mean(Y: Floats, known: Mask) -> Float64s:
     return np.asarray(Y[known].mean(axis=0, dtype=np.float64)[None])
 
 
-@block(temporaries=7)
+@block(temporaries=8)
 def krylov(
     Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
 ) -> Float64s:

@@ -49,13 +49,16 @@ def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
     return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def with_ones(block: Any) -> Any:
     """Return a block of rows, sparse or dense, with a column of ones after its columns."""
-    ones = np.ones((block.shape[0], 1), block.dtype)
+    n, m = block.shape
     if sp.issparse(block):
-        return sp.csr_array(sp.hstack([block, sp.csr_array(ones)], format="csr"))
-    return np.hstack([block, ones])
+        ends = block.indptr[1:]
+        indptr = block.indptr + np.arange(n + 1, dtype=block.indptr.dtype)
+        parts = np.insert(block.data, ends, 1), np.insert(block.indices, ends, m), indptr
+        return sp.csr_array(parts, shape=(n, m + 1))
+    return np.hstack([block, np.ones((n, 1), block.dtype)])
 
 
 def solve_ridge(products: Float64s, right: Float64s, alpha: float) -> Float64s:

@@ -1,0 +1,108 @@
+"""Runs of imputation, projections and embeddings, whose block functions are measured by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import dask
+import dask.array as da
+import numpy as np
+from scipy.sparse import csr_array, diags_array, random_array
+from sklearn.linear_model import Ridge
+
+from distembed.lift import lift
+from distembed.linalg.operators import row_blocks
+from distembed.manifold import imputation_blocks, propagation, propagation_blocks
+from distembed.manifold.alignment_rounds import solve_group
+from distembed.manifold.eigenmaps_blocks import deflated_product
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.manifold.imputation_systems import reconstruction_weights
+from distembed.manifold.projection import _threshold_graph
+from distembed.manifold.regressions import predictions, with_known
+from distembed.manifold.ridge import ridge_regression, with_ones
+from distembed.systems.imputation.stages import _hide
+
+WIDE: dict[str, Any] = {"dtype": np.float64}
+
+
+def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+def imputation() -> None:
+    """Weights from a graph, both solvers for vectors of many columns, and what is made of them."""
+    n, q, n_columns = 8000, 6000, 160
+    rows, numbers = rows_of(n, 120), np.arange(n)
+    neighbors = (numbers[:, None] + np.arange(1, 9)) % n
+    graph = csr_array((np.ones(8 * n), neighbors.ravel(), 8 * np.arange(n + 1)), shape=(n, n))
+    few = np.arange(2)
+    imputation_blocks.reconstruction_weights(rows[:2], few[:1], few, few[1:], 0.1, True)  # it is loaded once
+    reconstruction_weights(da.from_array(rows, chunks=(1000, -1)), graph, simplex=True, floor=0.1)
+    Y, known = da.from_array(rows_of(n, n_columns).astype(np.float32), chunks=(-1, 20)), numbers >= q
+    draws = ((q, q), (q, n - q))
+    inside, carried = (
+        csr_array(0.1 * random_array(shape, density=4 / q, format="csr", rng=1)) for shape in draws
+    )
+    system = {"inside": inside, "carried": carried, "known": known}
+    limits = {"tol": 1e-6, "max_iter": 20}
+    lift(imputation_blocks.krylov, "nc->cr", Y, sizes={"r": q + 258}, **WIDE, **limits, **system).compute()
+    state = lift(imputation_blocks.power_start, "nc->cr", Y, sizes={"r": 2 * q}, **WIDE, **system)
+    sweeps = {"first": 0, "last": 8}
+    sizes = {"r": 2 * (q + 8)}
+    swept = lift(
+        imputation_blocks.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, **sweeps, **system
+    ).persist()
+    lift(imputation_blocks.power_residuals, "nc,cs->cr", Y, swept, sizes={"r": 1}, **WIDE, **system).compute()
+    lift(imputation_blocks.fill, "nc,cq->nc", Y, swept[:, :q], known=known).compute()
+    found = predictions(Ridge().fit(rows, rows_of(n, n_columns)), rows, n_columns)
+    with_known(Y, found, known).compute()
+    lift(_hide, "wc,wk->wc", Y.rechunk((1000, -1)), ~known[:, None]).compute()
+
+
+def projection() -> None:
+    """Graphs of a threshold, products of a graph with vectors, and regressions."""
+    dense = rows_of(3000, 80)
+    dense *= dense > 0.8
+    dense[:, 0] += 0.1
+    sparse, memory = csr_array(dense), {"distembed.block_memory": 2**24}
+    with dask.config.set(memory):
+        for rows in (dense, sparse):
+            _threshold_graph(rows, 0.5)
+    graph = row_blocks(csr_array(random_array((6000, 6000), density=2e-3, format="csr", rng=0)))
+    parts = row_blocks(csr_array(np.ones((6000, 1))))
+    vectors, constants = (da.from_array(rows_of(n, 40), chunks=-1) for n in (6000, 1))
+    lift(
+        deflated_product, "wn,wt,nc,tc->wc", graph, parts.rechunk((graph.chunks[0], -1)),
+        vectors, constants, **WIDE, bound=2.0,
+    ).compute()  # fmt: skip
+    for rows in (dense, sparse):
+        with_ones(rows).compute()
+        ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10)
+
+
+def embedding() -> None:
+    """The systems of a round, maps between large sets, and new rows among those of a set."""
+    n = 4000
+    half = random_array((n, n), density=2 / n, format="csr", rng=1)
+    graph = csr_array(half + half.T)
+    smoother = csr_array(diags_array(np.asarray(graph.sum(axis=0)).ravel()) - graph)
+    columns = da.from_array(rows_of(n, 40), chunks=(-1, 20))
+    lift(
+        solve_group, "k,nk,nk->nk", da.from_array(np.ones(40), chunks=20), columns, columns, **WIDE,
+        laplacian=smoother, confidence=np.ones(n), order=1, tol=1e-4, max_iter=10,
+    ).compute()  # fmt: skip
+    rows, weights = da.from_array(rows_of(8000, 100), chunks=(4000, -1)), rows_of(100, 100)
+    for function in (propagation_blocks.mapped, propagation_blocks.mapped_directions):
+        lift(function, "wc,cr->wr", rows, weights, **WIDE).compute()
+    propagation._take_rows(rows, np.arange(0, 8000, 2)).compute()
+    links = csr_array((np.ones(8000), (np.arange(8000), np.arange(8000))), shape=(8000, 8000))
+    propagation._linked_product(rows, rows, links)
+    model, fitted = FeaturePreservingEmbedding(4, max_iter=1, n_neighbors=5), rows_of(1000, 200)
+    with mock.patch("warnings.warn"):
+        model.fit(fitted, rows_of(1000, 2))
+        model.transform(da.from_array(csr_array(fitted), chunks=(500, -1))).compute()
+
+
+RUNS: tuple[Callable[[], None], ...] = (imputation, projection, embedding)
