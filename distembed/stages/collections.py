@@ -17,11 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.growth_blocks import n_types
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import Tokens, tokenize_partition
 from distembed.corpus.readers import Corpus, documents_of
-from distembed.corpus.sample import CorpusSample
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
@@ -29,16 +27,13 @@ from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_wor
 from distembed.counting.documents import count_document_terms
 from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns
-from distembed.job.inputs import recorded_bytes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn
 from distembed.stages.corpus import local_scratch, plan_document_terms, plan_text, plan_vocabulary
 from distembed.stages.corpus_sections import corpus_of
-from distembed.stages.corpus_sizes import Sampled, about, sample_of_text
 from distembed.stages.dimensions import described, text_dimensions
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
-from distembed.storage.schema import StageManifest
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 from distembed.vectors import WordVectors
@@ -139,102 +134,6 @@ def plan_side_terms(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> Stag
     plans = [made(job, part) for part in parts for made in (plan_vocabulary, plan_document_terms)]
     tables = [part.whole("document", EXCERPT_CHARACTERS, itemsize=1) for part in parts]
     return in_turn(*plans)._replace(whole_bytes=max(plan.whole_bytes for plan in plans) + max(tables))
-
-
-WORDS_PER_DOCUMENT = 70
-"""Different words of a document between a help page and an encyclopedia's lead paragraph, those of data/parallel."""
-
-
-class ParallelSizes(NamedTuple):
-    """Documents of each collection, and of all: bytes of the files, non-zeros, tokens and words."""
-
-    n_of: dict[str, int]
-    input_bytes: int
-    n_nonzero: int
-    n_tokens: int
-    n_words: int
-    n_partitions: int
-    exact: bool  # documents and words are counted; non-zeros are estimated always
-
-    @property
-    def n_documents(self) -> int:
-        """Documents of all collections."""
-        return sum(self.n_of.values())
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
-        shown = "{:,}".format if self.exact else about
-        *before, last = map(shown, self.n_of.values())
-        documents = f"{', '.join(before)} and {last}"
-        return f"{documents} documents, {shown(self.n_words)} words, {about(self.n_nonzero)} non-zeros"
-
-
-def parallel_sizes(job: Any, counted: Counted | None) -> ParallelSizes:
-    """Return the sizes of a job; what committed stages have counted is not estimated."""
-    done = {} if counted is None else counted.stages
-    read = [_collections_of(job, sides, done.get(stage_of("tokens", sides[0]))) for sides in groups_of(job)]
-    return ParallelSizes(
-        dict(zip(sides_of(job), (n for one in read for n in one.n_documents), strict=True)),
-        sum(one.n_bytes for one in read),
-        sum(one.n_nonzero for one in read),
-        sum(sum(one.n_tokens) for one in read),
-        sum(sum(one.n_words) for one in read),
-        sum(one.n_partitions for one in read),
-        all(one.exact for one in read),
-    )
-
-
-class CollectionSizes(NamedTuple):
-    """Bytes, partitions and non-zeros of some collections together, and the documents, tokens and words of each."""
-
-    n_bytes: int
-    n_partitions: int
-    n_documents: list[int]
-    n_tokens: list[int]
-    n_words: list[int]
-    n_nonzero: int
-    exact: bool
-
-
-def _collections_of(job: Any, sides: Sequence[str], done: StageManifest | None) -> CollectionSizes:
-    """Return how much of some collections there is to read; what committed tokens know needs no file."""
-    if done is not None:
-        facts, outputs = done.facts, done.outputs
-        n_partitions = sum(len(outputs[f"{side}_tokens"].spec.row_blocks) for side in sides)
-        documents = [int(facts[f"{side}_n_documents"]) for side in sides]
-        tokens = [int(facts[f"{side}_n_tokens"]) for side in sides]
-        words = [int(facts[f"{side}_n_words"]) for side in sides]
-        n_nonzero = min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents))
-        n_bytes = recorded_bytes(done.parameters)
-        return CollectionSizes(n_bytes, n_partitions, documents, tokens, words, n_nonzero, exact=True)
-    collections = [collection_of(job, side) for side in sides]
-    found = [
-        Sampled(sample, _growth(one, sample))
-        for one, sample in zip(collections, map(_sample, collections), strict=True)
-    ]
-    documents = [max(1, round(sample.n_documents * growth)) for sample, growth in found]
-    tokens = [round(sample.n_tokens * growth) for sample, growth in found]
-    n_nonzero = round(sum(float(sample.document_counts.sum()) * growth for sample, growth in found))
-    return CollectionSizes(
-        sum(partition.n_bytes for one in collections for partition in one.partitions),
-        sum(len(one.bundles) for one in collections),
-        documents,
-        tokens,
-        [n_types(each.sample.counts, each.growth, each.law) for each in found],
-        n_nonzero or min(sum(tokens), WORDS_PER_DOCUMENT * sum(documents)),
-        exact=False,
-    )
-
-
-def _sample(corpus: Corpus) -> CorpusSample:
-    return sample_of_text(corpus.bundles, corpus.tokenizer)
-
-
-def _growth(corpus: Corpus, sample: CorpusSample) -> float:
-    """Return how many times as long as a sample of it a collection is."""
-    n_bytes = sum(partition.n_bytes for partition in corpus.partitions)
-    return 1.0 if sample.is_whole else max(1.0, n_bytes / max(sample.n_bytes, 1))
 
 
 # ---- documents --------------------------------------------------------------------------------------------
