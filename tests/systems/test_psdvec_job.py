@@ -8,6 +8,7 @@ import shutil
 import webbrowser
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 import zarr
@@ -24,10 +25,12 @@ from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
+from distembed.storage.stage import StageStates
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import views
 from distembed.weighting.pmi import pmi, ppmi
 from tests.commands import forget_stage, run, succeed
+from tests.kept_states import KilledError
 from tests.processes import distembed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -69,6 +72,31 @@ def test_where_the_states_lie_does_not_change_a_bit(
     forget_stage(copy, "core")
     monkeypatch.setattr(Plan, "states_fit", lambda *_: in_memory)
     assert run_stages(load_job(job, workspace=str(copy)), until="core").ran == ("core",)
+    vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]
+    np.testing.assert_array_equal(*vectors)
+
+
+def test_a_core_that_is_stopped_goes_on_from_its_last_round(
+    job: Path, finished: tuple[Path, str, str], copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_stage(copy, "core")
+    stored: list[str] = []
+    store, stopping = StageStates.store, {"round-00002/vectors"}
+
+    def store_or_stop(states: StageStates, name: str, array: da.Array) -> da.Array:
+        if any(name.endswith(end) for end in stopping):
+            raise KilledError(name)
+        stored.append(name)
+        return store(states, name, array)
+
+    monkeypatch.setattr(StageStates, "store", store_or_stop)
+    with pytest.raises(KilledError):
+        run_stages(load_job(job, workspace=str(copy)), until="core")
+    assert any(name.endswith("round-00001/vectors") for name in stored)
+    stored.clear()
+    stopping.clear()
+    run_stages(load_job(job, workspace=str(copy)), until="core")
+    assert not any("round-00001" in name or "problem" in name for name in stored)
     vectors = [de.Workspace.open(str(place)).array("core_vectors").compute() for place in (finished[0], copy)]
     np.testing.assert_array_equal(*vectors)
 
