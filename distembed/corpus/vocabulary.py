@@ -446,7 +446,7 @@ def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocab
     return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
 
 
-def empty_vocabulary(min_count: int, largest: int, *, estimated: bool = False) -> CorpusError:
+def empty_vocabulary(min_count: int, largest: int) -> CorpusError:
     """Return the error of a corpus none of whose words is counted `min_count` times."""
     if not largest:
         return CorpusError(
@@ -455,7 +455,7 @@ def empty_vocabulary(min_count: int, largest: int, *, estimated: bool = False) -
         )
     return CorpusError(
         f"The vocabulary is empty: min_count is {min_count} and the largest count of a word is "
-        f"{'about ' if estimated else ''}{largest}; give a smaller min_count, or check the tokenizer."
+        f"{largest}; give a smaller min_count, or check the tokenizer."
     )
 
 

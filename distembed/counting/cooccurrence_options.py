@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from distembed.counting import blocks
 from distembed.counting.blocks import Units
 from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
-from distembed.states import BLOCK_MEMORY, block_memory
+from distembed.states import block_memory
 
 Direction = Literal["symmetric", "left", "right"]
 
@@ -20,7 +20,7 @@ DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 @dataclass(frozen=True, kw_only=True)
 class CooccurrenceOptions:
-    """The definition of a co-occurrence, and the memory a task may use; see `count_cooccurrences`.
+    """The definition of a co-occurrence; see `count_cooccurrences`.
 
     Raises
     ------
@@ -41,12 +41,9 @@ class CooccurrenceOptions:
     subsample: PositiveFloat | None = None
     seed: NonNegativeInt = 0
     oov: Literal["keep_position", "remove"] = "keep_position"
-    block_memory: int = BLOCK_MEMORY
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.block_memory < 2**16:
-            raise ValueError(f"block_memory is {self.block_memory} bytes; it must be at least 65536.")
 
     @property
     def units(self) -> Units:

@@ -29,7 +29,7 @@ from distembed.urls import url_to_fs
 _MARK = b"DECOUNT3"
 _NUMBERS = {2: "<u2", 4: "<i4", 8: "<i8"}
 """The types of the numbers of a segment, by their bytes."""
-_TWO_BYTES, _FOUR_BYTES = 2**16, 2**31
+_TWO_BYTES = 2**16
 _TAIL = struct.Struct("<qq8s")
 _SEGMENT, _BLOCK = struct.Struct("<6q"), struct.Struct("<3q")
 
@@ -179,11 +179,6 @@ def _narrow(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in two bytes if they fit, others unchanged; little endian."""
     narrow = numbers.max(initial=0) < _TWO_BYTES
     return np.ascontiguousarray(numbers, "<u2" if narrow else numbers.dtype.newbyteorder("<"))
-
-
-def entry_bytes(largest_index: int, largest_value: int) -> int:
-    """Return the bytes of an entry of a segment whose numbers are at most so large."""
-    return sum(2 if n < _TWO_BYTES else 4 if n < _FOUR_BYTES else 8 for n in (largest_index, largest_value))
 
 
 def _unpack(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:

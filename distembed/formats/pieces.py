@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import lzma
-import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -19,8 +18,6 @@ READ_BYTES = 1 << 18
 """Bytes of a compressed file that are read at a time."""
 BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
 BZ2_STREAM_BYTES = 10
-XZ_HEADER_BYTES = XZ_FOOTER_BYTES = 12
-XZ_LEAST_BYTES = 32
 """Bytes of a stream of an .xz file without a byte of text."""
 
 
@@ -175,39 +172,3 @@ def find_bz2_stream(raw: BinaryIO, start: int, stop: int | None) -> int | None:
         tail = window[-BZ2_STREAM_BYTES + 1 :]
         position += len(data)
     return None
-
-
-def xz_text_bytes(raw: BinaryIO) -> int | None:
-    """Return the bytes of the text of an .xz file by the indexes at the ends of its streams, which are not unpacked.
-
-    A file that is not whole has none to be read: None. (The .xz File Format, 1.2.1, sections 2.1.2, 2.2 and 4.)
-    """
-    total, end = 0, raw.seek(0, os.SEEK_END)
-    while end >= XZ_LEAST_BYTES:
-        raw.seek(end - XZ_FOOTER_BYTES)
-        footer = raw.read(XZ_FOOTER_BYTES)
-        if footer.endswith(bytes(4)):  # padding
-            end -= 4
-            continue
-        index_bytes = 4 * (int.from_bytes(footer[4:8], "little") + 1)
-        start = end - XZ_FOOTER_BYTES - index_bytes
-        if not footer.endswith(b"YZ") or start < XZ_FOOTER_BYTES:
-            return None
-        raw.seek(start)
-        numbers = list(_varints(raw.read(index_bytes)[1:]))
-        last = 2 * numbers[0] if numbers else 0  # after them come their checksum and what fills up four bytes
-        stored, unpacked = numbers[1 : last + 1 : 2], numbers[2 : last + 1 : 2]
-        total += sum(unpacked)
-        end = start - sum(-(-size // 4) * 4 for size in stored) - XZ_HEADER_BYTES
-    return total if end == 0 else None
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    """Yield the integers of seven bits a byte, the lowest first; the last byte of each has no highest bit."""
-    value = shift = 0
-    for byte in data:
-        value |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            yield value
-            value = shift = 0

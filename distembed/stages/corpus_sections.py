@@ -24,7 +24,6 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.options import options_of
-from distembed.states import BLOCK_MEMORY
 
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
@@ -160,7 +159,7 @@ NOT_COUNTED_BY = {
 }
 """Options of counting that no section has, each with the reason."""
 
-COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions)) - {"block_memory"}
+COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions))
 
 
 EFFECTS_OF_COUNTING: tuple[Only, ...] = (Only(("seed",), "subsample"),)
@@ -177,15 +176,13 @@ class CountingSection(Section):
     direction: Direction = OPTION
     subsample: float | None = OPTION
 
-    def counting_options(self, block_memory: int) -> CooccurrenceOptions:
-        """Return what counts as a co-occurrence, and the memory of a block."""
-        return CooccurrenceOptions(
-            **self.model_dump(include=set(COUNTING_OPTIONS)), block_memory=block_memory
-        )
+    def counting_options(self) -> CooccurrenceOptions:
+        """Return what counts as a co-occurrence."""
+        return CooccurrenceOptions(**self.model_dump(include=set(COUNTING_OPTIONS)))
 
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:
-        self.counting_options(BLOCK_MEMORY)
+        self.counting_options()
         return self
 
 
@@ -223,7 +220,7 @@ class CountingJob(CorpusJob):
 
 def counting_options(job: Any) -> CooccurrenceOptions:
     """Return what counts as a co-occurrence in a job with one section of counting."""
-    options: CooccurrenceOptions = job.counting.counting_options(job.resources.block_memory)
+    options: CooccurrenceOptions = job.counting.counting_options()
     return options
 
 

@@ -180,7 +180,7 @@ def pair_dimension(
     A word that occurs c times has at most c times as many different partners as the window has places, and at most all
     words.
     """
-    block = options.block_memory // BLOCK_PAIR_BYTES
+    block = corpus.dimensions["memory"].size // BLOCK_PAIR_BYTES
     done = {} if counted is None else counted.stages
     if stage in done:
         n_pairs = int(done[stage].facts["n_nonzero"])

@@ -88,10 +88,10 @@ class PartCountingSection(Section):
 
     window: int = OPTION
 
-    def counting_options(self, block_memory: int) -> CooccurrenceOptions:
-        """Return what counts as a co-occurrence, and the memory of a block."""
+    def counting_options(self) -> CooccurrenceOptions:
+        """Return what counts as a co-occurrence."""
         options = self.model_dump(include=set(COUNTING_OPTIONS))
-        return CooccurrenceOptions(**options, direction="symmetric", block_memory=block_memory)
+        return CooccurrenceOptions(**options, direction="symmetric")
 
 
 @section_of(

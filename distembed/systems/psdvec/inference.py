@@ -146,18 +146,13 @@ def new_in_view(job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens,
     if isinstance(view, PSDVecView):
         model, words = _fitted_view(workspace, name, view), vocabulary_of(workspace).words
         return solved(counting, model, tuple(words), tokens, new)
-    counts = contexts_of(_counts(counting, tokens, new), view)
+    counts = contexts_of(count_cooccurrences(tokens, new.counted, **asdict(counting)), view)
     contexts = _renumbered(
         whole_sparse(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
     )
     totals = np.asarray(outputs.VIEW_TOTALS.read(workspace, view=name)["n_pairs"])
     axes = compute(outputs.VIEW_AXES.read(workspace, view=name))
     return placed_words(contexts, axes, totals, weights=weights_of_pmi(view))
-
-
-def _counts(counting: CooccurrenceOptions, tokens: Tokens, new: NewWords) -> da.Array:
-    options = {name: value for name, value in asdict(counting).items() if name != "block_memory"}
-    return count_cooccurrences(tokens, new.counted, **options)
 
 
 def _fitted_view(workspace: Workspace, name: str, view: PSDVecView) -> PSDVec:
@@ -195,7 +190,7 @@ def solved(
     counting: CooccurrenceOptions, model: PSDVec, core: tuple[str, ...], tokens: Tokens, new: NewWords
 ) -> Float32s:
     """Return the vectors (m, d) of new words, from their counts with the core words in the texts."""
-    counts = _counts(counting, tokens, new)
+    counts = count_cooccurrences(tokens, new.counted, **asdict(counting))
     n_core, n = len(core), len(core) + len(new.words)
     rows = new.counted.index([*core, *new.words]).astype(np.int64)
     if not (rows[:n_core] >= 0).any():

@@ -45,10 +45,10 @@ OF_THE_JOIN = {"weight", "regularization"}
 
 
 def counting_of(job: PSDVecJob, name: str) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a view, and the memory of a block."""
+    """Return what counts as a co-occurrence in a view."""
     view = job.views[name]
     assert isinstance(view, CountedView)
-    return view.counting_options(job.resources.block_memory)
+    return view.counting_options()
 
 
 def counting_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from distembed.stages.words import (
     shown_scores,
     words_shown,
 )
-from distembed.states import BLOCK_MEMORY
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, stages
 from distembed.systems.psdvec.job import FileView, PSDVecJob
@@ -161,7 +160,7 @@ def _made_of(section: Any) -> str:
     """Return what a view is made of, in words."""
     if isinstance(section, FileView):
         return "finished vectors"
-    counting = section.counting_options(BLOCK_MEMORY)
+    counting = section.counting_options()
     return f"counts: window {counting.window}, {counting.direction}, {counting.weighting}"
 
 

@@ -35,8 +35,8 @@ DOCUMENT_BLOCKS, COUNT_BLOCKS = 4, 8
 
 
 def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a table, and the memory of a block."""
-    return counting_section(job, table).counting_options(job.resources.block_memory)
+    """Return what counts as a co-occurrence in a table."""
+    return counting_section(job, table).counting_options()
 
 
 def counting_section(job: WordSpacesJob, table: str) -> CountingSection:
