@@ -24,6 +24,10 @@ Imputer: TypeAlias = Callable[[Float64s, Float64s], Float64s]
 
 # ---- hidden vectors, name by name --------------------------------------------------------------------
 
+ROW_COPIES, DISTANCE_COPIES = 4, 2
+"""Float64 copies of the rows of both tables that a method holds, and of the distances of hidden rows to known ones with
+their order."""
+
 QUERIES_AT_ONCE = 256
 """Rows whose distances to all others are held at a time."""
 

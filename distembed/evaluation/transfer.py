@@ -124,14 +124,15 @@ def score_retrieval(first: Any, second: Any, counterparts: Any) -> RetrievalScor
         raise ValueError(f"counterparts must be 1 or more numbers from 0 to {len(first) - 1}")
     rows = max(1, block_memory() // (4 * 8 * len(first)))
     asked = da.from_array(second, chunks=(rows, -1))
-    ranks = compute(lift(_ranks_block, "rd,r,nd->r", asked, wanted, first, dtype=np.float64))
+    ranks = compute(lift(ranks_of_rows, "rd,r,nd->r", asked, wanted, first, dtype=np.float64))
     return RetrievalScores(
         float((1 / ranks).mean()), float((ranks <= 1).mean()), float((ranks <= 10).mean()), ranks
     )
 
 
 @block(temporaries=3)
-def _ranks_block(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s:
+def ranks_of_rows(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s:
+    """Return the rank of a wanted row of `first` by the cosine with each row of `second`."""
     return blocks.tied_ranks(second @ first.T, wanted)
 
 

@@ -21,7 +21,7 @@ def test_the_block_functions_of_evaluation_declare_what_they_hold():
     def every():
         lift(documents._rows_and_columns, "wc,r,k->rk", X, np.arange(0, 3000, 10), np.arange(0, 2000, 10))
         lift(topic_blocks.documents_with_word, "wd,w->td", X, labels, n_topics=20)
-        lift(transfer._ranks_block, "rd,r,nd->r", rows[:45], np.arange(45), rows)
+        lift(transfer.ranks_of_rows, "rd,r,nd->r", rows[:45], np.arange(45), rows)
         lift(contexts._terms_block, "cd,md,md,m->cm", rows, pairs, pairs, lengths)
         lift(stages._sum_of, "wc,wc->wc", X, X)
         model = de.NMF(10, n_iter=3, tol=0)

@@ -14,10 +14,11 @@ from sklearn.base import clone
 
 from distembed.display import plural
 from distembed.dtypes import Floats, Int64s, Mask
-from distembed.evaluation.costs import DISTANCE_COPIES, RANKING_COPIES, ROW_COPIES
 from distembed.evaluation.imputation import (
+    DISTANCE_COPIES,
     JUDGED_NAMES,
     QUERIES_AT_ONCE,
+    ROW_COPIES,
     Imputer,
     MethodRecovery,
     Recovery,
@@ -28,12 +29,13 @@ from distembed.evaluation.imputation import (
     nearest_one,
     recovery,
 )
+from distembed.evaluation.transfer import ranks_of_rows
 from distembed.execution import compute, one_blas_thread
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.lift import block, lift
 from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
-from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan
+from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs
@@ -102,7 +104,8 @@ def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
         ]
         + [DISTANCE_COPIES * dims.size("fitted") * dims.block("hidden", itemsize=8)]
     )
-    ranked = min(job.resources.block_memory, RANKING_COPIES * dims.whole("known", "hidden", itemsize=8))
+    cosines = dims.whole("known", "hidden", itemsize=8)
+    ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
     found = (len(METHODS) + 2 + len(BASELINES)) * dims.whole("hidden", "component")
     return in_turn(
         plan_systems(job, dims),

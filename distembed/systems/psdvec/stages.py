@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.costs import SET_COPIES, SETS_BYTES
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.wordsets import find_word_sets
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_word_sets
 from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
 from distembed.factorization.join_blocks import join

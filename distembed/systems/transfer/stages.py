@@ -13,15 +13,14 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.evaluation.costs import ranking_bytes
-from distembed.evaluation.transfer import MethodScore, score_methods, score_transfer
+from distembed.evaluation.transfer import MethodScore, ranks_of_rows, score_methods, score_transfer
 from distembed.execution import compute
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import ALIGNMENT_COMPONENTS, TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
-from distembed.plan import Dimensions, StagePlan, declared, stage_plan
+from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
 from distembed.stages.collections import (
     SIDE_OUTPUTS,
     SIDES,
@@ -91,7 +90,8 @@ def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of every method for each draw of known pairs: all rows are in memory, and what a fit holds."""
     sets, fit = [set_of(job, dims, side) for side in SIDES], plan_fit(dims, SIDES)
     found = plan_links(job, dims, side=SIDES[1])
-    ranked = ranking_bytes(*(dims.size(f"{side}_document") for side in SIDES))
+    cosines = dims.whole(*(f"{side}_document" for side in SIDES), itemsize=8)
+    ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
     rows = [one.n_bytes + CONTROL_COPIES * 8 * one.n_stored for one in sets]
     alignment = START_COPIES * sum(8 * one.n_rows for one in sets) * (ALIGNMENT_COMPONENTS + 20)
     return stage_plan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from distembed.evaluation.costs import SET_COPIES, SETS_BYTES
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES
 from distembed.factorization.lsa import LSA
 from distembed.linalg.blocks import split_columns, stack_columns
 from distembed.manifold.projection import SVD_OVERSAMPLING, SVD_PASSES
