@@ -13,10 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.costs import Cost
 from distembed.dtypes import Floats
 from distembed.execution import one_blas_thread
-from distembed.linalg.costs import triplets_cost
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
@@ -251,28 +249,3 @@ def with_contexts(model: LSA, vectors: da.Array) -> da.Array:
             "where both are the same words"
         )
     return vectors + da.from_array(contexts.astype(vectors.dtype), chunks=vectors.chunks)
-
-
-def lsa_cost(model: LSA, shape: tuple[int, int], nnz: int, *, block_bytes: int) -> Cost:
-    """Return what `LSA.fit_transform` takes, with the vectors of the rows as they are stored.
-
-    Parameters
-    ----------
-    model : LSA
-    shape, nnz : (int, int), int
-        The rows and the columns of X, and its stored values.
-    block_bytes : int
-        Bytes of a row block of X.
-    """
-    itemsize = np.dtype(model.dtype).itemsize
-    cost = triplets_cost(
-        shape,
-        nnz,
-        model.n_components,
-        n_passes=model.n_passes,
-        oversampling=model.oversampling,
-        itemsize=itemsize,
-        block_bytes=block_bytes,
-        is_stored=True,
-    )
-    return cost._replace(written_bytes=cost.written_bytes + itemsize * shape[0] * model.n_components)

@@ -18,7 +18,7 @@ import dask.array as da
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.execution import Checkpoint, compute, delayed_blocks
+from distembed.execution import Checkpoint, compute
 from distembed.job.model import Job
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.plan import Plan
@@ -26,6 +26,7 @@ from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
+from distembed.linalg.operators import whole_csr
 from distembed.plan import Dimensions, is_declared
 from distembed.storage.file_items import FileItem, MakeFiles
 from distembed.storage.schema import StageManifest
@@ -239,10 +240,9 @@ def read_vectors(workspace: Workspace, *, max_words: int | None = None) -> WordV
         If a run replaces them meanwhile.
     """
     with workspace.of_one_run():
-        words = workspace.table("vocabulary")["word"].to_pylist()
-        vectors = compute(workspace.array("vectors"))
-        found = WordVectors(words, vectors, subwords=table_of_vectors(workspace))
-    return found if max_words is None else found.head(max_words)
+        words = workspace.table("vocabulary")["word"][:max_words].to_pylist()
+        vectors = compute(workspace.array("vectors")[:max_words])
+        return WordVectors(words, vectors, subwords=table_of_vectors(workspace))
 
 
 def names_in_table(workspace: Workspace) -> dict[str, str]:
@@ -269,8 +269,7 @@ def vectors_at(path: str, *, max_words: int | None = None) -> WordVectors:
 
 def whole_sparse(array: da.Array) -> sp.csr_array:
     """Return an array of CSR chunks, in memory."""
-    blocks = compute(delayed_blocks(array).ravel().tolist())
-    return sp.csr_array(sp.vstack(blocks, format="csr"))
+    return whole_csr(array)
 
 
 SUBWORDS = "subwords"

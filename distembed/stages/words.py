@@ -19,12 +19,12 @@ from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import score_records
 from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
-from distembed.execution import compute, delayed_blocks
+from distembed.execution import compute
 from distembed.job.model import Job
 from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context, read_vectors
 from distembed.job.terminal import shown
-from distembed.linalg.operators import count_values
+from distembed.linalg.operators import count_values, whole_csr
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.outputs import VOCABULARY
 from distembed.storage.workspace import Workspace
@@ -174,9 +174,7 @@ def in_memory(
         return SparseSpace(words, held, is_whole=True) if sp.issparse(held) else WordVectors(words, held)
     wanted = {word.lower() for word in tested}
     rows = np.array([row for row, word in enumerate(words) if word.lower() in wanted], dtype=np.int64)
-    blocks = delayed_blocks(space[rows]).ravel().tolist() if rows.size else []
-    parts = [compute(block) for block in blocks]
-    matrix = sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, space.shape[1]))
+    matrix = whole_csr(space[rows]) if rows.size else sp.csr_array((0, space.shape[1]))
     return SparseSpace([words[row] for row in rows], matrix)
 
 

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from distembed.corpus.concordance import Pair, Passage, find_passages, place_of, word_passages
 from distembed.display import format_number, plural, with_typeset_sign
 from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
-from distembed.execution import compute, delayed_blocks
 from distembed.job.model import Job
-from distembed.job.stage import read_vectors, system_of, whole_sparse
+from distembed.job.stage import read_vectors, system_of
 from distembed.job.terminal import shown
+from distembed.lift import lift
+from distembed.linalg.operators import whole_csr
 from distembed.spelling import did_you_mean
 from distembed.stages.corpus import tokens_of
 from distembed.stages.corpus_sections import CorpusJob, corpus_of
@@ -30,6 +31,7 @@ from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.views.report.page import Section, escaped, marked, paragraph, render_report
 from distembed.views.report.tables import table
+from distembed.weighting.blocks import chosen_columns
 from distembed.weighting.pmi import marginals
 
 
@@ -357,19 +359,27 @@ class WordCounts(NamedTuple):
         known, places = np.unique(rows[rows >= 0], return_inverse=True)
         cells = np.zeros((len(rows), len(columns)))
         if known.size:
-            kept = whole_sparse(self.pairs[known])[:, np.maximum(columns, 0)].toarray()
+            kept = whole_csr(self.pairs[known])[:, np.maximum(columns, 0)].toarray()
             cells[rows >= 0] = np.where(columns >= 0, kept[places], 0)
         return cells
 
     def remarks(self, first: str, second: str) -> list[str]:
         """Return what is to be remarked on the counts of two words: that no context has been counted with both."""
         rows = self.vectors.index([first, second])
-        if (rows < 0).any() or self._shared(whole_sparse(self.pairs[np.unique(rows)])):
+        if (rows < 0).any() or self._shared(whole_csr(self.pairs[np.unique(rows)])):
             return []
         if not self.two_sided:
-            columns = [sp.csr_array(compute(block))[:, rows] for block in delayed_blocks(self.pairs).ravel()]
-            left = sp.csr_array(sp.vstack(columns).T)
-            right = whole_sparse(self.pairs[np.unique(rows)])
+            columns = lift(
+                chosen_columns,
+                "wc->wk",
+                self.pairs,
+                sizes={"k": 2},
+                dtype=np.float64,
+                sparse=True,
+                columns=rows,
+            )
+            left = sp.csr_array(whole_csr(columns).T)
+            right = whole_csr(self.pairs[np.unique(rows)])
             if self._shared(left + right[[0, 1] if rows[0] < rows[1] else [1, 0]]):
                 return []
         return [

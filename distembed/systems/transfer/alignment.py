@@ -19,10 +19,10 @@ from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
-from distembed.neighbors.costs import EDGE_BYTES, affinity_cost, dense_tile, most_edges
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
 from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages.collections import collection_dimensions, find_pairs, ids_of, pair_options, sides_of
+from distembed.stages.graphs import EDGE_BYTES, plan_of_affinity, plan_of_search
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
@@ -32,6 +32,7 @@ from distembed.systems.transfer.features import (
     n_values,
     rows_of,
     scale_of,
+    set_bytes,
     set_of,
     store_memory,
     values_to_fit,
@@ -84,11 +85,15 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
 @declared
 def plan_graphs(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of the neighbors within some collections."""
-    model, memory = model_of(job), job.resources.block_memory
-    options: dict[str, Any] = {"symmetry": model.symmetry, "block_memory": memory}
-    return in_turn(
-        *(affinity_cost(set_of(job, dims, side), model.n_neighbors, **options).planned() for side in sides)
-    )
+    k, memory, plans = job.alignment.n_neighbors, job.resources.block_memory, []
+    for side in sides:
+        width, values = set_of(job, dims, side)
+        row = f"{side}_document"
+        plans += [
+            plan_of_search(dims, row, k, width=width, values=values, memory=memory),
+            plan_of_affinity(dims, row, k, memory=memory, stored=True),
+        ]
+    return in_turn(*plans)
 
 
 def graph_parameters(job: TransferJob) -> dict[str, Any]:
@@ -130,16 +135,23 @@ def plan_links(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     stored = dims.whole(f"{side}_link", EDGE_BYTES, itemsize=1)
     if not job.alignment.propagate:
         return stage_plan(whole=[CANDIDATE_BYTES * n_pairs, links], stored=stored)
-    both = [set_of(job, dims, one)._replace(itemsize=8) for one in ("first", side)]
-    tile = max(dense_tile(rows, CANDIDATES, "cosine", job.resources.block_memory) for rows in both)
-    whole = [dims.whole(f"{side}_document", CANDIDATES * CANDIDATE_BYTES, itemsize=1), links]
-    if max(rows.n_rows for rows in both) <= ROWS_AT_ONCE:
-        return stage_plan(
-            tile, whole=[*whole, *(MAPPED_COPIES * rows.n_bytes for rows in both)], stored=stored
-        )
-    n_tasks = both[0].n_blocks(job.resources.block_memory) * both[1].n_blocks(job.resources.block_memory)
-    # The next blocks are read beside a tile.
-    return stage_plan(tile + job.resources.block_memory, whole=whole, stored=stored, n_tasks=2 * n_tasks)
+    both, memory = ("first", side), job.resources.block_memory
+    searches = [
+        plan_of_search(dims, f"{one}_document", CANDIDATES, width=set_of(job, dims, one)[0], memory=memory)
+        for one in both
+    ]
+    rows = [set_bytes(job, dims, one, itemsize=8) for one in both]
+    are_few = max(dims.size(f"{one}_document") for one in both) <= ROWS_AT_ONCE
+    return stage_plan(
+        *(search.task_bytes for search in searches),
+        whole=[
+            dims.whole(f"{side}_document", CANDIDATES * CANDIDATE_BYTES, itemsize=1),
+            links,
+            *(MAPPED_COPIES * one if are_few else 2 * one for one in rows),
+        ],
+        stored=stored,
+        n_tasks=1 if are_few else sum(search.tasks for search in searches),
+    )
 
 
 def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions:
@@ -148,7 +160,7 @@ def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions
     more: dict[str, Dimension] = {}
     for side in sides_of(job):
         n, _, is_counted = dims[f"{side}_document"]
-        n_edges = most_edges(n, options.n_neighbors, options.symmetry)
+        n_edges = 2 * n * options.n_neighbors
         more[f"{side}_edge"] = Dimension(n_edges, n_edges, is_counted)
         if side != "first":
             known = n_known_pairs(job, dims, side)

@@ -17,7 +17,7 @@ from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import compute, whole
 from distembed.factorization.lda import online_lda, share_topics
-from distembed.factorization.lsa import LSA, lsa_cost
+from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF
 from distembed.factorization.nmf_blocks import step_documents
 from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
@@ -28,7 +28,6 @@ from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import shared_values
-from distembed.neighbors.costs import RowSizes
 from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
 from distembed.stages.collections import (
     SIDE_TERMS,
@@ -42,6 +41,7 @@ from distembed.stages.collections import (
     token_partitions,
 )
 from distembed.stages.dimensions import PAIR_BYTES
+from distembed.stages.singular import plan_of_triplets
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
@@ -66,18 +66,19 @@ def in_memory(rows: da.Array) -> Any:
 # --- how large it is -------------------------------------------------------------------------------------------
 
 
-def terms_of(dims: Dimensions, side: str) -> RowSizes:
-    """Return the size of the tf-idf of a collection."""
-    n, n_words, n_values = (dims.size(f"{side}_{name}") for name in ("document", "word", "term"))
-    return RowSizes(max(1, n), n_words, n_values, itemsize=4)
-
-
-def set_of(job: TransferJob, dims: Dimensions, side: str) -> RowSizes:
-    """Return the size of the rows of a collection among which neighbors are sought."""
-    terms = terms_of(dims, side)
+def set_of(job: TransferJob, dims: Dimensions, side: str) -> tuple[int, str]:
+    """Return the columns of the rows among which neighbors are sought, and the dimension of their values if sparse."""
     if job.representation.kind == "tf_idf":
-        return terms
-    return RowSizes(terms.n_rows, job.representation.n_components, itemsize=4)
+        return dims.size(f"{side}_word"), f"{side}_term"
+    return job.representation.n_components, ""
+
+
+def set_bytes(job: TransferJob, dims: Dimensions, side: str, *, itemsize: int = 4) -> int:
+    """Return the bytes of these rows; a sparse value has a column of four bytes."""
+    width, values = set_of(job, dims, side)
+    if values:
+        return dims.whole(values, itemsize=itemsize + 4)
+    return dims.whole(f"{side}_document", width, itemsize=itemsize)
 
 
 def n_values(job: TransferJob, dims: Dimensions) -> int:
@@ -292,9 +293,16 @@ def plan_vectors(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) ->
 
 
 def _plan_lsa(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
-    terms = terms_of(dims, side)
-    shape, block = (terms.n_rows, terms.n_columns), job.resources.block_memory // 4
-    return lsa_cost(_lsa_of(job, shape), shape, terms.n_values or 0, block_bytes=block).planned()
+    rows, columns, model = f"{side}_document", f"{side}_word", LSA()
+    return plan_of_triplets(
+        dims,
+        _rank_of(job, (dims.size(rows), dims.size(columns))),
+        rows=rows,
+        columns=columns,
+        values=f"{side}_term",
+        n_passes=model.n_passes,
+        oversampling=model.oversampling,
+    )
 
 
 def _plan_means(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
@@ -326,9 +334,11 @@ def run_vectors(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
 
 
 def _lsa_of(job: TransferJob, shape: tuple[int, ...]) -> LSA:
-    options = job.representation
-    rank = min(options.n_components, min(shape) - 1)
-    return LSA(rank, random_state=options.random_state)
+    return LSA(_rank_of(job, shape), random_state=job.representation.random_state)
+
+
+def _rank_of(job: TransferJob, shape: tuple[int, ...]) -> int:
+    return max(1, min(job.representation.n_components, min(shape) - 1))
 
 
 def _lsa_rows(ctx: Context, side: str) -> da.Array:

@@ -76,7 +76,7 @@ from distembed.systems.transfer.features import (
     run_vectors,
     scale_of,
     scores_output,
-    set_of,
+    set_bytes,
     vector_parameters,
 )
 from distembed.systems.transfer.job import TransferJob
@@ -88,12 +88,15 @@ CONTROL_COPIES = 6
 @declared
 def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of every method for each draw of known pairs: all rows are in memory, and what a fit holds."""
-    sets, fit = [set_of(job, dims, side) for side in SIDES], plan_fit(dims, SIDES)
+    fit = plan_fit(dims, SIDES)
     found = plan_links(job, dims, side=SIDES[1])
     cosines = dims.whole(*(f"{side}_document" for side in SIDES), itemsize=8)
     ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
-    rows = [one.n_bytes + CONTROL_COPIES * 8 * one.n_stored for one in sets]
-    alignment = START_COPIES * sum(8 * one.n_rows for one in sets) * (ALIGNMENT_COMPONENTS + 20)
+    rows = [
+        set_bytes(job, dims, side) + CONTROL_COPIES * set_bytes(job, dims, side, itemsize=8) for side in SIDES
+    ]
+    n_documents = sum(dims.whole(f"{side}_document", itemsize=8) for side in SIDES)
+    alignment = START_COPIES * n_documents * (ALIGNMENT_COMPONENTS + 20)
     return stage_plan(
         max(fit.task_bytes, found.task_bytes, ranked),
         whole=[*rows, fit.whole_bytes, found.whole_bytes, alignment],

@@ -14,10 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.corpus.stop_words import stop_words_of
-from distembed.execution import compute, map_blocks
+from distembed.execution import compute
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context
+from distembed.lift import lift
 from distembed.linalg.chunks import balanced_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
@@ -160,7 +161,7 @@ def _lpp_of(recipe: GraphRecipe) -> LocalityPreservingProjection:
 def _lpp(ctx: Context, recipe: LPPRecipe) -> da.Array:
     rows = source_of(ctx, recipe)
     if recipe.unit_rows:
-        rows = map_blocks(unit_rows, rows, dtype=np.float64, meta=rows._meta.astype(np.float64))
+        rows = lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sp.issparse(rows._meta))
     graph, maps = neighbor_graph(ctx, recipe), None
     if recipe.solver != "eigen":
         kept = compute(eigenmaps_output(recipe).read(ctx.workspace))

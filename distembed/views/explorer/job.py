@@ -12,14 +12,15 @@ from sklearn.decomposition import PCA
 
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s, Mask
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, one_blas_thread
 from distembed.formats.streams import writing
 from distembed.job import derived
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.run import report_job
-from distembed.job.stage import read_vectors, system_of
+from distembed.job.stage import system_of
 from distembed.linalg.blocks import directions
+from distembed.neighbors.graphs import row_is_used
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -41,11 +42,19 @@ MIDDLE = 0.25
 
 def items(job: Any, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the most frequent words of a finished workspace with their counts."""
-    vectors = read_vectors(workspace)
-    table = workspace.table("vocabulary")
-    counts = np.asarray(table["count"]) if "count" in table.column_names else None
+    with workspace.of_one_run():
+        stored, table = workspace.array("vectors"), workspace.table("vocabulary")
+        rows = np.flatnonzero(row_is_used(stored, "cosine"))[:n_points]
+        shown = table.take(rows)
+        vectors = WordVectors(shown["word"].to_pylist(), compute(stored[rows]))
+    counts = np.asarray(shown["count"]) if "count" in table.column_names else None
     return word_items(
-        vectors, title=job.job.title, counts=counts, common=common_words(workspace), n_points=n_points
+        vectors,
+        title=job.job.title,
+        counts=counts,
+        common=common_words(workspace),
+        ranks=rows,
+        left_out=len(stored) - len(rows),
     )
 
 
@@ -55,6 +64,8 @@ def word_items(
     title: str,
     counts: NDArray[Any] | None = None,
     common: frozenset[str] = frozenset(),
+    ranks: Int64s | None = None,
+    left_out: int = 0,
     n_points: int = MAX_POINTS,
 ) -> Items:
     """Return the first words of some vectors, those without a value left out.
@@ -69,21 +80,26 @@ def word_items(
         How often each word occurs.
     common : frozenset of str
         Words that get no label on the map, as stop words get none.
+    ranks : int64 array (n_words,), optional
+        The place of each word among all; by default its place here.
+    left_out : int
+        The words that are not among these.
     n_points : int
         Words shown, at most.
     """
     rows = np.flatnonzero(vectors.norms > 0)[:n_points]
     names = [vectors.words[row] for row in rows.tolist()]
     matrix = vectors.vectors[rows]
+    places = rows if ranks is None else ranks[rows]
     frequency = (
-        by_quantity("rank in the file", -(rows + 1.0))._replace(key=_rank_key(rows))
+        by_quantity("rank in the file", -(places + 1.0))._replace(key=_rank_key(places))
         if counts is None
         else by_quantity("frequency", counts[rows], logarithmic=True)
     )
     content = set(content_words(names, common))
     labeled = np.array([name in content for name in names], dtype=bool)
     facts = {} if counts is None else {"count": [f"{count:,}" for count in counts[rows].tolist()]}
-    left_out = len(vectors) - len(names)
+    left_out += len(vectors) - len(names)
     note = (
         f"The {plural(left_out, 'rarer word')} of the file {'is' if left_out == 1 else 'are'} left out."
         if left_out
