@@ -10,53 +10,73 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from scipy.sparse import csr_array, issparse, random_array
 
 import distembed as de
 from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
+from distembed.neighbors import distances, graphs
+from distembed.weighting import documents, pmi
+from tests import runs_of_manifold, runs_of_words
 from tests.temporaries import measured
 
 DRAW = np.random.default_rng(0)
 DENSE = DRAW.normal(size=(1500, 60)).astype(np.float32)
-COUNTS = sp.csr_array(sp.random_array((1200, 1200), density=0.05, rng=1, dtype=np.float32, data_sampler=lambda size: DRAW.integers(1, 9, size)))
-KNOWN = DRAW.normal(size=(1500, 40)).astype(np.float32)
+COUNTS = csr_array(random_array((1200, 1200), density=0.05, rng=1))
+COUNTS.data = np.ceil(9 * COUNTS.data).astype(np.int32)
 
 
 def cut(matrix: Any, n_rows: int) -> da.Array:
     """Return a matrix in blocks of rows."""
-    if sp.issparse(matrix):
+    if issparse(matrix):
         return row_blocks(matrix, values_per_block=matrix.nnz * n_rows // matrix.shape[0])
     return da.from_array(matrix, chunks=(n_rows, -1))
 
 
-def some_known() -> Any:
-    """Return vectors of which every third is missing."""
-    known = KNOWN.copy()
-    known[::3] = np.nan
-    return known
+def weigh() -> None:
+    """Weigh counts of words by contexts, and of documents by words."""
+    counts = cut(COUNTS, 400)
+    smoothed = de.smoothed_pmi(counts, np.arange(1, 1201))
+    compute([de.pmi(counts), de.ppmi(counts), smoothed.excess, de.directional_contexts(counts)])
+    compute([de.log_entropy(counts), de.tf_idf(counts, sublinear=True)])
+    pmi.weight_cutoff(counts, "halving", corner=400.0)
+    pmi.largest_count(counts)
+    compute(documents.select_words(counts, np.arange(0, 1200, 2)))
+    compute(documents.select_pairs(counts, np.arange(1199, -1, -1)))
 
 
-RUNS: tuple[Callable[[], Any], ...] = (
-    lambda: compute([de.ppmi(cut(COUNTS, 500)), de.pmi(cut(COUNTS, 500)).excess, de.smoothed_pmi(cut(COUNTS, 500), np.ones(1200)).excess]),
-    lambda: compute([de.tf_idf(cut(COUNTS, 500)), de.log_entropy(cut(COUNTS, 500))]),
-    lambda: compute(de.directional_contexts(cut(COUNTS, 500))),
-    lambda: de.LSA(20).fit_transform(cut(COUNTS, 500)),
-    lambda: de.PSDVec(20, n_core=800, n_iter=2).fit(cut(COUNTS, 500), np.full(1200, 400.0)),
-    *(
-        lambda solver=solver: de.NMF(10, solver=solver, n_iter=3, tol=0).fit(cut(COUNTS, 500))
-        for solver in ("hals", "multiplicative", "orthogonal")
-    ),
-    lambda: de.NMF(10, n_iter=3, tol=0, graph_weight=1.0).fit(cut(COUNTS, 500)),
-    lambda: de.SemanticNMF(10, n_iter=3, tol=0).fit(cut(COUNTS, 500), cut(COUNTS, 500)),
-    lambda: de.SphericalKMeans(10).fit(cut(COUNTS, 500)),
-    lambda: compute(de.pairwise_distances(cut(DENSE, 500))),
-    lambda: [compute(de.nearest_neighbors(cut(rows, 500), 5)) for rows in (DENSE, COUNTS)],
-    lambda: de.spanning_tree(cut(DENSE, 500)),
-    lambda: de.LatentSemanticImputation().fit(DENSE, some_known()),
-    lambda: [de.LocalityPreservingProjection(8, solver=solver).fit_transform(cut(DENSE, 500)) for solver in ("regression", "eigen")],
-)
-"""What reaches the block functions of the estimators, on arrays of some hundred kilobytes."""
+def factorize() -> None:
+    """Factorize documents by every rule, with a graph and with an association, and cluster them."""
+    rows, half = cut(COUNTS, 400), csr_array(COUNTS + COUNTS.T)
+    for solver in ("hals", "multiplicative", "orthogonal"):
+        model = de.NMF(10, solver=solver, n_iter=2, tol=0).fit(rows)
+        compute([model.transform(rows), model.predict(rows)])
+    de.NMF(10, n_iter=2, tol=0, n_init=2).fit(rows, graph=csr_array(half > 20).astype(np.float32))
+    de.SemanticNMF(10, n_iter=2, tol=0).fit(rows, cut(half, 400))
+    model = de.SphericalKMeans(10, n_iter=2).fit(rows)
+    compute([model.transform(rows), model.predict(rows)])
+
+
+def search() -> None:
+    """Measure distances, search neighbors, and make graphs and trees of them."""
+    for metric in ("euclidean", "cosine"):
+        compute(de.pairwise_distances(cut(DENSE, 500), metric=metric))
+        compute(de.nearest_neighbors(cut(DENSE, 500), 5, metric=metric))
+    compute(
+        [
+            de.pairwise_distances(cut(COUNTS, 400), metric="cosine"),
+            de.nearest_neighbors(cut(COUNTS, 400), 5, metric="cosine"),
+        ]
+    )
+    de.spanning_tree(cut(DENSE, 500))
+    compute(distances.distance_rows(cut(DENSE, 500)))
+    for symmetry in ("union", "mutual"):
+        for affinity in ("local", "binary", "polynomial"):
+            compute(graphs.affinity_rows(cut(DENSE, 500), 15, symmetry=symmetry, affinity=affinity))
+
+
+RUNS = (weigh, factorize, search, *runs_of_words.RUNS, *runs_of_manifold.RUNS)
+"""What reaches the block functions, on arrays of some hundred kilobytes."""
 
 ABOVE, BELOW = 0.05, 0.55
 """A function may take so much more than it declares, and so much less, in multiples of its largest array."""
@@ -64,7 +84,9 @@ ABOVE, BELOW = 0.05, 0.55
 
 def declared() -> dict[Callable[..., Any], float]:
     """Return every function of the package that declares its temporaries."""
-    modules = (importlib.import_module(found.name) for found in pkgutil.walk_packages(de.__path__, "distembed."))
+    modules = (
+        importlib.import_module(found.name) for found in pkgutil.walk_packages(de.__path__, "distembed.")
+    )
     return {
         value: value.temporaries
         for module in modules
