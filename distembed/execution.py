@@ -1,7 +1,6 @@
-"""The execution of tasks: aligned arrays, one BLAS thread each, reductions of fixed shape, named checkpoints.
+"""The execution of tasks: aligned arrays, one BLAS thread each, what a graph carries, and who hears how far it is.
 
-This module computes nothing of its own. Every application of a function to blocks in this package relies on
-four rules:
+Every application of a function to blocks in this package relies on two rules, which `lift` and `fold` keep:
 
 - A block function is given aligned, C-contiguous arrays (`BlockFunction`), and so is the caller who asks for a
   result (`compute`). An array that comes from another process is not aligned, and a product or a sum of an
@@ -9,12 +8,6 @@ four rules:
 - A block function runs with one BLAS thread (`one_blas_thread`), whoever computes the array that it is part of,
   because Dask already runs one task per core and because the number of BLAS threads changes the last bits of a
   product. What is computed without blocks is written inside `one_blas_thread`.
-- The shape of a reduction depends on the number of blocks, never on the number of workers.
-- An iterative function passes each intermediate array worth storing to a `Checkpoint`, which a job stores on
-  disk.
-
-`map_blocks`, `blockwise`, `reduction`, `delayed` and `compute` are Dask's functions under the first two rules.
-Outside this module and the store, which only moves bytes, Dask's own functions are not called.
 """
 
 from __future__ import annotations
@@ -29,42 +22,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token, tokenize
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.highlevelgraph import MaterializedLayer
 from dask.utils import funcname, key_split
-from distributed import Client, Future, futures_of
+from distributed import Client, Future
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
-
-
-class Checkpoint(Protocol):
-    """A function that stores the array made by `make` under `name`, or returns the one stored before."""
-
-    def __call__(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Return the array `name`; call `make` only if it is not stored yet."""
-        ...
-
-
-def persist(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
-    """Keep an array in the memory of the workers: the `Checkpoint` of a run without a workspace."""
-    return make().persist(**where({}))
-
-
-def on_disk(name: str, make: Callable[[], da.Array]) -> da.Array:  # noqa: ARG001
-    """Return an array as it is made: the `Checkpoint` of an estimator in a plan, whose cost counts what is stored."""
-    return make()
-
-
-def prefixed(checkpoint: Checkpoint, prefix: str) -> Checkpoint:
-    """Return a checkpoint that stores arrays under names that begin with a prefix."""
-    return lambda name, make: checkpoint(prefix + name, make)
-
 
 # --- who hears how far it is -----------------------------------------------------------------------------------
 
@@ -224,88 +193,6 @@ def _align_sparse(block: Any) -> Any:
     return block
 
 
-def map_blocks(function: Callable[..., Any], /, *arguments: Any, step: str = "", **options: Any) -> da.Array:
-    """Return `dask.array.map_blocks` of a function that is given aligned arrays; `step` names its tasks otherwise."""
-    lifted = BlockFunction(function)
-    lifted.__name__ = step or lifted.__name__
-    return da.map_blocks(lifted, *map(sent, arguments), **_all_sent(options))
-
-
-def once(function: Callable[..., Any], small: da.Array, **options: Any) -> da.Array:
-    """Return a function of an array of one block, which keeps its shape and dtype, computed once for all its users.
-
-    What `map_blocks` makes of such an array Dask joins to each block that reads it, and computes as many times.
-    """
-    # Not of `delayed_blocks`: their graph would be made here and again with that of the users, of which what they share
-    # with it would be computed twice.
-    made = functools.partial(BlockFunction(function), **options)
-    name = f"{step_of(function)}-{tokenize(made, small.name)}"
-    return _of_one_task(name, made, (small.name, *(0,) * small.ndim), small, small.chunks, small.dtype)
-
-
-def listed(vectors: da.Array) -> da.Array:
-    """Return an array of one object, the list of all row blocks of vectors, which one task makes and no task joins.
-
-    In one process it costs nothing, and a function of all blocks has one argument in place of one for each.
-    """
-    keys = [(vectors.name, number, 0) for number in range(vectors.numblocks[0])]
-    name = f"{key_split(vectors.name)}-list-{tokenize(vectors.name)}"
-    return _of_one_task(name, BlockFunction(_boxed), keys, vectors, ((1,),), object)
-
-
-def _boxed(pieces: list[Any]) -> NDArray[np.object_]:
-    box = np.empty(1, object)
-    box[0] = pieces
-    return box
-
-
-def _of_one_task(
-    name: str, function: Callable[[Any], Any], keys: Any, source: da.Array, chunks: Any, dtype: Any
-) -> da.Array:
-    """Return an array of one block, which Dask joins to no other task: a function of some blocks of another array."""
-    layer = MaterializedLayer({(name, *(0,) * len(chunks)): (function, keys)})
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[source])  # type: ignore[list-item]
-    return da.Array(graph, name, chunks, meta=np.empty((0,) * len(chunks), dtype))
-
-
-def blockwise(function: Callable[..., Any], out: str, /, *pairs: Any, **options: Any) -> da.Array:
-    """Return `dask.array.blockwise` of a function that is given aligned arrays."""
-    return da.blockwise(BlockFunction(function), out, *pairs, **_all_sent(options))
-
-
-def _all_sent(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value if name == "meta" else sent(value) for name, value in options.items()}
-
-
-def reduction(
-    array: da.Array,
-    *,
-    chunk: Callable[..., Any],
-    combine: Callable[..., Any],
-    aggregate: Callable[..., Any],
-    **options: Any,
-) -> da.Array:
-    """Return `dask.array.reduction` by functions that are given aligned arrays."""
-    return da.reduction(
-        array,
-        chunk=BlockFunction(chunk),
-        combine=BlockFunction(combine),
-        aggregate=BlockFunction(aggregate),
-        **options,
-    )
-
-
-def summed(array: da.Array) -> da.Array:
-    """Return ``array.sum(axis=0)`` by Dask's tree of fixed shape, eight blocks at a time.
-
-    Its tasks are named after the array: Dask joins the first of them with what makes its blocks, whose name would be
-    lost in "sum".
-    """
-    one = da.chunk.sum
-    dtype, name = np.empty(0, array.dtype).sum().dtype, f"{key_split(array.name)}-sum"
-    return da.reduction(array, one, one, axis=0, split_every=8, dtype=dtype, name=name)
-
-
 def delayed(value: Any, **options: Any) -> Any:
     """Return `dask.delayed` of a value, or of a function that is given aligned arrays."""
     is_function = callable(value) and not isinstance(value, Delayed)
@@ -334,7 +221,7 @@ def compute(collection: Any, **options: Any) -> Any:
     return aligned(dask.compute(collection, **where(options))[0])
 
 
-def held_by_cluster(array: da.Array) -> bool:
+def _held_by_cluster(array: da.Array) -> bool:
     """Return whether the workers of the cluster in force hold blocks of an array, as they do once it is persisted.
 
     A task can read such a block only as one of its arguments: the graph has a reference to it, and not its values.
@@ -347,55 +234,20 @@ def held_by_cluster(array: da.Array) -> bool:
     return any(isinstance(next(iter(layer.values()), None), Future) for layer in layers)
 
 
-def delayed_blocks(array: da.Array) -> NDArray[Any]:
+def _delayed_blocks(array: da.Array) -> NDArray[Any]:
     """Return the blocks of an array as an array of `dask.delayed` values.
 
     Those of a cluster are not optimized: Dask (2026.8) would leave the references to what the workers hold out of
     them, and the workers forget what nobody refers to.
     """
-    blocks: NDArray[Any] = array.to_delayed(optimize_graph=not held_by_cluster(array))
+    blocks: NDArray[Any] = array.to_delayed(optimize_graph=not _held_by_cluster(array))
     return blocks
-
-
-def holding(made: da.Array, source: da.Array) -> da.Array:
-    """Return an array with references to what a cluster holds of another, of whose `delayed_blocks` it is made.
-
-    Dask (2026.8) leaves them out of the graph of a call of a `delayed` function, too, as it once did in `from_delayed`
-    (dask/distributed#9050).
-    """
-    if not held_by_cluster(source):
-        return made
-
-    name = f"held-by-{made.name}"
-    references = MaterializedLayer({future.key: future for future in futures_of(source)})
-    graph = HighLevelGraph({**made.dask.layers, name: references}, {**made.dask.dependencies, name: set()})
-    return da.Array(graph, made.name, made.chunks, meta=made._meta)
 
 
 def readers(array: da.Array) -> list[Callable[[], Any]]:
     """Return what computes each block of an array, in the thread that calls it; blocks of a cluster are fetched."""
-    options = {} if held_by_cluster(array) else {"scheduler": "synchronous"}
-    return [functools.partial(compute, part, **options) for part in delayed_blocks(array).ravel()]
-
-
-def single_tasks(array: da.Array) -> da.Array:
-    """Return an array of row blocks each of which is one task, whatever it is made from.
-
-    Such blocks can be made again for each of their users (`dask.graph_manipulation.clone`) in place of being kept
-    until the last; Dask does not take the graph of just any array for that. All columns are in one block.
-    """
-    makers = np.empty(array.numblocks[0], object)
-    for number in range(len(makers)):
-        makers[number] = functools.partial(compute, array.blocks[number], scheduler="synchronous")
-    step = key_split(array.name)
-    held = da.from_array(makers, chunks=1, name=f"{step}-maker-{uuid.uuid4().hex}")
-    return map_blocks(
-        _make, held, new_axis=1, chunks=array.chunks, dtype=array.dtype, meta=np.empty((0, 0), array.dtype), step=step
-    )  # fmt: skip
-
-
-def _make(makers: Any) -> Any:
-    return makers[0]()
+    options = {} if _held_by_cluster(array) else {"scheduler": "synchronous"}
+    return [functools.partial(compute, part, **options) for part in _delayed_blocks(array).ravel()]
 
 
 # --- small graphs ----------------------------------------------------------------------------------------------

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from distembed.temporaries import temporaries_of
-
-Plan = TypeVar("Plan", bound=Callable[..., Any])
 
 RESERVED_BYTES = 500 * 2**20
 """Resident bytes of a process that has loaded the package and run a stage: the libraries and what malloc keeps."""
@@ -138,14 +136,3 @@ def in_turn(*plans: StagePlan) -> StagePlan:
     """Return the plan of a stage that does several things one after the other."""
     tasks, whole, stored, n_tasks, states, _ = zip(*plans, strict=True)
     return StagePlan(max(tasks), max(whole), sum(stored), max(n_tasks), max(states))
-
-
-def declared(plan: Plan) -> Plan:
-    """Mark a plan as one of dimensions, as long as other stages have plans of other sizes."""
-    plan.is_declared = True  # type: ignore[attr-defined]
-    return plan
-
-
-def is_declared(plan: Any) -> bool:
-    """Return whether a plan is marked so."""
-    return bool(getattr(getattr(plan, "func", plan), "is_declared", False))

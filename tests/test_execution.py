@@ -39,21 +39,16 @@ from distembed.counting.documents import count_document_terms
 from distembed.execution import (
     BlockFunction,
     aligned,
-    blockwise,
     compute,
     counted_from,
     delayed,
-    delayed_blocks,
     heard_by,
-    held_by_cluster,
-    map_blocks,
     one_blas_thread,
-    reduction,
     sent,
     tell,
     whole,
 )
-from distembed.lift import lift
+from distembed.lift import Sum, fold, lift
 from distembed.linalg.operators import (
     row_blocks,
     sparse_times,
@@ -147,7 +142,7 @@ def test_a_lifted_function_stays_what_it_is():
         != tokenize(BlockFunction(is_fine))
     )
     array = da.from_array(DENSE, chunks=(10, -1))
-    result = map_blocks(offset, array, by=1.0, dtype=float)
+    result = array.map_blocks(lifted, by=1.0, dtype=float, name=f"offset-{tokenize(lifted)}")
     assert result.name.startswith("offset-")
     np.testing.assert_array_equal(
         result.compute(), DENSE + 1 + np.repeat([[0], [10], [20], [30]], 10, axis=0)
@@ -169,32 +164,23 @@ def lifts_of(dense, sparse):
     def fine(*values):
         return np.array([[is_fine(list(values))]], dtype=float)
 
-    def in_part(values, axis, keepdims):
-        return fine(values)
-
-    def in_list(values, axis, keepdims):
-        return unaligned(fine(values) * min(value[0, 0] for value in values))
+    def added(values):
+        return unaligned(fine(*values) * min(value[0, 0] for value in values))
 
     def unaligned(array):
         copied = np.ndarray(array.shape, array.dtype, buffer=np.empty(array.nbytes + 3, np.uint8)[3:].data)
         copied[...] = array
         return copied
 
-    options = {"dtype": float, "meta": np.empty((0, 0))}
-    whole = map_blocks(unaligned, dense.rechunk(-1), dtype=float)
+    whole = lift(unaligned, "ab->ab", dense.rechunk(-1))
     pieces = sparse.to_delayed().ravel().tolist()
-    rows = (1,) * sparse.numblocks[0]
+    one, summed = {"w": 1, "c": 1}, Sum(fine, added, lambda found: found)
     return {
-        "map_blocks": map_blocks(fine, sparse, whole, dense, chunks=(rows, (1,)), **options),
-        "blockwise": blockwise(
-            fine, "ij", sparse, "ij", whole, "kl", adjust_chunks={"i": 1, "j": 1}, align_arrays=False, **options
-        ),
-        "reduction": reduction(
-            dense, chunk=in_part, combine=in_list, aggregate=in_list,
-            axis=0, split_every=2, concatenate=False, keepdims=True, **options,
-        ),
+        "lift": lift(fine, "wc,ab,wd->wc", sparse, whole, dense, sizes=one),
+        "lift of lists": lift(fine, "wc,Ab->wc", sparse, dense, sizes=one),
+        "fold": fold(summed, "wc", dense, shape=(1, 1), fan_in=2),
         "delayed": [delayed(fine)(pieces, piece) for piece in pieces],
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("make", [unaligned, np.asfortranarray])
@@ -314,8 +300,7 @@ def in_memory(sparse):
 
 def csr_blocks(rows):
     """Return row blocks that nobody but the result refers to."""
-    made = rows.map_blocks(csr_array, meta=csr_array((0, 0)))
-    return made.persist() if held_by_cluster(rows) else made
+    return rows.map_blocks(csr_array, meta=csr_array((0, 0)))
 
 
 HELD = {
@@ -341,19 +326,6 @@ def test_what_a_cluster_holds_is_read_like_any_other_array(processes, kind):
             assert np.array_equal(compute(HELD[kind](rows.persist())), expected)
         # No task has asked the cluster for a block: what it reads are its arguments.
         assert set(processes.scheduler.clients) <= {client.id, "fire-and-forget"}
-
-
-def test_delayed_blocks_refer_to_what_a_cluster_holds(processes):
-    from distributed import Client, futures_of
-
-    with Client(processes):
-        held = da.ones((6, 2), chunks=(3, -1)).persist()
-        assert held_by_cluster(held)
-        assert held_by_cluster(held + 1)
-        assert not held_by_cluster(da.ones((6, 2), chunks=(3, -1)))
-        for made in (held, held + 1):
-            assert all(futures_of(block) for block in delayed_blocks(made).ravel())
-    assert not held_by_cluster(da.ones(3))
 
 
 # --- one thread ------------------------------------------------------------------------------------------------
@@ -522,7 +494,7 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
             rows @ matrix,
         ),
         "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),
-        "a literal": (map_blocks(np.multiply, blocks, matrix[:1, :1] + 0 * matrix[:10, :500]), None),
+        "a literal": (lift(np.multiply, "wc,vc->wc", blocks, matrix[:1, :500]), None),
         "a sparse matrix": (
             row_blocks(csr_array(matrix), values_per_block=matrix.size).map_blocks(toarray, dtype=float),
             matrix,

@@ -15,8 +15,8 @@ from dask.utils import key_split
 from scipy.sparse import csr_array
 
 from distembed import LSA, NMF, PSDVec
-from distembed.execution import compute, delayed, from_delayed, map_blocks, summed, whole
-from distembed.lift import lift
+from distembed.execution import compute, whole
+from distembed.lift import fold, lift, total
 from distembed.storage.workspace import Workspace
 
 FITS = {
@@ -83,12 +83,9 @@ def test_a_shared_array_is_named_so():
 
 
 NAMED = {
-    "partial": lambda x, by: map_blocks(partial(_plus, by=by), x, dtype=float),
-    "option": lambda x, by: map_blocks(_plus, x, by=by, dtype=float),
     "lift": lambda x, by: lift(partial(_plus, by=by), "wc->wc", x),
     "option of lift": lambda x, by: lift(_plus, "wc->wc", x, by=by),
-    "summed": lambda x, by: summed(x + by),
-    "delayed": lambda x, by: from_delayed(delayed(_plus, pure=True)(np.ones((2, 3)), by=by), (2, 3), float),
+    "fold": lambda x, by: fold(total(_plus), "wc", x, shape=(2, 4), by=by),
     "whole": lambda _, by: whole(np.full(3, by)),
 }
 
@@ -102,11 +99,3 @@ def test_equal_tasks_have_one_key_and_others_have_others(kind):
     found, wanted = dask.compute(one, other)
     assert np.array_equal(found, make(x, 1.0).compute())
     assert not np.array_equal(found, wanted)
-
-
-def test_a_sum_has_the_bits_of_dasks():
-    for dtype in (np.float32, np.float64, np.int32, np.bool_):
-        x = da.from_array(np.random.default_rng(0).random((90, 3)) * 100, chunks=(3, -1)).astype(dtype)
-        expected = x.sum(axis=0, split_every=8)
-        assert summed(x).dtype == expected.dtype
-        assert np.array_equal(compute(summed(x)), compute(expected))

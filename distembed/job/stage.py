@@ -12,13 +12,12 @@ from functools import partial
 from importlib import import_module
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import dask.array as da
 import pyarrow as pa
-import scipy.sparse as sp
 
-from distembed.execution import Checkpoint, compute
+from distembed.execution import compute
 from distembed.job.model import Job
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.plan import Plan
@@ -26,8 +25,7 @@ from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
-from distembed.linalg.operators import whole_csr
-from distembed.plan import Dimensions, is_declared
+from distembed.plan import Dimensions, StagePlan
 from distembed.storage.file_items import FileItem, MakeFiles
 from distembed.storage.schema import StageManifest
 from distembed.storage.stage import Stage
@@ -98,7 +96,7 @@ class StageSpec(NamedTuple):
     inputs: tuple[str, ...]
     parameters: Callable[[Any], dict[str, Any]]
     run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Any], Any]
+    plan: Callable[[Any, Dimensions], StagePlan]
     check: Callable[[Any], list[str]] = nothing_to_check
 
 
@@ -107,14 +105,6 @@ class Counted(NamedTuple):
 
     workspace: Workspace
     stages: Mapping[str, StageManifest]
-
-
-class Sizes(Protocol):
-    """The sizes of a job that a system knows or estimates before it runs."""
-
-    @property
-    def sentence(self) -> str:
-        """The sizes in words."""
 
 
 class OwnItems(NamedTuple):
@@ -130,9 +120,9 @@ class OwnItems(NamedTuple):
 
 
 class System(NamedTuple):
-    """A system: the model of its job file, the stages of a job in order, the sizes of a job, and its exports.
+    """A system: the model of its job file, the stages of a job in order, its dimensions, and its exports.
 
-    `sizes` takes a job and the sizes that its workspace has counted, if there is one. `report` names the
+    `dimensions` takes a job and what its workspace has counted, if there is one. `report` names the
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
     `explorer` names the module whose `items` are what the page to explore shows.
@@ -145,7 +135,7 @@ class System(NamedTuple):
 
     job: type[Job]
     stages: Callable[[Any], tuple[StageSpec, ...]]
-    sizes: Callable[[Any, Counted | None], Sizes]
+    dimensions: Callable[[Any, Counted | None], Dimensions]
     report: str
     exports: str = "distembed.job.tables"
     inference: str | None = None
@@ -153,22 +143,13 @@ class System(NamedTuple):
     explanation: str | None = None
     own_items: OwnItems | None = None
     outputs: tuple[Output, ...] = ()
-    dimensions: Callable[[Any, Counted | None], Dimensions] | None = None
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
     def plan(self, job: Job, counted: Counted | None) -> Plan:
         """Return the plan of a job: that of each of its stages."""
-        sizes = self.sizes(job, counted)
-        dimensions = sizes if isinstance(sizes, Dimensions) else None
-        if dimensions is None and self.dimensions is not None:
-            dimensions = self.dimensions(job, counted)
-        stages = {
-            spec.name: dimensions.planned(spec.plan, job)
-            if dimensions is not None and (dimensions is sizes or is_declared(spec.plan))
-            else spec.plan(job, sizes).planned()
-            for spec in self.stages(job)
-        }
-        return Plan(job, sizes.sentence, stages)
+        dimensions = self.dimensions(job, counted)
+        stages = {spec.name: dimensions.planned(spec.plan, job) for spec in self.stages(job)}
+        return Plan(job, dimensions.sentence, stages)
 
     def page(self, job: Job, workspace: Workspace) -> str:
         """Return the report of a finished workspace."""
@@ -193,28 +174,6 @@ def system_named(name: str) -> System:
 def system_of(job: Job) -> System:
     """Return the system that a job asks for."""
     return system_named(job.job.system)
-
-
-def kept_as(ctx: Context, outputs: Mapping[str, ArrayOutput]) -> Checkpoint:
-    """Return a checkpoint that stores some intermediate arrays as separate outputs, which other stages read."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        if name not in outputs:
-            return ctx.stage.checkpoint(name, make)
-        if ctx.stage.is_stored(outputs[name].name):
-            return ctx.stage.array(outputs[name].name)
-        return ctx.store(outputs[name], make())
-
-    return checkpoint
-
-
-def read_as(ctx: Context, outputs: Mapping[str, ArrayOutput]) -> Checkpoint:
-    """Return a checkpoint that takes some intermediate arrays from the outputs of earlier stages."""
-
-    def checkpoint(name: str, make: Callable[[], da.Array]) -> da.Array:
-        return outputs[name].read(ctx.workspace) if name in outputs else ctx.stage.checkpoint(name, make)
-
-    return checkpoint
 
 
 def makes_only_temporaries(manifest: StageManifest) -> bool:
@@ -265,11 +224,6 @@ def vectors_at(path: str, *, max_words: int | None = None) -> WordVectors:
     if Workspace.exists(path):
         return read_vectors(Workspace.open(path), max_words=max_words)
     return WordVectors.load(path, max_words=max_words)
-
-
-def whole_sparse(array: da.Array) -> sp.csr_array:
-    """Return an array of CSR chunks, in memory."""
-    return whole_csr(array)
 
 
 SUBWORDS = "subwords"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from distembed.dtypes import Floats
-from distembed.execution import client_in_force, compute, delayed, from_delayed, sent
+from distembed.execution import client_in_force, compute, whole
 from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
@@ -72,10 +72,7 @@ def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.A
         return lift(as_csr, "wc->wc", whole_rows(matrix), dtype=matrix.dtype, sparse=True)
     csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
     bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
-    parts = [
-        from_delayed(delayed(sent(row_range(csr, i, j))), (j - i, csr.shape[1]), meta=empty_csr(csr.dtype))
-        for i, j in pairwise(bounds)
-    ]
+    parts = [whole(row_range(csr, i, j)) for i, j in pairwise(bounds)]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
 
 

@@ -29,7 +29,7 @@ from distembed.formats.parquet import whole_table
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn
 from distembed.stages.corpus import local_scratch, plan_document_terms, plan_text, plan_vocabulary
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.dimensions import described, text_dimensions
@@ -114,7 +114,6 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
     return described(dimensions)
 
 
-@declared
 def plan_side_tokens(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of tokenizing some collections, and of keeping the beginnings of their documents."""
     excerpts = [
@@ -127,7 +126,6 @@ def plan_side_tokens(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> Sta
     return in_turn(*plans)
 
 
-@declared
 def plan_side_terms(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of choosing the words of some collections, and of counting and weighing their documents."""
     parts = [dims.part(f"{side}_") for side in sides]

@@ -44,7 +44,7 @@ from distembed.job.inputs import code_file, file_sizes, versions_at
 from distembed.job.outputs import FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.options import options_of
-from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.corpus_sections import (
     CorpusJob,
@@ -80,7 +80,6 @@ PHRASE_BYTES = 110
 # --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
 
 
-@declared
 def plan_tokens(job: CorpusJob, dims: Dimensions) -> StagePlan:
     """Return the plan of tokenizing the corpus of a job."""
     return plan_text(job.corpus, dims)
@@ -206,7 +205,6 @@ def _prefix(item: FileItem) -> str:
     return item.paths[0].removesuffix(".documents.parquet")
 
 
-@declared
 def plan_vocabulary(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
     added = min(dims["entry"].size, words_in_memory(dims["memory"].size)) + dims["candidate"].size
@@ -311,7 +309,6 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-@declared
 def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
     counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
@@ -322,7 +319,6 @@ def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa:
     )
 
 
-@declared
 def plan_runs(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the partitions into sorted runs, each of which fills the memory of a task."""
     counts = task(count_partition, output=dims.block("memory", itemsize=1))
@@ -333,7 +329,6 @@ def plan_runs(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StageP
     )
 
 
-@declared
 def plan_merged(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the runs of all partitions."""
     return stage_plan(

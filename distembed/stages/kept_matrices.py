@@ -17,7 +17,7 @@ from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, StageSpec
 from distembed.neighbors import blocks
 from distembed.neighbors.distances import Metric, distance_chunk, distance_rows
-from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
 
 DISTANCES = ArrayOutput("distances", "Distance between {rows}, {metric}.", dims=("row", "other"))
 
@@ -87,7 +87,6 @@ class KeptRows(NamedTuple):
         """The stage that keeps the distances."""
         return StageSpec(DISTANCES.name, (self.stage,), self.parameters, self.run, self.plan)
 
-    @declared
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of the distances: each task has all rows, which are held in blocks, joined, and as floats."""
         width, chunk = self.width(job, dims), distance_chunk(dims.size(self.row), job.resources.block_memory)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from distembed.costs import WORKER_BYTES
 from distembed.display import format_bytes
 from distembed.job.opening import open_job
 from distembed.job.stage import system_of
@@ -52,8 +51,8 @@ def stage_table(place: str) -> str:
     for name, stage in plan.stages.items():
         blocks = [block for output in done[name].outputs.values() for block in output.blocks]
         written = sum(file.size for block in blocks for file in block.files.values())
-        peak = WORKER_BYTES + stage.peak_bytes(job.resources.n_workers)
-        columns = (stage.written_bytes, written, peak, done[name].facts["peak_process_bytes"])
+        peak = stage.process_bytes(job.resources.n_workers)
+        columns = (stage.stored_bytes, written, peak, done[name].facts["peak_process_bytes"])
         lines.append(f"| {name} | " + " | ".join(map(format_bytes, columns)) + " |")
     return "\n".join(lines)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from distembed import lift
-from distembed.execution import map_blocks
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -143,9 +142,7 @@ def test_a_product_makes_every_block_of_its_vectors_once():
     """Dask joins what makes a block to each task that reads it, where both are of the same kind."""
     lazy, made = row_blocks(draw_sparse(60, 60), values_per_block=100), []
     vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
-    drawn = map_blocks(
-        lambda block: (made.append(len(block)), block)[1], vectors, dtype=np.float32, meta=vectors._meta
-    )
+    drawn = lift.lift(lambda block: (made.append(len(block)), block)[1], "wc->wc", vectors)
     found = sparse_times(lazy, drawn).compute(scheduler="sync")
     assert len(lazy.chunks[0]) > 5
     assert sorted(made) == sorted(lazy.chunks[0])

@@ -13,8 +13,8 @@ from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
-from distembed.job.stage import whole_sparse
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
+from distembed.linalg.operators import whole_csr
 from distembed.stages.corpus import tokens_of, vocabulary_of
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
@@ -133,7 +133,7 @@ def own_contexts(
     """Return the contexts that each word has in one part more often than in the others: by log-likelihood."""
     n_words, counts = len(changes.words), outputs.GROUP_COUNTS.read(workspace)
     each = [
-        sum(whole_sparse(counts[[group * n_words + word for word in sorted(words)]]) for group in own)
+        sum(whole_csr(counts[[group * n_words + word for word in sorted(words)]]) for group in own)
         for own in groups_of_parts(workspace)
     ]
     content = set(content_words(changes.words, common_words(workspace)))

@@ -54,7 +54,7 @@ from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.lift import FAN_IN, lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import count_values
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, core_dimensions, plan_of_core
@@ -91,7 +91,6 @@ SOLVING_OPTIONS = {"ridge", "uniform_weight"}
 """The keys of `[psdvec]` that the core does not depend on."""
 
 
-@declared
 def plan_parts(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of telling the parts: all documents are dealt out together."""
     documents = dims.whole("document", itemsize=DOCUMENT_BYTES)
@@ -106,7 +105,6 @@ def block_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"block_memory": job.resources.block_memory}
 
 
-@declared
 def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting the words of each group: a task makes the table of all groups, another adds some."""
     table, terms = dims.whole(2, "group", "word", itemsize=8), dims.block("term", itemsize=PAIR_BYTES)
@@ -136,7 +134,6 @@ def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {**sections("counting")(job), **block_parameters(job)}
 
 
-@declared
 def plan_runs(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting the partitions, with a row for each word of each group.
 
@@ -196,7 +193,6 @@ def _count_groups(
     return {**partials._asdict(), "url": ""}
 
 
-@declared
 def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of adding up the runs of all partitions, with a row of sums over the words of all groups."""
     sums = dims.whole("group", "word", itemsize=8)
@@ -212,7 +208,6 @@ def run_group_counts(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
-@declared
 def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the counts of all groups: a task has the same rows of each."""
     groups, pairs = dims.block("pair_of_groups", itemsize=PAIR_BYTES), dims.block("pair", itemsize=PAIR_BYTES)
@@ -247,7 +242,6 @@ def psdvec_of(job: ComparisonJob) -> PSDVec:
     return PSDVec(**job.psdvec.model_dump(mode="json"))
 
 
-@declared
 def plan_core(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of core mode."""
     return plan_of_core(job.psdvec, dims)
@@ -329,7 +323,6 @@ def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.model_dump(mode="json", include=SOLVING_OPTIONS)}
 
 
-@declared
 def plan_vectors(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the vectors of each part."""
     k = job.psdvec.n_components
@@ -367,7 +360,6 @@ def differences_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {"comparison": job.comparison.model_dump(mode="json", exclude={"groups"})}
 
 
-@declared
 def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of solving all samples of each part."""
     width = len(measures_of(dims["part"].size))

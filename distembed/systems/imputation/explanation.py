@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.job.stage import names_in_table, whole_sparse
+from distembed.job.stage import names_in_table
+from distembed.linalg.operators import whole_csr
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
@@ -32,13 +33,13 @@ class _Names(NamedTuple):
     @classmethod
     def of(cls, workspace: Workspace) -> _Names:
         """Return the names of a workspace."""
-        weights = whole_sparse(outputs.WEIGHTS.read(workspace))
+        weights = whole_csr(outputs.WEIGHTS.read(workspace))
         table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
         known = np.array(table["origin"].to_pylist(), object) == "known"
         words, labels = (
             ["" if one is None else one for one in table[name].to_pylist()] for name in ("word", "label")
         )
-        return cls(words, known, labels, weights, whole_sparse(outputs.GRAPH.read(workspace)))
+        return cls(words, known, labels, weights, whole_csr(outputs.GRAPH.read(workspace)))
 
 
 def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - the same for every job

@@ -39,7 +39,7 @@ from distembed.manifold.regressions import (
     with_known,
 )
 from distembed.neighbors.distances import Metric
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.graphs import EDGE_BYTES, plan_of_search
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.imputation import outputs
@@ -151,7 +151,6 @@ def options_parameters(names: set[str]) -> Any:
     return parameters
 
 
-@declared
 def plan_join(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of reading and joining both tables."""
     text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
@@ -237,7 +236,6 @@ def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
     return LatentSemanticImputation(**job.imputation.model_dump(exclude={"method"}))
 
 
-@declared
 def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the quadratic stage: distances made by tiles, and searches for the tree."""
     found = plan_of_search(
@@ -258,7 +256,6 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     return {"n_edges": int(model.graph_.nnz)}
 
 
-@declared
 def plan_weights(job: ImputationJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of rebuilding each row from its neighbors: a task has those of a batch of rows."""
     needed = min(dims.whole("name", "column", itemsize=8), 2 * dims.block("edge", "column", itemsize=8))
@@ -287,7 +284,6 @@ REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidg
 """The methods that know no graph."""
 
 
-@declared
 def plan_vectors(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the missing vectors: of each way there is, where the hold-out chooses."""
     method = job.imputation.method
@@ -383,7 +379,6 @@ LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
 
-@declared
 def plan_labels(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
     read = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")

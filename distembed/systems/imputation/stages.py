@@ -35,7 +35,7 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.lift import block, lift
 from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
-from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs
@@ -93,7 +93,6 @@ def own_row(job: ImputationJob) -> str:
     return METHODS.get(job.imputation.method, CHOSEN)
 
 
-@declared
 def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of imputing hidden names by each method in turn, and of judging what they find."""
     known = dims.whole("known", "component", itemsize=8) + dims.whole("hidden", "component", itemsize=8)

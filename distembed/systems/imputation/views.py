@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distembed.display import plural
-from distembed.job.stage import read_vectors, whole_sparse
+from distembed.job.stage import read_vectors
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
 from distembed.job.terminal import neighbor_line
 from distembed.linalg.chunks import evenly_spaced
+from distembed.linalg.operators import whole_csr
 from distembed.stages.words import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
@@ -131,8 +132,8 @@ def _convergence(workspace: Workspace) -> str:
 
 def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     graph, weights = (
-        whole_sparse(outputs.GRAPH.read(workspace)),
-        whole_sparse(outputs.WEIGHTS.read(workspace)),
+        whole_csr(outputs.GRAPH.read(workspace)),
+        whole_csr(outputs.WEIGHTS.read(workspace)),
     )
     found = list(nearest_known(job, workspace, vectors).items())
     title = "Nearest known names of the imputed ones"
@@ -361,7 +362,7 @@ def items(job: ImputationJob, workspace: Workspace, *, n_points: int = MAX_POINT
     colorings = [by_category("origin", [ORIGINS[origin] for origin in table["origin"]])]
     if any(table["label"]):
         colorings.append(by_category("label", [label or "none" for label in table["label"]]))
-    weights = whole_sparse(outputs.WEIGHTS.read(workspace))
+    weights = whole_csr(outputs.WEIGHTS.read(workspace))
     weights.resize(
         (len(vectors), len(vectors))
     )  # known words that are no name have no neighbors in the table

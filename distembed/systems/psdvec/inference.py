@@ -24,7 +24,8 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
-from distembed.job.stage import read_subwords, read_vectors, vectors_at, whole_sparse
+from distembed.job.stage import read_subwords, read_vectors, vectors_at
+from distembed.linalg.operators import whole_csr
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options
@@ -148,7 +149,7 @@ def new_in_view(job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens,
         return solved(counting, model, tuple(words), tokens, new)
     counts = contexts_of(count_cooccurrences(tokens, new.counted, **asdict(counting)), view)
     contexts = _renumbered(
-        whole_sparse(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
+        whole_csr(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
     )
     totals = np.asarray(outputs.VIEW_TOTALS.read(workspace, view=name)["n_pairs"])
     axes = compute(outputs.VIEW_AXES.read(workspace, view=name))

@@ -41,7 +41,7 @@ from distembed.job.stage import (
 from distembed.linalg.blocks import self_gram, split_columns
 from distembed.linalg.chunks import batches
 from distembed.linalg.eigen import EIGEN_COPIES
-from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
 from distembed.stages.corpus import (
@@ -75,7 +75,6 @@ def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"smoothing": job.psdvec.smoothing}
 
 
-@declared
 def plan_pmi(job: PSDVecJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of the matrix; the counts of the words give the sums of its columns."""
     block = dims.block("pair", itemsize=PAIR_BYTES)
@@ -151,7 +150,6 @@ def joined_width(job: PSDVecJob) -> int:
     return job.psdvec.n_components + sum(map(width_of, job.views.values()))
 
 
-@declared
 def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of joining the vectors, and of their principal axes where fewer components are kept."""
     width, kept = joined_width(job), job.join.n_components
@@ -222,7 +220,6 @@ def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     }
 
 
-@declared
 def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
     width = n_dimensions(job)
@@ -274,7 +271,6 @@ def psdvec_of(ctx: Context) -> PSDVec:
     return PSDVec(**ctx.job.psdvec.options)
 
 
-@declared
 def plan_core(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of core mode, or of the vectors of all words beside those that a job names."""
     # As they are read, sorted, completed and in blocks.
@@ -300,7 +296,6 @@ def run_core(ctx: Context) -> dict[str, Any]:
     return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
 
 
-@declared
 def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the noncore words: a task solves a batch, and all share the core, and the counts in pieces."""
     k, pairs = job.psdvec.n_components, dims.block("noncore_pair", itemsize=PAIR_BYTES)
@@ -319,7 +314,6 @@ def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"psdvec": job.psdvec.options}
 
 
-@declared
 def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     rows, vectors = dims.block("row", n_dimensions(job)), dims.whole("row", n_dimensions(job))
@@ -392,7 +386,6 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
 
 
-@declared
 def plan_evaluation(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the scores: the vectors are held twice, as blocks beside the whole and then of unit length."""
     files = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())

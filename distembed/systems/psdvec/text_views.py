@@ -22,7 +22,7 @@ from distembed.factorization.subwords import SubwordMap, expected_ngrams
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Context, Counted, StageSpec, vectors_at
 from distembed.linalg.operators import count_values
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, stage_plan
+from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan
 from distembed.stages.core import blocks_of_rows, core_dimensions, plan_of_core
 from distembed.stages.corpus import merged_runs, plan_merged, plan_runs, store_runs, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, counting_options
@@ -93,7 +93,6 @@ def contexts_of(counts: da.Array, view: PPMIView) -> da.Array:
     return counts if view.direction == "symmetric" else directional_contexts(counts)
 
 
-@declared
 def plan_ppmi(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of weighing the contexts of a view, and of their singular vectors."""
     view, stage = job.views[name], counts_stage(name)
@@ -136,7 +135,6 @@ def psdvec_of_view(view: PSDVecView) -> PSDVec:
     return PSDVec(**view.model_dump(exclude={"method"} | OF_THE_JOIN | COUNTING_OPTIONS))
 
 
-@declared
 def plan_psdvec(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of PSDVec with all words in its core."""
     view, stage = job.views[name], counts_stage(name)
@@ -161,7 +159,6 @@ def file_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     return {"view": job.views[name].model_dump(mode="json", exclude=OF_THE_JOIN)}
 
 
-@declared
 def plan_file(job: PSDVecJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of reading finished vectors and storing those of the vocabulary."""
     view = job.views[name]

@@ -26,7 +26,7 @@ from distembed.linalg.operators import count_values, transpose_row_blocks
 from distembed.neighbors.cosine_blocks import tile_candidates
 from distembed.neighbors.graph_blocks import union_rows
 from distembed.neighbors.graphs import affinity_rows
-from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.dimensions import PAIR_BYTES
@@ -110,7 +110,6 @@ def _sum_of(left: Any, right: Any) -> Any:
     return left + right
 
 
-@declared
 def plan_evaluation(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the scores: the counts of the reference are read, and the documents with their labels."""
     counts = dims.block("pair", itemsize=PAIR_BYTES)
@@ -197,7 +196,6 @@ def _token_output(job: TopicsJob) -> FilesOutput:
     return outputs.SELECTED_TOKENS if is_selected else corpus_outputs.TOKENS
 
 
-@declared
 def plan_selection(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of writing the documents that stay."""
     dictionary = dims.block("entry", itemsize=corpus_stages.WORD_BYTES)
@@ -258,7 +256,6 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
 
 
-@declared
 def plan_documents(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting and weighing the words of documents."""
     counts, n_blocks = dims.block("term", itemsize=PAIR_BYTES), dims.n_blocks("term")
@@ -284,7 +281,6 @@ def run_partial_counts(ctx: Context) -> dict[str, Any]:
     return corpus_stages.run_partial_counts(ctx, tokens=_token_output(ctx.job))
 
 
-@declared
 def plan_association(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of positive PMI, of counts in both orders where they are of left contexts."""
     counts, words = dims.block("pair", itemsize=PAIR_BYTES), dims.whole("word", itemsize=8)
@@ -315,7 +311,6 @@ def run_association(ctx: Context) -> dict[str, Any]:
     }
 
 
-@declared
 def plan_shifted(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of keeping shifted positive PMI, of which no more is stored than of PMI that is not shifted."""
     values = dims.block("associated", itemsize=PAIR_BYTES)
@@ -332,7 +327,6 @@ def run_shifted(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
-@declared
 def plan_graph(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the graph of documents: pairs of blocks of documents are compared, and lists are joined."""
     rows, edges = (dims.block(name, itemsize=EXACT_BYTES) for name in ("term", "edge"))

@@ -27,10 +27,11 @@ from distembed.factorization.nmf_blocks import cluster_sums, step_documents, sub
 from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
 from distembed.factorization.nmf_stored import StartRow, start_rows
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, Counted, whole_sparse
+from distembed.job.stage import Context, Counted
 from distembed.lift import lift
 from distembed.linalg.chunks import STORED_BYTES
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.linalg.operators import whole_csr
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import counting_dimensions, described
 from distembed.states import block_memory, keep, kept, scope
@@ -165,7 +166,7 @@ def is_whole(job: TopicsJob, n_nonzero: int) -> bool:
 def _held(ctx: Context, array: da.Array, n_nonzero: int) -> Any:
     """Return a matrix whole where it is one block's size, in the workers' memory where it fits there."""
     if is_whole(ctx.job, n_nonzero):
-        return whole_sparse(array)
+        return whole_csr(array)
     return array.persist() if held_bytes(ctx.job, n_nonzero) else array
 
 
@@ -313,7 +314,6 @@ def loss_of(model: Any) -> NDArray[np.float64]:
     return np.asarray(model.objective_)
 
 
-@declared
 def plan_topics(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the methods one after the other: every start, and what is kept of them."""
     return in_turn(
@@ -453,7 +453,6 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
     }
 
 
-@declared
 def plan_number(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the starts of every number of topics that is tried."""
     return in_turn(

@@ -24,9 +24,9 @@ from distembed.factorization.nmf_blocks import (
     topic_shares,
     weight_terms,
 )
-from distembed.job.stage import whole_sparse
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
 from distembed.linalg.chunks import evenly_spaced
+from distembed.linalg.operators import whole_csr
 from distembed.stages import corpus as corpus_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
@@ -237,10 +237,10 @@ def _document(job: TopicsJob, workspace: Workspace, name: str) -> _Document:
     if name not in ids:
         refuse_unknown("document", name, ids)
     number = ids.index(name)
-    row = whole_sparse(outputs.TF_IDF.read(workspace)[[number]])
+    row = whole_csr(outputs.TF_IDF.read(workspace)[[number]])
     if not row.nnz:
         raise ValueError(f"the document {name!r} holds no word of the vocabulary, and has no topic")
-    counts = whole_sparse(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, row.indices].toarray()[0]
+    counts = whole_csr(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, row.indices].toarray()[0]
     factors = np.asarray(compute(outputs.DOCUMENT_FACTORS.read(workspace, of="")[[number]]), np.float64)
     norms = document_norms(job, workspace)
     return _Document(

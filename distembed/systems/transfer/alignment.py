@@ -12,15 +12,16 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.job.stage import Context, Counted, whole_sparse
+from distembed.job.stage import Context, Counted
 from distembed.linalg.chunks import balanced_chunks
+from distembed.linalg.operators import whole_csr
 from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
-from distembed.plan import Dimension, Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import collection_dimensions, find_pairs, ids_of, pair_options, sides_of
 from distembed.stages.graphs import EDGE_BYTES, plan_of_affinity, plan_of_search
 from distembed.states import keep
@@ -62,7 +63,6 @@ def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
     return {"pairs": pair_options(job, side)}
 
 
-@declared
 def plan_pairs(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of joining the first collection and another by their ids."""
     both = [dims.whole(f"{one}_document", PAIR_BYTES, itemsize=1) for one in ("first", side)]
@@ -82,7 +82,6 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-@declared
 def plan_graphs(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of the neighbors within some collections."""
     k, memory, plans = job.alignment.n_neighbors, job.resources.block_memory, []
@@ -128,7 +127,6 @@ def _graph_of(ctx: Context, side: str) -> da.Array:
     )
 
 
-@declared
 def plan_links(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     """Return the plan of the search for further pairs of the first collection and another."""
     links, n_pairs = dims.whole(f"{side}_link", LINK_BYTES, itemsize=1), dims.size(f"{side}_known")
@@ -210,7 +208,6 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
     return {**facts, "n_links": int(links.nnz)}
 
 
-@declared
 def plan_embedding(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the joint graph, and of the embedding: systems of equations, some columns in each task."""
     fit, k = plan_fit(dims, sides_of(job)), job.alignment.n_components
@@ -245,8 +242,8 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     """Put all documents into one space, and infer the topics or features of those without."""
     job: TransferJob = ctx.job
     workspace, sides = ctx.workspace, sides_of(job)
-    graphs = [whole_sparse(outputs.GRAPH.read(workspace, side=side)) for side in sides]
-    links = {side: whole_sparse(outputs.of_side(outputs.LINKS, side).read(workspace)) for side in sides[1:]}
+    graphs = [whole_csr(outputs.GRAPH.read(workspace, side=side)) for side in sides]
+    links = {side: whole_csr(outputs.of_side(outputs.LINKS, side).read(workspace)) for side in sides[1:]}
     every = sp.csr_array(sp.hstack(list(links.values()), format="csr"))
     joined = {(0, number): link for number, link in enumerate(links.values(), start=1)}
     joint = joint_adjacency(graphs, joined, weight=job.alignment.correspondence_weight)

@@ -28,7 +28,7 @@ from distembed.job.stage import Context, sections, vectors_at
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.manifold.correspondences import shared_values
-from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import (
     SIDE_TERMS,
     SIDE_VOCABULARY,
@@ -192,7 +192,6 @@ def feature_parameters(job: TransferJob) -> dict[str, Any]:
     return {"features": job.features.model_dump(mode="json", exclude={"standardize"})}
 
 
-@declared
 def plan_features(job: TransferJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of reading the tables of values."""
     read = sum(file_sizes(job.features.tables().values()).values())
@@ -283,7 +282,6 @@ def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) 
         )
 
 
-@declared
 def plan_vectors(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
     """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     makers = {"lsa": _plan_lsa, "psdvec": _plan_means}
@@ -372,7 +370,6 @@ TOP_WORDS = 10
 """Words that name a topic in tables."""
 
 
-@declared
 def plan_topics(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of learning the topics of the first collection; LDA counts its words before."""
     first, k = dims.part("first_"), job.topics.n_topics

@@ -16,11 +16,12 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.transfer import MethodScore, ranks_of_rows, score_methods, score_transfer
 from distembed.execution import compute
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, StageSpec, System, sections, whole_sparse
+from distembed.job.stage import Context, StageSpec, System, sections
+from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.inference import ALIGNMENT_COMPONENTS, TwoSets, infer_by_each_method
 from distembed.neighbors.graphs import neighbor_affinity
-from distembed.plan import Dimensions, StagePlan, declared, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.collections import (
     SIDE_OUTPUTS,
     SIDES,
@@ -85,7 +86,6 @@ CONTROL_COPIES = 6
 """Copies of the rows of both sets, in float64, that the methods hold with which an embedding is compared."""
 
 
-@declared
 def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of every method for each draw of known pairs: all rows are in memory, and what a fit holds."""
     fit = plan_fit(dims, SIDES)
@@ -108,7 +108,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Judge every method on the pairs not known of the first and second, over shares and draws of the known ones."""
     options = ctx.job.evaluation
     first, second = (in_memory(rows_of(ctx.job, ctx.workspace, side)) for side in SIDES)
-    graphs = [whole_sparse(outputs.GRAPH.read(ctx.workspace, side=side)) for side in SIDES]
+    graphs = [whole_csr(outputs.GRAPH.read(ctx.workspace, side=side)) for side in SIDES]
     values = first_values(ctx.job, ctx.workspace)
     sets = TwoSets(first, second, (graphs[0], graphs[1]), values)
     table = outputs.PAIRS.read(ctx.workspace)

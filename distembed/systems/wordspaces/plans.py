@@ -9,7 +9,7 @@ from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES
 from distembed.factorization.lsa import LSA
 from distembed.linalg.blocks import split_columns, stack_columns
 from distembed.manifold.projection import SVD_OVERSAMPLING, SVD_PASSES
-from distembed.plan import Dimensions, StagePlan, declared, in_turn, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.corpus import plan_vocabulary
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.graphs import plan_of_affinity, plan_of_eigenmaps, plan_of_ridge, plan_of_search
@@ -27,7 +27,6 @@ from distembed.systems.wordspaces.sizes import root_of, space_bytes, values_of, 
 from distembed.weighting.blocks import chosen_columns, pmi, weigh_log_entropy, weigh_tf_idf
 
 
-@declared
 def plan_test_vocabulary(job: WordSpacesJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the vocabulary, which reads the evaluation sets if it keeps their words."""
     made = plan_vocabulary(job, dims)
@@ -38,7 +37,6 @@ def plan_test_vocabulary(job: WordSpacesJob, dims: Dimensions) -> StagePlan:
 # --- counts -> spaces ------------------------------------------------------------------------------------------
 
 
-@declared
 def plan_space(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of making a space."""
     recipe = job.recipes[name]
@@ -142,7 +140,6 @@ def _plan_graph(job: WordSpacesJob, recipe: GraphRecipe, dims: Dimensions) -> St
     return plan_of_affinity(dims, "word", recipe.n_neighbors, memory=job.resources.block_memory)
 
 
-@declared
 def plan_neighbors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of comparing all words of a space."""
     recipe, memory = job.recipe(name, GraphRecipe), job.resources.block_memory
@@ -158,7 +155,6 @@ def plan_neighbors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StageP
     return in_turn(search, _plan_graph(job, recipe, dims))
 
 
-@declared
 def plan_eigenmaps(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of the eigenvectors of a graph of neighbors."""
     recipe = job.recipe(name, GraphRecipe)
@@ -169,14 +165,12 @@ def plan_eigenmaps(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StageP
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
 
 
-@declared
 def plan_scores(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of scoring a space, which is held as it is and of unit length."""
     space = space_bytes(job, dims, name)
     return stage_plan(whole=[space, space, dims.whole("set", itemsize=SET_COPIES), SETS_BYTES])
 
 
-@declared
 def plan_vectors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of copying a space."""
     block = dims.block(f"{root_of(job, job.recipes[name])}_row", width_of(job, dims, name))
