@@ -158,7 +158,7 @@ def _described_range(kind: Any, marks: Sequence[Any]) -> str:
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w[\w, ]*?)(?: ?: (.*))?$")
 _TYPE = re.compile(
-    r"^(?:int|float|bool|str|sequence|tuple|list|dict|callable|path|array|iterable|mapping|checkpoint|None"
+    r"^(?:int|float|bool|str|sequence|tuple|list|dict|callable|path|array|iterable|mapping|None"
     r"|\{.*\}$|\"[^\"]*\"(?:,| or |$))",
     re.IGNORECASE,
 )  # fmt: skip

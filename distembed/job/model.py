@@ -233,12 +233,6 @@ def _holds_bool(value: Any) -> bool:
     return isinstance(value, bool) or any(map(_holds_bool, items))
 
 
-KEPT_BY_THE_JOB = {
-    "checkpoint": "a job keeps every intermediate array in its workspace",
-    "block_memory": "the key resources.block_memory holds for all stages",
-}
-"""Options of many estimators that no section has, each with the reason."""
-
 OPTION: Any = object()
 """The default of a key that a section declares only for its readers: `section_of` puts the option in its place."""
 

@@ -59,11 +59,6 @@ def row_range(csr: sp.csr_array, first: int, stop: int) -> sp.csr_array:
     return sp.csr_array((csr.data[inside], csr.indices[inside], starts), shape=(stop - first, csr.shape[1]))
 
 
-def column_range(block: Any, *, bounds: tuple[int, int]) -> Any:
-    """Return the columns from the first bound to before the second."""
-    return block[:, slice(*bounds)]
-
-
 def without_diagonal(block: sp.csr_array, first_row: int) -> sp.csr_array:
     """Return a block without its cells (i, i); row 0 of the block is row `first_row` of the matrix."""
     own = np.arange(first_row, first_row + block.shape[0], dtype=block.indices.dtype)

@@ -35,11 +35,6 @@ class SymmetricMatrix(Protocol):
         """Return the product with vectors (n × b), in the same row chunks."""
 
 
-def empty_csr(dtype: Any = np.float32) -> csr_array:
-    """Return the `_meta` of an array with sparse chunks."""
-    return csr_array((0, 0), dtype=dtype)
-
-
 def whole_csr(matrix: da.Array) -> csr_array:
     """Return a Dask array of CSR row blocks in memory."""
     found = compute(lift(as_csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))

@@ -160,51 +160,6 @@ class Stage:
                     tasks.run_blocks(work, self._ledger.recorder(spec, progress), name=_names(spec, missing))
         return self.array(name)
 
-    def checkpoint(self, name: str, make: Callable[[], da.Array]) -> da.Array:
-        """Return the array stored as ``checkpoints/<stage>/<name>``; store ``make()`` if it is not stored yet.
-
-        This is the `execution.Checkpoint` of a job. Checkpoints are temporary outputs.
-
-        Examples
-        --------
-        >>> import dask.array as da
-        >>> import distembed as de
-        >>> workspace = de.Workspace.create("runs/mine", owner="example")
-        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
-        >>> squares = stage.checkpoint("squares", lambda: da.arange(4, chunks=2) ** 2)
-        >>> squares.compute().tolist()
-        [0, 1, 4, 9]
-        >>> stage.checkpoint("squares", lambda: 1 / 0).compute().tolist()  # it is there, and not made again
-        [0, 1, 4, 9]
-        >>> workspace.close()
-        """
-        full = self._checkpoint_name(name)
-        if self.has_checkpoint(name):
-            return self.array(full)
-        array = make()
-        dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
-        meaning = f"State {name} of stage {self.name}."
-        return self.store(full, array, dims=dims, units="", meaning=meaning, temporary=True)
-
-    def has_checkpoint(self, name: str) -> bool:
-        """Return whether `checkpoint` has stored every block under a name.
-
-        Examples
-        --------
-        >>> import dask.array as da
-        >>> import distembed as de
-        >>> workspace = de.Workspace.create("runs/mine", owner="example")
-        >>> stage = workspace.stage("numbers", parameters={"n": 4}, inputs={})
-        >>> _ = stage.checkpoint("squares", lambda: da.arange(4, chunks=2) ** 2)
-        >>> stage.has_checkpoint("squares"), stage.has_checkpoint("cubes")
-        (True, False)
-        >>> workspace.close()
-        """
-        return self.is_stored(self._checkpoint_name(name))
-
-    def _checkpoint_name(self, name: str) -> str:
-        return f"checkpoints/{self.name}/{name}"
-
     def states(self, *, in_memory: bool = False) -> StageStates:
         """Return where the states of a computation lie while the stage is written: temporary outputs of it.
 

@@ -57,7 +57,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "victim.parquet").write_text("mine")
     with Workspace.create(home / "ws", owner="stranger") as workspace:
         stage = store_all(workspace)
-        stage.checkpoint("round", dense_array)
+        stage.states().store("round", dense_array())
         stage.commit()
         workspace.stage("b", parameters={}, inputs={"a": stage.fingerprint}).store(
             "half", dense_array(), **META

@@ -20,7 +20,7 @@ from distembed.evaluation.documents import topic_coherence
 from distembed.execution import compute
 from distembed.lift import fold, total
 from distembed.linalg.csr import row_sums, without_diagonal
-from distembed.linalg.operators import empty_csr, transpose_row_blocks
+from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting import blocks, pmi
 from distembed.weighting.spaces import hal_space
 from tests.references import psdvec as plain
@@ -219,6 +219,9 @@ def test_any_workers_give_equal_bits(request, weigh, workers):
         assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()
 
 
+EMPTY = csr_array((0, 0), dtype=np.float32)
+
+
 class Read:
     """Counts by row block, which remember how often they are read, and how many blocks are held at a time."""
 
@@ -226,7 +229,7 @@ class Read:
         self.n_reads, self.most_held = 0, 0
         self.held = weakref.WeakValueDictionary()
         rows = da.from_array(np.arange(30)[:, None], chunks=(10, -1))
-        self.counts = rows.map_blocks(self.read, chunks=(rows.chunks[0], (30,)), meta=empty_csr())
+        self.counts = rows.map_blocks(self.read, chunks=(rows.chunks[0], (30,)), meta=EMPTY)
 
     def read(self, rows):
         block = csr_array(draw_counts())[rows[:, 0]]
