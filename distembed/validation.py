@@ -232,7 +232,7 @@ def check_block(
     return block
 
 
-@block(temporaries=0.5)
+@block(temporaries=1.5)
 def rows_with_values(block: Any) -> Mask:
     """Return which rows of a block, dense or sparse, are not zero."""
     if issparse(block):

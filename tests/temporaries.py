@@ -95,3 +95,11 @@ def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
         tracemalloc.stop()
         for calls in found.values():
             del calls[: len(calls) > 1]
+
+
+def assert_declared(found: dict[Callable[..., Any], list[tuple[float, int]]], *functions: Any) -> None:
+    """Refuse block functions that hold more than they declare, or less by more than half of their largest array."""
+    most = {function.__name__: max(multiple for multiple, _ in found[function]) for function in functions}
+    declared = {function.__name__: lift.temporaries_of(function) for function in functions}
+    wrong = {name: n for name, n in most.items() if not declared[name] - 0.5 <= n <= declared[name] + 0.05}
+    assert not wrong, {name: (declared[name], n) for name, n in wrong.items()}

@@ -75,7 +75,7 @@ SYSTEMS = {
     "wordspaces": System(
         wordspaces.write,
         ("wordspaces.spaces=['lpp', 'lsa', 'maps']", "matrices.keep=['distances']"),
-        "6,401 tokens, 57 words, 160 documents",
+        "160 documents, 6,401 tokens, 57 words",
         {
             "evaluation.sets=['none.txt']": (1, "none.txt"),
             "recipes.lpp.n_neighbors=500": (1, "500 neighbors of each row are asked for, but each of"),
@@ -101,7 +101,7 @@ SYSTEMS = {
     "topics": System(
         topics.write_long,
         ("matrices.keep=['shifted_ppmi']",),
-        "60 words, 1,800 pairs, 11,105 document terms",
+        "60 words, 1,800 pairs",
         {
             "corpus.paths=['none.jsonl']": (1, "none.jsonl"),
             "corpus.text_field=body": (1, 'has no field "body"'),
@@ -116,7 +116,7 @@ SYSTEMS = {
     "transfer": System(
         transfer.write,
         ("evaluation.n_seeds=1", "topics.n_iter=11"),
-        "120 and 120 documents, 199 words",
+        "240 documents, ",
         {
             "first.paths=['none.jsonl']": (1, "none.jsonl"),
             "first.id_field=label": (1, "occurs twice in the first collection"),
@@ -268,7 +268,7 @@ def spoil(file: Path, way: int) -> None:
 PARTS = {
     "arrays": r"arrays\.zarr/(?!checkpoints/)",
     "checkpoints": r"arrays\.zarr/checkpoints/.*/\d{6}/",
-    "heads of checkpoints": r"arrays\.zarr/checkpoints/\w+/[^/]+/zarr\.json",
+    "heads of checkpoints": r"arrays\.zarr/checkpoints/(?!.*\d{6}/).*zarr\.json",
     "tables": r"(?!arrays|manifest|report|lock|job\.toml|workspace|verified)",
     "records of blocks": "manifest/.*/",
     "manifests": r"manifest/\w+\.json",
@@ -296,7 +296,13 @@ KEPT_CHECKPOINTS = {"imputation", "transfer"}
 def test_damage_is_named_and_only_it_is_repaired(
     finished: Finished, whole: str, copy: Path, part: str
 ) -> None:
-    damaged = kinds([name for name in times(copy) if re.match(PARTS[part], name)])
+    names = times(copy)
+    found = [name for name in names if re.match(PARTS[part], name)]
+    if part == "heads of checkpoints":  # the groups above them hold nothing
+        found = [
+            name for name in found if any(one.startswith(f"{Path(name).parent}/000000/") for one in names)
+        ]
+    damaged = kinds(found)
     assert damaged
     for way, name in enumerate(damaged):
         spoil(copy / name, way)
@@ -336,7 +342,7 @@ def test_memory_stays_below_the_plan(finished: Finished, alone: Path) -> None:
     settings = tuple(word for word in finished.job[1:] if word != "--set")
     plan = plan_job(load_job(finished.job[0], workspace=str(alone), settings=settings))
     stages = de.Workspace.open(alone).stages().values()
-    assert max(stage.facts["peak_process_bytes"] for stage in stages) <= plan.process_bytes(1)
+    assert all(stage.facts["peak_process_bytes"] <= plan.planned_bytes(stage.stage) for stage in stages)
 
 
 @pytest.mark.cluster

@@ -251,7 +251,7 @@ def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
     return np.array([(difference.data.astype(np.float64) ** 2 / weights.data).sum()])
 
 
-@block(temporaries=5)
+@block(temporaries=4.5)
 def solve_new_words(
     forward: object,
     backward: object,

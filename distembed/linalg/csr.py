@@ -89,7 +89,7 @@ def row_lengths(block: sp.csr_array) -> Float64s:
     return np.sqrt(np.bincount(rows_of(block), squares, minlength=block.shape[0]))
 
 
-@block(temporaries=3)
+@block(temporaries=2)
 def unit_rows(X: Any) -> Any:
     """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays zero.
 

@@ -23,7 +23,7 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Mask
-from distembed.execution import compute, in_this_thread, one_blas_thread
+from distembed.execution import compute, in_this_thread, one_blas_thread, shared
 from distembed.lift import block, lift
 from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.alignment_rounds import Problem, alternate, has_settled
@@ -421,11 +421,13 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         of_set = slice(begin, begin + self.sizes_[data_set])
         degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
         scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
+        lazy = isinstance(rows, da.Array)
+        held: list[Any] = [fitted, self.embedding_[of_set] / scale[:, None], scale]
+        given = [shared(value) for value in held] if lazy else held
         return lift(
-            _place, "wc->wk", whole_rows(rows) if isinstance(rows, da.Array) else rows,
-            dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=fitted,
-            embedding=self.embedding_[of_set] / scale[:, None], scale=scale, k=options["n_neighbors"],
-            metric=options["metric"],
+            _place, "wc->wk", whole_rows(rows) if lazy else rows,
+            dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=given[0],
+            embedding=given[1], scale=given[2], k=options["n_neighbors"], metric=options["metric"],
         )  # fmt: skip
 
     def _new_rows(self, X: MatrixLike, data_set: int) -> Any:

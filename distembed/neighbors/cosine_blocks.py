@@ -171,7 +171,7 @@ class TileCandidates(NamedTuple):
     columns: Float64s
 
 
-@block(temporaries=7.5)
+@block(temporaries=8)
 def tile_candidates(
     X: sp.csr_array,
     row_groups: Int64s,

@@ -324,7 +324,7 @@ def plan_runs(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StageP
     counts = task(count_partition, output=dims.block("memory", itemsize=1))
     return stage_plan(
         counts + dims.whole("word", itemsize=LOOKED_UP_BYTES),
-        stored=dims.whole(pair),
+        stored=dims.about(pair),
         n_tasks=dims["partition"].size,
     )
 

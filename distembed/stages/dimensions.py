@@ -18,7 +18,7 @@ from distembed.corpus.text_sample import TextSample, sample_text
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.documents import BYTES_PER_TOKEN
-from distembed.display import format_bytes
+from distembed.display import format_bytes, plural
 from distembed.dtypes import Floats
 from distembed.job.inputs import recorded_bytes
 from distembed.job.stage import Counted
@@ -41,7 +41,6 @@ SHOWN = {
     "token": ("tokens", "about"),
     "word": ("words", "at most"),
     "pair": ("pairs", "at most"),
-    "term": ("document terms", "at most"),
 }
 """The dimensions that the head of a plan names, each in the plural, and what a size is before it is counted."""
 
@@ -95,6 +94,7 @@ def text_dimensions(
             n_bytes, growth = plan.bytes, max(1.0, plan.bytes / max(1, sample.n_bytes))
         if plan is not None and plan.tokens:
             growth = max(1.0, plan.tokens / max(1, sample.n_tokens))
+            n_bytes = plan.bytes or round(growth * sample.n_bytes)
         found = {"token": sample.n_tokens, "document": sample.n_documents, "word": len(sample.counts)}
         sizes = {name: round(n * growth) for name, n in found.items()}
         n_partitions = max(len(corpus.bundles), -(-n_bytes // corpus.partition_bytes))
@@ -152,6 +152,10 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
         counts = _counts_of_words(counted.workspace, words.digest)
     else:
         n_candidates = min(dimensions["entry"].size, n_tokens // max(1, vocabulary.min_count))
+        if (
+            text.counts.size and 2 * text.counts.min() < vocabulary.min_count
+        ):  # a word of the sample may be too rare
+            n_candidates = min(n_candidates, int(np.count_nonzero(2 * text.counts >= vocabulary.min_count)))
         n_words = max(1, min(n_candidates, vocabulary.max_size or n_candidates))
         counts = text.counts[:n_words] if len(text.counts) else np.full(n_words, n_tokens / n_words)
     is_counted = words is not None
@@ -196,15 +200,13 @@ def described(dimensions: Mapping[str, Dimension]) -> Dimensions:
     """Return the dimensions of a job on a corpus with the sentence that the head of its plan says of them."""
     text, partition = dimensions["text"], dimensions["partition"]
     sizes = [
-        f"{'' if dimensions[name].counted else bound + ' '}{_rounded(dimensions[name])} {plural}"
-        for name, (plural, bound) in SHOWN.items()
+        f"{'' if dimensions[name].counted else bound + ' '}{_rounded(dimensions[name])} {several}"
+        for name, (several, bound) in SHOWN.items()
         if name in dimensions
     ]
     source = "" if dimensions["token"].counted else ", by a sample of the text"
-    sentence = (
-        f"{format_bytes(text.size)} of input in {partition.size:,} partitions; {', '.join(sizes)}{source}"
-    )
-    return Dimensions(dimensions, sentence)
+    head = f"{format_bytes(text.size)} of input in {plural(partition.size, 'partition')}"
+    return Dimensions(dimensions, f"{head}; {', '.join(sizes)}{source}")
 
 
 def _rounded(dimension: Dimension) -> str:

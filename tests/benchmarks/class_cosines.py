@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import distembed as de
 from distembed.evaluation.documents import same_class_cosines
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from tests.benchmarks.measures import run_main, tell
 
 N_WORDS = 30
@@ -44,7 +44,7 @@ def main(place: str, n_starts: str, *ranks: str) -> None:
     classes = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
     rows, owners = class_words(workspace, classes)
     known = np.flatnonzero([name is not None for name in classes])
-    X, M = (whole_sparse(workspace.array(name)) for name in ("tf_idf", "ppmi"))
+    X, M = (whole_csr(workspace.array(name)) for name in ("tf_idf", "ppmi"))
     for rank, method in product(map(int, ranks), ("Semantic-NMF", "NMF")):
         found = []
         for seed in range(int(n_starts)):

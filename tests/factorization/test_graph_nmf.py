@@ -11,7 +11,7 @@ from sklearn.neighbors import kneighbors_graph
 import distembed as de
 from distembed.factorization import nmf_rounds
 from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from distembed.neighbors.graphs import neighbor_affinity
 from tests.factorization.test_nmf import CHUNKS, lazy, planted, start_of
 from tests.references import nmf as plain
@@ -95,7 +95,7 @@ def test_a_job_with_a_graph_gives_what_the_estimators_give(tmp_path):
     options = {"compare_with": ["nmf", "spherical_kmeans"], "graph_weight": 1, "n_iter": 3, "n_neighbors": 4}
     write_long(tmp_path)
     run = de.run_job(tmp_path / "job.toml", workspace=tmp_path / "w", until="topics", topics=options)
-    X, M, A = (whole_sparse(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
+    X, M, A = (whole_csr(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
     np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
     for model in (de.NMF(2, n_iter=3, tol=0).fit(X, graph=A), de.SemanticNMF(2, n_iter=3).fit(X, M, graph=A)):
         read = type(model).from_workspace(run.workspace)

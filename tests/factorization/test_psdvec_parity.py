@@ -63,7 +63,7 @@ def test_target_and_weights_agree(program, core):
     lazy = row_blocks(counts)
     cutoff = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
     assert cutoff == pytest.approx(np.sqrt(counts[0, 0]) / 4)
-    off = blocks.without_core_diagonal(counts, 0)
+    off = blocks.without_core_diagonal(counts, np.zeros(1, np.int64))
     weighting = weighting_of(0.02, cutoff, off.max())
     sides = (row_totals, unigram)
     whole = blocks.weigh_pairs(counts, csr_array(counts.T), *sides, *sides, weighting=weighting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,6 +39,7 @@ def read(monkeypatch):
     found = []
     real = corpus_stages.tokenize_partition
 
+    @wraps(real)
     def tokenize(bundle, *arguments, **options):
         found.extend(Path(one.url).name for one in bundle)
         return real(bundle, *arguments, **options)

@@ -17,7 +17,7 @@ from distembed.job.load import load_job
 from distembed.job.model import Job, JobError
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from distembed.plan import Dimension, Dimensions
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.psdvec.outputs import VECTORS
@@ -157,7 +157,7 @@ def test_the_matrix_of_semantic_nmf_is_kept(tmp_path: Path) -> None:
     job = load_job(tmp_path / "job.toml", settings=settings)
     assert run_stages(job, until="shifted_ppmi").ran[-1] == "shifted_ppmi"
     workspace = de.Workspace.open(tmp_path / "w")
-    ppmi, kept = (whole_sparse(workspace.array(name)) for name in ("ppmi", "shifted_ppmi"))
+    ppmi, kept = (whole_csr(workspace.array(name)) for name in ("ppmi", "shifted_ppmi"))
     expected = np.maximum(ppmi.toarray() - np.log(1.7), 0)
     np.testing.assert_allclose(kept.toarray(), expected, rtol=1e-6, atol=1e-6)
     assert 0 < kept.nnz < ppmi.nnz

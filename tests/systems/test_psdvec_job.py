@@ -20,8 +20,8 @@ from distembed.job.model import JobError
 from distembed.job.plan import Plan
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
-from distembed.job.stage import whole_sparse
 from distembed.job.status import job_status, verify_job
+from distembed.linalg.operators import whole_csr
 from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
@@ -144,16 +144,16 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
         de.read_pmi(copy)
     assert run_stages(asked).ran == ("pmi",)
     workspace, found = de.Workspace.open(copy), de.read_pmi(copy)
-    x = whole_sparse(workspace.array("cooccurrence")).toarray().astype(float)
+    x = whole_csr(workspace.array("cooccurrence")).toarray().astype(float)
     counts = workspace.table("vocabulary")["count"].to_numpy()
     u = counts / counts.sum()
     expected = np.log((0.98 * x / x.sum(axis=1, keepdims=True) + 0.02 * u) / u)
     np.testing.assert_allclose(
-        found.constant + whole_sparse(found.excess).toarray(), expected, rtol=1e-5, atol=1e-5
+        found.constant + whole_csr(found.excess).toarray(), expected, rtol=1e-5, atol=1e-5
     )
     assert found.constant == workspace.describe("pmi").spec.constant == np.log(0.02)
     assert zarr.open_group(copy / "arrays.zarr" / "pmi", mode="r").attrs["constant"] == np.log(0.02)
-    assert whole_sparse(workspace.array("pmi")).nnz == np.count_nonzero(x)
+    assert whole_csr(workspace.array("pmi")).nnz == np.count_nonzero(x)
     assert verify_is_clean(copy)
     n_bytes = plan_job(asked).stages["pmi"].stored_bytes
     stored = sum(

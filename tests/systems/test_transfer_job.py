@@ -16,7 +16,7 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
 from distembed.systems.transfer import alignment as stage_graphs
@@ -60,8 +60,8 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
 
 def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
-    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
-    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute()
+    graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in ("first", "second")]
+    links, topics = whole_csr(workspace.array("links")), workspace.array("topics").compute()
     model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
         joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
     )
@@ -90,8 +90,8 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
     settings = AS_PRINTED | {"alignment.solver_tol": 1e-9, "alignment.solver_max_iter": 5000}
     succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
     workspace = de.Workspace.open(copy)
-    links, topics = whole_sparse(workspace.array("links")), workspace.array("topics").compute().astype(float)
-    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in ("first", "second")]
+    links, topics = whole_csr(workspace.array("links")), workspace.array("topics").compute().astype(float)
+    graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in ("first", "second")]
     L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
     known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
     both = np.concatenate([topics, links.toarray().T @ topics])

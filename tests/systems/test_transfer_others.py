@@ -15,7 +15,7 @@ from distembed.evaluation.transfer import score_transfer
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.planning import plan_job
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.graphs import joint_adjacency
 from distembed.systems.transfer import outputs, views
@@ -47,8 +47,8 @@ def ran(output: str) -> list[str]:
 
 def test_the_job_is_the_library_on_one_joint_graph(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
-    graphs = [whole_sparse(workspace.array(f"{side}_graph")) for side in SIDES]
-    second, third = (whole_sparse(workspace.array(name)) for name in ("links", "third_links"))
+    graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in SIDES]
+    second, third = (whole_csr(workspace.array(name)) for name in ("links", "third_links"))
     topics = workspace.array("topics").compute()
     shared = [shared_values(topics, links) for links in (second, third)]
     known = [np.concatenate([both, other[N_DOCUMENTS:]]) for both, other in zip(*shared, strict=True)]
@@ -69,7 +69,7 @@ def test_known_pairs_of_the_third_are_its_own(finished: tuple[Path, str]) -> Non
     pairs = workspace.table("third_pairs").to_pylist()
     assert len(pairs) == len(third) == 90
     assert all(first[pair["first"]] == third[pair["third"]] for pair in pairs)
-    links = whole_sparse(workspace.array("third_links"))
+    links = whole_csr(workspace.array("third_links"))
     known = [(pair["first"], pair["third"]) for pair in pairs if pair["known"]]
     assert len(known) == round(0.15 * 90)
     assert all(links[pair] == 1 for pair in known)

@@ -114,9 +114,10 @@ def plan_evaluation(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the scores: the counts of the reference are read, and the documents with their labels."""
     counts = dims.block("pair", itemsize=PAIR_BYTES)
     n_listed = len(job.topics.methods) * job.topics.largest_n_topics * job.coherence.n_words
+    n_listed = min(n_listed, dims.size("word"))
     joint = dims.whole(n_listed, n_listed, 3, itemsize=8)  # by block, joined, and as shares
     documents = dims.whole("document", itemsize=corpus_stages.DOCUMENT_BYTES)
-    factors = dims.whole("word", job.topics.largest_n_topics, 3, itemsize=8)
+    factors = dims.whole("word", min(job.topics.largest_n_topics, dims.size("document")), 3, itemsize=8)
     return stage_plan(
         task(_sum_of, counts, output=counts),
         whole=[joint, documents, factors],

@@ -12,7 +12,7 @@ import pytest
 import distembed as de
 from distembed.execution import compute
 from distembed.job.opening import open_job
-from distembed.job.stage import whole_sparse
+from distembed.linalg.operators import whole_csr
 from tests.commands import run, succeed
 
 
@@ -20,7 +20,7 @@ def test_counts_that_were_written_are_read_and_give_the_vectors_of_the_job(tiny:
     done = succeed("export", tiny / "w", "--what", "counts", "--to", tiny / "c.parquet")
     assert "their words in" in done.output
     workspace = de.Workspace.open(str(tiny / "w"))
-    expected = whole_sparse(workspace.array("cooccurrence"))
+    expected = whole_csr(workspace.array("cooccurrence"))
     counts, vocabulary = de.read_counts(tiny / "c.parquet")
     assert vocabulary.words == workspace.table("vocabulary")["word"].to_pylist()
     np.testing.assert_array_equal(vocabulary.counts, workspace.table("vocabulary")["count"])
@@ -34,7 +34,7 @@ def test_counts_that_were_written_are_read_and_give_the_vectors_of_the_job(tiny:
 
 def test_pandas_reads_what_is_written(tiny: Path) -> None:
     workspace = de.Workspace.open(str(tiny / "w"))
-    expected, words = whole_sparse(workspace.array("cooccurrence")), workspace.table("vocabulary")["word"]
+    expected, words = whole_csr(workspace.array("cooccurrence")), workspace.table("vocabulary")["word"]
     for name in ("c.parquet", "c.csv", "c.tsv.gz"):
         succeed("export", tiny / "w", "--what", "counts", "--to", tiny / name)
     frames = [
@@ -105,7 +105,7 @@ def test_pmi_and_distances_are_written(tiny: Path) -> None:
     assert "every cell of the matrix, listed or not, is -3.91202301 more" in done.output
     frame = pd.read_parquet(tiny / "p.parquet")
     assert list(frame) == ["word", "context", "pmi"]
-    np.testing.assert_array_equal(frame["pmi"], whole_sparse(workspace.array("pmi")).data)
+    np.testing.assert_array_equal(frame["pmi"], whole_csr(workspace.array("pmi")).data)
     assert float(pq.read_schema(tiny / "p.parquet").metadata[b"constant"]) == pytest.approx(np.log(0.02))
     succeed("export", tiny / "w", "--what", "distances", "--to", tiny / "d.npy")
     np.testing.assert_array_equal(np.load(tiny / "d.npy"), workspace.array("distances").compute())
