@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array, issparse, random_array
@@ -36,13 +37,15 @@ def search() -> None:
     """Measure distances, search neighbors, and make graphs and trees of them."""
     for metric in ("euclidean", "cosine"):
         compute(de.pairwise_distances(cut(DENSE, 500), metric=metric))
-        compute(de.nearest_neighbors(cut(DENSE, 300), 60, metric=metric))
+        compute(de.nearest_neighbors(cut(DENSE, 500), 5, metric=metric))
     compute(
         [
             de.pairwise_distances(cut(COUNTS, 400), metric="cosine"),
             de.nearest_neighbors(cut(COUNTS, 400), 5, metric="cosine"),
         ]
     )
+    with dask.config.set({"distembed.block_memory": 2**20}):  # in several blocks, whose lists are merged
+        compute(de.nearest_neighbors(DENSE, 60))
     de.spanning_tree(cut(DENSE, 500))
     compute(distances.distance_rows(cut(DENSE, 500)))
     for symmetry in ("union", "mutual"):
