@@ -369,7 +369,7 @@ def nearest_in_both(
     return lists, column_lists
 
 
-@block(temporaries=11.5)
+@block(temporaries=6.5)
 def nearest_in_pair(
     X: Floats,
     row_groups: Int64s,
