@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.corpus.readers import Corpus
+from distembed.corpus.sample import TextSample, sample_text
 from distembed.corpus.streams import Partition
-from distembed.corpus.text_sample import TextSample, sample_text
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.counting.documents import BYTES_PER_TOKEN
