@@ -18,6 +18,7 @@ from distembed.job.model import Job
 from distembed.job.plan import Plan
 from distembed.job.planning import plan_job
 from distembed.job.run import run_stages
+from distembed.job.status import spent_text
 from distembed.lift import block
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 
@@ -202,3 +203,10 @@ def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries() -> None:
 
     assert task(product, 10, 30, output=20) == 2 * 40 + 20 + 2 * 30
     assert task(partial(product, right=1), output=50) == 50 + 2 * 50
+
+
+def test_a_stage_above_its_plan_is_named() -> None:
+    facts = {"wall_seconds": 1.0, "peak_process_bytes": 2 << 30, "peak_total_bytes": 2 << 30}
+    assert "above its plan of 1.0 GiB" in spent_text({**facts, "planned_process_bytes": 1 << 30})
+    assert "above" not in spent_text({**facts, "planned_process_bytes": 3 << 30})
+    assert "above" not in spent_text(facts)
