@@ -367,10 +367,16 @@ def test_a_count_that_no_word_reaches_is_an_error_of_the_vocabulary(tiny: Path) 
     assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
 
 
-def test_later_stages_are_refused_as_soon_as_their_sizes_are_counted(tiny: Path) -> None:
-    settings = ("resources.memory_limit='540MiB'", "job.workspace='new'")
-    with pytest.raises(MemoryError, match="a task of stage"):
-        again(tiny, "resources.block_memory='2GiB'", *settings)
+@pytest.mark.parametrize(
+    ("block_memory", "stage"), [("2GiB", "partial_counts"), ("1MiB", "evaluation")], ids=["next", "last"]
+)
+def test_a_later_stage_is_refused_as_soon_as_its_sizes_are_counted(
+    tiny: Path, block_memory: str, stage: str
+) -> None:
+    """The run computed its core for minutes before it refused the stage after it."""
+    settings = ("resources.memory_limit='540MiB'", f"resources.block_memory='{block_memory}'")
+    with pytest.raises(MemoryError, match=f"a task of stage {stage}"):
+        again(tiny, *settings, "job.workspace='new'")
     assert set(de.Workspace.open(tiny / "new").stages()) == {"tokens", "vocabulary"}
 
 
