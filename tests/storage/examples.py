@@ -88,7 +88,7 @@ def run_both(
             stage.reopen(damaged)
         if not stage.is_committed:
             stage = store_all(workspace, scale=scale, version=version, calls=calls)
-            stage.checkpoint("round_1", lambda: stage.array("dense"))
+            stage.states().store("round_1", stage.array("dense"))
             stage.commit()
         below = workspace.stage(
             "b", parameters={}, inputs={"a": stage.fingerprint}, made_with=made_with(version)

@@ -22,7 +22,7 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself(
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
         stage = store_all(workspace)
-        stage.checkpoint("temporary", dense_array)
+        stage.states().store("temporary", dense_array())
         seen = record_disk(monkeypatch)
         stage.commit()
         monkeypatch.undo()
@@ -112,7 +112,7 @@ def test_temporary_data_goes_when_the_record_of_its_dropping_is_on_the_disk(
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
-        stage.checkpoint("round", dense_array)
+        stage.states().store("round", dense_array())
         stage.commit()
         seen = record_disk(monkeypatch)
         workspace.drop_temporary("a")

@@ -182,7 +182,7 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
     with Workspace.create(root, owner="test") as workspace:
         for name in ("b", "c"):  # "c" is also what Zarr calls the folder of an array's chunks
             stage = workspace.stage(name, parameters={}, inputs={})
-            stage.checkpoint("kept", dense_array)
+            stage.states().store("kept", dense_array())
             stage.store_bytes(name, b"x")
             stage.commit()
     (root / "tokens/part-000001.txt").unlink()

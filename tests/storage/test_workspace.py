@@ -326,7 +326,7 @@ def test_temporary_outputs_take_no_part_and_can_be_dropped(tmp_path: Path) -> No
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
         stage.store_files("partials", 2, write_item, temporary=True)
-        stage.checkpoint("round_1", dense_array)
+        stage.states().store("round_1", dense_array())
         stage.store("x", dense_array(), **META)
         stage.commit()
         before = workspace.digest()
@@ -362,7 +362,7 @@ def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: p
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         for stage in (workspace.stage(name, parameters={}, inputs={}) for name in "ab"):
             for state in range(12):
-                stage.checkpoint(f"{state}", dense_array)
+                stage.states().store(f"{state}", dense_array())
     announcements = Counter(name for name in read if name.endswith("output.json"))
     # up to three reads while it is stored, and one by the other stage, however many states follow
     assert max(announcements.values()) <= 4
