@@ -153,9 +153,10 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     else:
         n_candidates = min(dimensions["entry"].size, n_tokens // max(1, vocabulary.min_count))
         if (
-            text.counts.size and 2 * text.counts.min() < vocabulary.min_count
-        ):  # a word of the sample may be too rare
-            n_candidates = min(n_candidates, int(np.count_nonzero(2 * text.counts >= vocabulary.min_count)))
+            text.counts.size
+        ):  # those of the sample that may be frequent enough, or as many as one in so many tokens
+            frequent = int(np.count_nonzero(2 * text.counts >= vocabulary.min_count))
+            n_candidates = min(n_candidates, max(frequent, dimensions["entry"].size // vocabulary.min_count))
         n_words = max(1, min(n_candidates, vocabulary.max_size or n_candidates))
         counts = text.counts[:n_words] if len(text.counts) else np.full(n_words, n_tokens / n_words)
     is_counted = words is not None
