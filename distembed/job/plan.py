@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 
     def states_fit(self, name: str) -> bool:
         """Return whether there is room in memory for the states of a stage beside its tasks."""
-        stage, n_workers = self.stages[name], 1 if self.processes else self.n_workers(name)
+        stage, n_workers = self.stages[name], 1 if self.processes else max(1, self.n_workers(name))
         return stage.process_bytes(n_workers) + stage.states_bytes <= self.limit
 
     def planned_bytes(self, name: str) -> int:

@@ -273,7 +273,7 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         Meter(run.crew) as meter,
         heard_by(_rounds_of(spec, run)),
         keeping(states),
-        run.crew.at_most(plan.n_workers(spec.name)),
+        run.crew.at_most(max(1, plan.n_workers(spec.name))),
     ):
         _restore_inputs(spec, run)
         facts = spec.run(context)
