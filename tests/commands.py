@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from distembed.cli.main import cli
-from distembed.storage.schema import digest_of_json
+from distembed.storage.records import digest_of_json
 from tests.tiny_job import make_tiny_job
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"

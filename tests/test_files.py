@@ -35,7 +35,7 @@ from distembed.files import (
 )
 from distembed.formats.tables import read_table
 from distembed.job.load import load_job
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.urls import NoFileError
 from tests.storage.examples import record_disk
 

@@ -16,7 +16,7 @@ from distembed.files import NO_CREDENTIALS, PARTIAL
 from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
-from distembed.storage.schema import LockedError
+from distembed.storage.records import LockedError
 
 FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
 """The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on

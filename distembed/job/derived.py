@@ -7,9 +7,11 @@ was taken out of the corpus is nowhere in a workspace when its job has been run 
 
 from __future__ import annotations
 
+import json
 from pathlib import Path, PurePosixPath
 
-from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
+from distembed.files import RefusedError
+from distembed.storage.records import WORKSPACE_FILE, ManifestError, canonical_json, new_digest, seal, unseal
 from distembed.storage.workspace import Workspace
 
 SEAL_BYTES = 1 << 12
@@ -22,28 +24,31 @@ def keep(workspace: Workspace, name: str, page: bytes, *, shown: str = "") -> st
     """Write a page and then its seal, and return its place; `shown` is a digest of what else it was made from."""
     workspace.write_file(name, page)
     body = {"made_from": workspace.digest(), "content": new_digest(page).hexdigest(), "shown": shown}
-    workspace.write_file(_seal_file(name), seal(body))
+    workspace.write_file(_seal_file(name), seal(canonical_json(body)))
     return workspace.path(name)
 
 
 def is_kept(workspace: Workspace, name: str, *, shown: str | None = None) -> bool:
     """Return whether a page is there, whole, and of what the workspace holds, and of `shown` where that is given."""
-    page = workspace.read_file(name)
-    if page is None:
+    page, seal_text = _read(workspace, name), _read(workspace, _seal_file(name), most=SEAL_BYTES)
+    if page is None or seal_text is None:
         return False
     try:
-        known = unseal(workspace.read_file(_seal_file(name), most=SEAL_BYTES) or b"", _seal_file(name))
-    except (ManifestError, DamagedError):
+        known = json.loads(unseal(seal_text, _seal_file(name)))
+    except ManifestError:
         return False
     is_whole = known.get("content") == new_digest(page).hexdigest()
     return is_whole and known.get("made_from") == workspace.digest() and shown in (None, known.get("shown"))
 
 
 def stale(workspace: Workspace) -> list[str]:
-    """Return the files in the folder of pages that were not made from what the workspace holds now."""
-    names = workspace.files_below(FOLDER)
-    current = {name for name in names if is_kept(workspace, name)}
-    return sorted(set(names) - current - set(map(_seal_file, current)))
+    """Return the pages, and their seals, that were not made from what the workspace holds now.
+
+    Other files in their folder are the user's.
+    """
+    old = [name for name in (REPORT, EXPLORER) if not is_kept(workspace, name)]
+    there = {f"{FOLDER}/{name.split('/')[1]}" for name in workspace.files_below(FOLDER)}
+    return sorted(there & {*old, *map(_seal_file, old)})
 
 
 def remove_stale(workspace: Workspace) -> list[str]:
@@ -69,6 +74,16 @@ def check_outside(target: str) -> None:
                 f"{target} lies in the workspace {folder}, which holds only what its job makes: name a place "
                 "outside of it"
             )
+
+
+def _read(workspace: Workspace, name: str, *, most: int | None = None) -> bytes | None:
+    """Return the bytes of a file; None of one that is absent, unreadable, too long, or no file."""
+    try:
+        return workspace.read_file(name, most=most)
+    except (ConnectionError, RefusedError):
+        raise
+    except OSError:
+        return None
 
 
 def _seal_file(name: str) -> str:

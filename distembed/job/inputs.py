@@ -10,6 +10,7 @@ exist.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
@@ -27,10 +28,18 @@ from pydantic import BaseModel
 
 from distembed.corpus.paths import files_at, named_files
 from distembed.display import format_bytes
-from distembed.files import failures_told
+from distembed.files import RefusedError, failures_told
 from distembed.job.model import Read
-from distembed.storage.files import RECORD_BYTES
-from distembed.storage.schema import WORKSPACE_FILE, DamagedError, ManifestError, new_digest, seal, unseal
+from distembed.storage.folder import VERSION_KEYS
+from distembed.storage.records import (
+    RECORD_BYTES,
+    WORKSPACE_FILE,
+    ManifestError,
+    canonical_json,
+    new_digest,
+    seal,
+    unseal,
+)
 from distembed.storage.workspace import Workspace
 from distembed.urls import url_to_fs
 
@@ -51,9 +60,6 @@ HINTS = "inputs.json"
 
 FILES = "files"
 """Where the stamps are among the parameters of a stage."""
-
-VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation")
-"""What stores say of a file that changes with its content; times are not among it."""
 
 Stamps = dict[str, list[Any]]
 """Size in bytes and version by file; a workspace is known by the digest of its content."""
@@ -244,7 +250,7 @@ def _local_content(path: str, *, stopped: Event) -> list[Any]:
 def _read_hints(workspace: Workspace) -> None:
     """Recall what a workspace has recorded of its inputs."""
     try:
-        found = unseal(_recorded_hints(workspace), HINTS)
+        found = json.loads(unseal(_recorded_hints(workspace), HINTS))
     except ManifestError:
         return
     for number, hint in found.items():
@@ -257,7 +263,7 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
     paths = (stamps for each in parameters for stamps in each.get(FILES, {}).values())
     large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
     versions = {version for stamps in large for _, version in stamps.values()}
-    data = seal({number: hint for number, hint in _hints.items() if hint[3] in versions})
+    data = seal(canonical_json({number: hint for number, hint in _hints.items() if hint[3] in versions}))
     if not versions:
         workspace.remove_file(HINTS)
     elif _recorded_hints(workspace) != data:
@@ -265,10 +271,12 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
 
 
 def _recorded_hints(workspace: Workspace) -> bytes:
-    """Return the hints as they lie in a workspace, nothing of a file that is longer than any record."""
+    """Return the hints as they lie in a workspace, nothing of a file that cannot be read as a record."""
     try:
         return workspace.read_file(HINTS, most=RECORD_BYTES) or b""
-    except DamagedError:
+    except (ConnectionError, RefusedError):
+        raise
+    except OSError:
         return b""
 
 

@@ -14,7 +14,7 @@ from typing import Self
 import dask.array as da
 import pyarrow as pa
 
-from distembed.storage.file_items import FileItem
+from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 
 
@@ -26,7 +26,7 @@ class Declared:
     meaning: str
     _: KW_ONLY
     temporary: bool = False
-    """Whether a run removes it when no stage needs it any more."""
+    """Whether it ends with its stage."""
     scores: bool = False
     """Whether it says how good the results are, so that `distembed status --json` holds it."""
 

@@ -11,7 +11,7 @@ from distembed.job.opening import JOB_FILE, existing_workspace
 from distembed.job.plan import Plan
 from distembed.job.stage import Counted, system_of
 from distembed.job.state import Standing, loss_lines, losses, standings, with_damage
-from distembed.storage.schema import StageManifest
+from distembed.storage.records import StageManifest
 from distembed.storage.workspace import Workspace
 
 

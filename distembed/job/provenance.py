@@ -13,7 +13,8 @@ from distributed import Client
 from threadpoolctl import threadpool_info
 
 import distembed
-from distembed.storage.schema import new_digest
+from distembed.storage.blocks import kernel
+from distembed.storage.records import new_digest
 
 PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
 
@@ -21,22 +22,11 @@ PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn"
 CODE = ("distembed", "python", *PACKAGES)
 """What must be the same in every process of a run."""
 
-KIND = ("processor", "blas")
-"""What may differ between processes, at the price of other last bits."""
 
-
-def made_with(client: Client | None = None) -> dict[str, str]:
-    """Return the versions of the package and its libraries, the processor and the BLAS kernels.
-
-    Parameters
-    ----------
-    client : Client, optional
-        Of a cluster, whose workers are asked; by default this process answers. Where workers differ, every
-        answer is listed.
-    """
-    answers = [] if client is None else list(client.run(of_this_process, on_error="ignore").values())
-    every = answers or [of_this_process()]
-    return {key: " | ".join(sorted({answer[key] for answer in every})) for key in every[0]}
+def made_with() -> dict[str, str]:
+    """Return the versions of the package and its libraries, which each process of a run shares."""
+    own = of_this_process()
+    return {key: own[key] for key in CODE}
 
 
 @cache
@@ -82,12 +72,12 @@ def other_code(worker: Mapping[str, str], own: Mapping[str, str]) -> str:
     )
 
 
-def kinds(made: Mapping[str, str]) -> str:
-    """Return a sentence if workers differ in processor or BLAS kernel, "" if they do not."""
-    mixed = [f"{key} {made[key]}" for key in KIND if " | " in made.get(key, "")]
-    if not mixed:
+def kinds(client: Client | None) -> str:
+    """Return a sentence if the workers of a cluster differ in processor or BLAS kernel, "" if they do not."""
+    found = [] if client is None else sorted(set(client.run(kernel, on_error="ignore").values()))
+    if len(found) < 2:
         return ""
     return (
-        f"the workers are of more than one kind ({'; '.join(mixed)}): the last bits of a block depend on which of "
+        f"the workers are of more than one kind ({'; '.join(found)}): the last bits of a block depend on which of "
         "them computes it, so another run may print another digest"
     )

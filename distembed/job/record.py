@@ -19,7 +19,7 @@ from distembed.job.planning import nothing_left
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.status import state_in_a_word, state_of_all
-from distembed.storage.schema import StageManifest
+from distembed.storage.records import StageManifest
 from distembed.storage.workspace import Workspace
 
 FORMAT = 1
@@ -32,7 +32,6 @@ def status_record(job: Job) -> dict[str, object]:
     """Return what `job_status` says, with the figures and the scores of the stages that are done."""
     workspace = existing_workspace(job.job.workspace)
     found = [] if workspace is None else standings(job, workspace)
-    verified = None if workspace is None else workspace.verified()
     return {
         "format": FORMAT,
         "title": job.job.title,
@@ -41,7 +40,6 @@ def status_record(job: Job) -> dict[str, object]:
         "state": state_of_all(found),
         "writer": (workspace.writer() or None) if workspace else None,
         "inputs_checked": not job.is_recorded,
-        "verified": verified and {"time": verified[0].isoformat(), "current": verified[1]},
         "stages": [_stage(standing, workspace) for standing in found if workspace is not None],
         "scores": {} if workspace is None else _scores(job, found, workspace),
     }
@@ -100,13 +98,13 @@ def _stage(standing: Standing, workspace: Workspace) -> dict[str, object]:
             {
                 "output": output,
                 "blocks": len(record.blocks),
-                "disk_bytes": sum(file.size for block in record.blocks for file in block.files.values()),
-                "removed": record.dropped,
+                "disk_bytes": record.n_bytes,
             }
             for output, record in outputs.items()
         ],
         "facts": _plain({fact: value for fact, value in facts.items() if fact not in SPENT}),
         "made_with": {} if before is None else dict(before.made_with),
+        "kernels": {} if manifest is None else dict(sorted(manifest.kernels().items())),
     }
 
 

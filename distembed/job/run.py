@@ -19,7 +19,7 @@ from distembed.job.opening import JOB_FILE, check_code, existing_workspace, reco
 from distembed.job.plan import Plan
 from distembed.job.planning import check_inputs, plan_stages
 from distembed.job.progress import Reporter, Silent
-from distembed.job.stage import Context, Counted, StageSpec, System, makes_only_temporaries, system_of
+from distembed.job.stage import Context, Counted, StageSpec, System, system_of
 from distembed.job.state import (
     ReplaceError,
     Standing,
@@ -33,7 +33,7 @@ from distembed.job.state import (
 from distembed.job.status import spent_text, state_of
 from distembed.job.workers import Meter, Workers
 from distembed.states import keeping
-from distembed.storage.schema import StageManifest, digest_of_json, manifest_to_json
+from distembed.storage.records import digest_of_json, dumped, new_digest
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
@@ -127,13 +127,15 @@ def run_stages(
         if len(mended) > SHOWN_MENDED:
             reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
         n_mended = len(mended)
-        found = [with_damage(standing, workspace) for standing in _looked(job, specs, workspace, reporter)]
+        looked = _looked(job, specs, workspace, reporter)
+        if crew.is_remote:  # its workers read what is checked, and this process does not
+            _start(crew, workspace)
+        found = [with_damage(standing, workspace) for standing in looked]
         keep_hints(workspace, [standing.parameters for standing in found])
         every = {standing.spec.name: standing for standing in found}
         run = Run(job, workspace, reporter, crew, every)
         if not all(standing.is_kept for standing in found):
-            crew.start()
-            crew.require_view(workspace)
+            _start(crew, workspace)
         for line in (*job.idle, *check_inputs(job, found)):
             reporter.note(line)
         _check_losses(run, (lambda _: True) if replace else ask)
@@ -148,6 +150,11 @@ def run_stages(
         head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+
+
+def _start(crew: Workers, workspace: Workspace) -> None:
+    crew.start()
+    crew.require_view(workspace)
 
 
 def _refuse_another_method(job: Job, workspace: Workspace | None) -> None:
@@ -208,7 +215,7 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
     """Report what this run replaces, and continue only if that is little or was asked for."""
-    made_with = provenance.made_with(run.crew.client)
+    made_with = provenance.made_with()
     every = list(run.standings.values())
     by_difference: dict[str, list[str]] = {}
     for name, standing in run.standings.items():
@@ -218,7 +225,7 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
     for words, names in by_difference.items():
         if words:
             run.reporter.note(f"kept, though made with other versions: {', '.join(names)} ({words})")
-    if mixed := provenance.kinds(made_with):
+    if mixed := provenance.kinds(run.crew.client):
         run.reporter.note(mixed)
     lost = losses(every, run.workspace, made_with)
     for line in loss_lines(lost):
@@ -254,7 +261,6 @@ def _run_stage(standing: Standing, run: Run) -> bool:
     spec, workspace, reporter = standing.spec, run.workspace, run.reporter
     stage = _open(standing, run)
     if stage.is_committed and not standing.damaged:
-        _drop_inputs(spec, workspace)  # a run may have ended between the commit and this
         reporter.tell("stage_skipped", stage=spec.name)
         return False
     _record(run.job, workspace)
@@ -275,13 +281,11 @@ def _run_stage(standing: Standing, run: Run) -> bool:
         keeping(states),
         run.crew.at_most(max(1, plan.n_workers(spec.name))),
     ):
-        _restore_inputs(spec, run)
         facts = spec.run(context)
     reporter.close()
     spent = {**meter.spent._asdict(), "planned_process_bytes": plan.planned_bytes(spec.name)}
     stage.commit({**facts, **spent, **_earlier_work(standing)})
     _remove_stale(workspace, reporter)
-    _drop_inputs(spec, workspace)
     reporter.tell("stage_committed", f"{spec.name:<16}{spent_text(spent)}", stage=spec.name, **spent)
     run.crew.give_memory_back()
     return True
@@ -293,12 +297,6 @@ def _states_fit(plan: Plan, name: str, run: Run) -> bool:
         stage = plan.stages[name]
         return stage.states_bytes <= sum(max(0, limit // 2 - stage.task_bytes) for limit in limits.values())
     return plan.states_fit(name)
-
-
-def _drop_inputs(spec: StageSpec, workspace: Workspace) -> None:
-    """Remove the temporary outputs of the stages that a committed stage has read."""
-    for name in spec.inputs:
-        workspace.drop_temporary(name)
 
 
 def _plan_of_run(run: Run) -> Plan:
@@ -328,29 +326,12 @@ def _earlier_work(standing: Standing) -> dict[str, float]:
     return {"earlier_seconds": round(seconds_of(before), 3)}
 
 
-def _restore_inputs(spec: StageSpec, run: Run) -> None:
-    """Compute the temporary outputs of input stages again if they were dropped and are needed."""
-    done = run.workspace.stages()
-    for name in spec.inputs:
-        needed = run.standings[name]
-        made = done.get(name, needed.before)  # the try before this one may have begun it again
-        if not isinstance(made, StageManifest):
-            continue
-        if makes_only_temporaries(made) and any(output.dropped for output in made.outputs.values()):
-            stage = _open(needed, run)
-            if stage.is_committed:
-                stage.reopen([])
-            with keeping(stage.states()):
-                needed.spec.run(Context(run.job, run.workspace, stage, run.reporter, run.crew))
-            stage.commit(made.facts)
-
-
 def _open(standing: Standing, run: Run) -> Stage:
     return run.workspace.stage(
         standing.spec.name,
         parameters=standing.parameters,
         inputs=standing.inputs,
-        made_with=provenance.made_with(run.crew.client),
+        made_with=provenance.made_with(),
     )
 
 
@@ -403,7 +384,7 @@ def _shown(job: Job, workspace: Workspace) -> str:
     done = workspace.stages()
     shown = [job.job.title, job.report.model_dump(mode="json")]
     stages = {
-        spec.name: digest_of_json(manifest_to_json(done[spec.name])) for spec in system_of(job).stages(job)
+        spec.name: new_digest(dumped(done[spec.name])).hexdigest() for spec in system_of(job).stages(job)
     }
     has_explorer = derived.is_kept(workspace, derived.EXPLORER)
     return digest_of_json([shown, stages, provenance.source_digest(), has_explorer])

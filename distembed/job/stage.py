@@ -26,9 +26,8 @@ from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
 from distembed.plan import Dimensions, StagePlan
-from distembed.storage.file_items import FileItem, MakeFiles
-from distembed.storage.schema import StageManifest
-from distembed.storage.stage import Stage
+from distembed.storage.records import StageManifest
+from distembed.storage.stage import FileItem, MakeFiles, Stage
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
@@ -174,11 +173,6 @@ def system_named(name: str) -> System:
 def system_of(job: Job) -> System:
     """Return the system that a job asks for."""
     return system_named(job.job.system)
-
-
-def makes_only_temporaries(manifest: StageManifest) -> bool:
-    """Return whether all outputs of a stage are temporary."""
-    return all(output.spec.temporary for output in manifest.outputs.values())
 
 
 def sections(*names: str) -> Callable[[Any], dict[str, Any]]:

@@ -16,8 +16,8 @@ from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_input
 from distembed.job.model import Job
 from distembed.job.provenance import differences
 from distembed.job.stage import StageSpec, system_of
-from distembed.storage.manifest import replaced
-from distembed.storage.schema import Begun, Problem, StageManifest, fingerprint
+from distembed.storage.catalog import replaced
+from distembed.storage.records import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
 
 ASKED_SECONDS = 60.0
@@ -243,7 +243,7 @@ def _loss(standing: Standing, made_with: Mapping[str, str]) -> Loss | None:
 
 def seconds_of(before: StageManifest | Begun) -> float:
     """Return the recorded work in a stage: of all runs that a commit took, or until an interruption."""
-    if isinstance(before, Begun):
+    if not isinstance(before, StageManifest):
         return before.seconds
     facts = before.facts
     return float(facts.get("wall_seconds", 0)) + float(facts.get("earlier_seconds", 0))

@@ -6,7 +6,6 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from distembed.display import format_bytes, format_seconds, measured
@@ -17,7 +16,7 @@ from distembed.job.opening import existing_workspace, recorded_tables
 from distembed.job.stage import system_of
 from distembed.job.state import Standing, standings
 from distembed.job.terminal import shown
-from distembed.storage.schema import Problem, StageManifest
+from distembed.storage.records import Problem, StageManifest
 from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
 
@@ -36,7 +35,7 @@ def job_status(job: Job, *, command: str = "distembed run JOB") -> str:
 def status_and_state(job: Job, *, command: str, verbose: bool = True) -> tuple[str, str]:
     """Return the lines of `job_status`, and the state of the job: finished, unfinished or empty.
 
-    Without `verbose` they leave out memory, arrays, versions, and when the files were verified.
+    Without `verbose` they leave out memory, arrays and versions.
     """
     workspace = existing_workspace(job.job.workspace)
     if workspace is None:
@@ -58,7 +57,7 @@ def status_and_state(job: Job, *, command: str, verbose: bool = True) -> tuple[s
         )
     if job.is_recorded:
         lines.append("the inputs were not looked at: name the job file to see whether they have changed")
-    internals = [_verified_line(workspace), *map(shown, _provenance_lines(found))] if verbose else []
+    internals = [shown(line) for line in _provenance_lines(found)] if verbose else []
     return "\n".join([*lines, *internals]), state
 
 
@@ -135,17 +134,6 @@ def age_note(job: Job) -> str:
     )
 
 
-def _verified_line(workspace: Workspace) -> str:
-    """Return when every file was last found as it was written: a reading command compares only what is small."""
-    found = workspace.verified()
-    if found is None:
-        return "not verified as a whole: distembed verify compares every file with its digest"
-    time, is_current = found
-    age = format_seconds((datetime.now(UTC) - time).total_seconds())
-    since = "" if is_current else ", and changed by a run since then"
-    return f"verified as a whole on {time:%Y-%m-%d %H:%M} UTC, {age} ago{since}"
-
-
 def state_of(standing: Standing, workspace: Workspace, *, verbose: bool = True) -> str:
     """Return whether a stage is finished, and with what it took; or how far it is, or why it is computed again."""
     if standing.is_done and isinstance(standing.before, StageManifest):
@@ -176,23 +164,25 @@ def spent_text(facts: Mapping[str, Any]) -> str:
 
 def _kept(manifest: StageManifest) -> str:
     """Return the arrays that a stage keeps, with the bytes of each on disk."""
-    sizes = {
-        name: sum(file.size for block in record.blocks for file in block.files.values())
-        for name, record in manifest.outputs.items()
-        if record.spec.is_array and not (record.dropped or record.spec.temporary)
-    }
+    sizes = {name: record.n_bytes for name, record in manifest.outputs.items() if record.spec.is_array}
     shown = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
     return f"; keeps {shown}" if shown else ""
 
 
 def _provenance_lines(found: Sequence[Standing]) -> list[str]:
-    """Return the versions that made the finished stages, one line per set of versions."""
+    """Return the versions that made the finished stages, one line per set of versions, and the mixtures of kernels."""
     stages: dict[str, list[str]] = {}
     for standing in found:
         if standing.is_done and standing.before is not None:
             words = ", ".join(f"{key} {value}" for key, value in standing.before.made_with.items())
             stages.setdefault(words or "versions that were not recorded", []).append(standing.spec.name)
-    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()]
+    mixed = [
+        f"{one.spec.name}: blocks of several kernels, so that equal bytes are not promised: "
+        + ", ".join(f"{n} of {kernel}" for kernel, n in sorted(one.before.kernels().items()))
+        for one in found
+        if one.is_done and isinstance(one.before, StageManifest) and len(one.before.kernels()) > 1
+    ]
+    return [f"{', '.join(names)}: made with {words}" for words, names in stages.items()] + mixed
 
 
 def _where(problem: Problem) -> str:

@@ -75,6 +75,7 @@ class Workers:
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
+    _has_view: bool = False
 
     def __enter__(self) -> Self:
         """Return the workers, none of them started."""
@@ -128,14 +129,18 @@ class Workers:
         """Return the bytes of each local worker process."""
         return self.memory_limit or memory_share(self.n_local)
 
+    @property
+    def is_remote(self) -> bool:
+        """Return whether the workers are those of a cluster with an address."""
+        return self.scheduler not in {None, *LOCAL_SCHEDULERS}
+
     def is_held_to(self, job: Job) -> bool:
         """Return whether these workers have the memory that a plan is held to: those of a cluster have their own."""
-        is_local = self.scheduler in {None, *LOCAL_SCHEDULERS}
-        return is_local or job.resources.memory_limit is not None
+        return not self.is_remote or job.resources.memory_limit is not None
 
     def warnings(self) -> tuple[str, ...]:
         """Return a sentence where there are more local workers than cores, or than the machine has memory for."""
-        if self.scheduler not in {None, *LOCAL_SCHEDULERS}:
+        if self.is_remote:
             return ()
         n, has, found = self.n_local, memory_of_machine(), []
         if n > CPU_COUNT:
@@ -170,8 +175,9 @@ class Workers:
         ConnectionError
             If one of those there does not; a later one is closed, with the reason in its log.
         """
-        if self.client is not None and self.client.cluster is None:
+        if self.client is not None and self.client.cluster is None and not self._has_view:
             cluster.admit_by_view(self._resources, self.client, workspace.url, workspace.check_lock)
+            self._has_view = True
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""

@@ -41,10 +41,10 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.parquet import whole_table
 from distembed.job.inputs import code_file, file_sizes, versions_at
-from distembed.job.outputs import FilesOutput
+from distembed.job.outputs import ArrayOutput, FilesOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.options import options_of
-from distembed.plan import Dimensions, StagePlan, stage_plan, task
+from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.corpus_sections import (
     CorpusJob,
@@ -56,8 +56,8 @@ from distembed.stages.corpus_sections import (
 )
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.states import block_memory
-from distembed.storage.file_items import FileItem
-from distembed.storage.schema import digest_of_json
+from distembed.storage.records import digest_of_json
+from distembed.storage.stage import FileItem, MakeFiles
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 
@@ -319,56 +319,45 @@ def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa:
     )
 
 
-def plan_runs(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
-    """Return the plan of counting the partitions into sorted runs, each of which fills the memory of a task."""
-    counts = task(count_partition, output=dims.block("memory", itemsize=1))
-    return stage_plan(
-        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES),
-        stored=dims.about(pair),
-        n_tasks=dims["partition"].size,
+def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair", beside: int = 0) -> StagePlan:  # noqa: ARG001
+    """Return the plan of counting pairs: a task counts into sorted runs that fill its memory, another adds them up."""
+    runs = task(count_partition, output=dims.block("memory", itemsize=1))
+    merged = task(merge_row_block, output=dims.block(pair, itemsize=PAIR_BYTES))
+    return in_turn(
+        stage_plan(
+            runs + dims.whole("word", itemsize=LOOKED_UP_BYTES) + beside,
+            stored=dims.about(pair),
+            n_tasks=dims["partition"].size,
+        ),
+        stage_plan(merged, stored=dims.whole(pair), n_tasks=dims.n_blocks(pair)),
     )
 
 
-def plan_merged(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
-    """Return the plan of adding up the runs of all partitions."""
-    return stage_plan(
-        task(merge_row_block, output=dims.block(pair, itemsize=PAIR_BYTES)),
-        stored=dims.whole(pair),
-        n_tasks=dims.n_blocks(pair),
-    )
+def count_pairs(
+    ctx: Context, name: str, options: CooccurrenceOptions, *, tokens: FilesOutput = outputs.TOKENS
+) -> da.Array:
+    """Count each range of the tokens into sorted runs, and return their sum, lazily, row block by row block.
 
-
-def run_partial_counts(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.PARTIAL_COUNTS, counting_options(ctx.job), tokens=tokens)
-
-
-def store_runs(
-    ctx: Context,
-    output: FilesOutput,
-    options: CooccurrenceOptions,
-    *,
-    tokens: FilesOutput = outputs.TOKENS,
-) -> dict[str, Any]:
-    """Count each partition of the tokens into sorted runs, cut by row block."""
+    The runs end with the stage; `name` is that of the output which they are added up to.
+    """
     vocabulary = vocabulary_of(ctx.workspace)
-    blocks = cooccurrence_row_blocks(vocabulary.counts, window=options.window, direction=options.direction)
+    row_blocks = cooccurrence_row_blocks(
+        vocabulary.counts, window=options.window, direction=options.direction
+    )
     # The random numbers of a partition follow from its content, whatever its number in the corpus.
     keys = [int(block.digest[:12], 16) for block in ctx.workspace.describe(tokens.name).blocks]
     items = tokens.read(ctx.workspace)
     ranges = token_ranges([item.summary.get("n_tokens", 0) for item in items])
-    todo = [(_prefix(items[number]), keys[number], span) for number, span in ranges]
     make = partial(
         _count_range,
         workspace=ctx.workspace.url,
         vocabulary=ctx.workspace.stages()["vocabulary"].digest,
-        todo=todo,
+        todo=[(_prefix(items[number]), keys[number], span) for number, span in ranges],
         options=options,
-        row_blocks=blocks,
+        row_blocks=row_blocks,
         memory=ThreadMemory(),
     )
-    ctx.store_files(output, len(todo), make)
-    return {"n_row_blocks": len(blocks) - 1, "row_blocks": list(blocks)}
+    return added_runs(ctx, name, len(ranges), make, row_blocks)
 
 
 def _count_range(
@@ -395,32 +384,21 @@ def _vocabulary_in_memory(workspace: str, digest: str) -> Vocabulary:  # noqa: A
     return vocabulary_of(Workspace.open(workspace))
 
 
-def run_cooccurrence(ctx: Context) -> dict[str, Any]:
-    """Add the runs of all partitions, row block by row block."""
-    counting = ctx.job.counting
-    output = outputs.COOCCURRENCE.of(window=counting.window)
-    if counting.direction == "left":
-        output = replace(output, dims=("left_word", "right_word"))
-    stored = ctx.store(output, merged_runs(ctx, outputs.PARTIAL_COUNTS))
-    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
-    ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
-    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
-
-
-def merged_runs(ctx: Context, runs: FilesOutput) -> da.Array:
-    """Return the sum of the runs that the stage of their name has stored, lazily, row block by row block.
+def added_runs(ctx: Context, name: str, n: int, make: MakeFiles, row_blocks: Sequence[int]) -> da.Array:
+    """Let `n` tasks make files of sorted runs, and return the sum of all, lazily, row block by row block.
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    row_blocks = tuple(ctx.workspace.stages()[runs.name].facts["row_blocks"])
-    partials, level = _partial_counts(runs.read(ctx.workspace)), 0
+    partials, level = _partial_counts(ctx.store_files(outputs.RUNS.of(counts=name), n, make)), 0
     while len(partials) > MERGED_FILES:
         level += 1
         groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
-        make = partial(_merge_group, groups=groups, row_blocks=row_blocks, block_memory=block_memory())
-        merged = outputs.MERGED_COUNTS.of(counts=runs.name, level=str(level))
-        partials = _partial_counts(ctx.store_files(merged, len(groups), make))
-    return merge_partials(partials, row_blocks)
+        merge = partial(
+            _merge_group, groups=groups, row_blocks=tuple(row_blocks), block_memory=block_memory()
+        )
+        merged = outputs.MERGED_RUNS.of(counts=name, level=str(level))
+        partials = _partial_counts(ctx.store_files(merged, len(groups), merge))
+    return merge_partials(partials, tuple(row_blocks))
 
 
 def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
@@ -440,6 +418,22 @@ def _merge_group(
     return {**merged._asdict(), "url": ""}
 
 
+def run_cooccurrence(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
+    """Count the pairs of words that stand near each other, row block by row block."""
+    options, output = counting_options(ctx.job), outputs.COOCCURRENCE.of(window=ctx.job.counting.window)
+    if options.direction == "left":
+        output = replace(output, dims=("left_word", "right_word"))
+    return store_counts(ctx, output, count_pairs(ctx, output.name, options, tokens=tokens))
+
+
+def store_counts(ctx: Context, output: ArrayOutput, counts: da.Array) -> dict[str, Any]:
+    """Store the counts of all pairs, and how many values each row has."""
+    stored = ctx.store(output, counts)
+    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
+    ctx.store_table(outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
+    return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
+
+
 def check_corpus(job: CorpusJob) -> list[str]:
     """Read the beginning of each file of the corpus, and return what the files are taken for."""
     return inspect_corpus(corpus_of(job.corpus))
@@ -447,9 +441,6 @@ def check_corpus(job: CorpusJob) -> list[str]:
 
 TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus)
 VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
-PARTIAL_COUNTS = StageSpec(
-    "partial_counts", ("tokens", "vocabulary"), counting_parameters, run_partial_counts, plan_runs
-)
 COOCCURRENCE = StageSpec(
-    "cooccurrence", ("partial_counts",), counting_parameters, run_cooccurrence, plan_merged
+    "cooccurrence", ("tokens", "vocabulary"), counting_parameters, run_cooccurrence, plan_counts
 )

@@ -24,7 +24,7 @@ from distembed.job.inputs import recorded_bytes
 from distembed.job.stage import Counted
 from distembed.plan import Dimension, Dimensions
 from distembed.stages.corpus_sections import CorpusJob, PlanSection, corpus_of
-from distembed.storage.schema import StageManifest
+from distembed.storage.records import StageManifest
 from distembed.storage.workspace import Workspace
 
 BLOCK_PAIR_BYTES = 48

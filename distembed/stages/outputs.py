@@ -17,11 +17,9 @@ VOCABULARY = TableOutput(
     "Falling by count, then by word; row i is row i of every array of words.",
     columns=("word", "count", "document_count"),
 )
-PARTIAL_COUNTS = FilesOutput(
-    "partial_counts", "The co-occurrences of each partition, as sorted runs.", temporary=True
-)
-MERGED_COUNTS = FilesOutput(
-    "{counts}_merged_{level}", "Runs of several partitions, added where there are many.", temporary=True
+RUNS = FilesOutput("{counts}_runs", "The pairs of each range of the tokens, as sorted runs.", temporary=True)
+MERGED_RUNS = FilesOutput(
+    "{counts}_merged_{level}", "Runs of several ranges, added where there are many.", temporary=True
 )
 COOCCURRENCE = ArrayOutput(
     "cooccurrence",
@@ -45,4 +43,4 @@ EVALUATION = FileOutput(
 )
 
 OF_TOKENS = (TOKENS, VOCABULARY, DOCUMENTS)
-OF_COUNTS = (PARTIAL_COUNTS, MERGED_COUNTS, COOCCURRENCE, ROW_NONZEROS)
+OF_COUNTS = (RUNS, MERGED_RUNS, COOCCURRENCE, ROW_NONZEROS)

@@ -34,8 +34,9 @@ from typing import Any, NoReturn
 
 import psutil
 
-from distembed.storage.files import Folder
-from distembed.storage.schema import LOCK_FILE, LockedError, canonical_json
+from distembed.storage.folder import Folder
+from distembed.storage.records import LOCK_FILE, LockedError, OutsideError, canonical_json
+from distembed.urls import NoFileError
 
 ATTEMPTS = 5
 """Times the lock is asked for while others take over the same dead one."""
@@ -267,7 +268,7 @@ def _read_owner(folder: Folder) -> dict[str, Any]:
         owner = json.loads(folder.read_record(LOCK_FILE))
     except FileNotFoundError:
         return {}
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, IsADirectoryError, NoFileError, OutsideError):
         return NOBODY
     if not isinstance(owner, dict):
         return NOBODY

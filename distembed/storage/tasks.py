@@ -6,7 +6,6 @@ blocks being computed.
 
 from __future__ import annotations
 
-import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +19,10 @@ from dask import threaded
 from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.utils import funcname
-from distributed import Client, as_completed, default_client, futures_of
+from distributed import Client, as_completed, futures_of
 from distributed.scheduler import KilledWorker
+
+from distembed.execution import client_in_force
 
 LOCAL_GRAPH_ITEMS = 4_096
 """Items of a graph that this process runs: Dask's local schedulers begin in time that grows with the square of them.
@@ -56,7 +57,7 @@ def run_each(
     # The function, and what it holds, stands once in the graph and not in each of its tasks.
     step, new = step or funcname(function).strip("_"), uuid.uuid4().hex
     once = dask.delayed(function, name=f"shared-{step}-{new}", traverse=False)
-    size = max(len(boxes), 1) if _client() is not None else LOCAL_GRAPH_ITEMS
+    size = max(len(boxes), 1) if client_in_force() is not None else LOCAL_GRAPH_ITEMS
     for first in range(0, len(boxes), size):
         todo = da.from_array(boxes[first : first + size], chunks=1, name=f"{step}-item-{new}-{first}")
         called = todo.map_blocks(
@@ -79,7 +80,7 @@ def run_blocks(
     Exception
         Any exception that the first failing task raised. Earlier results have been passed to `done`.
     """
-    client = _client()
+    client = client_in_force()
     if client is None:
         _run_here(results, done)
     else:
@@ -89,7 +90,7 @@ def run_blocks(
 def run_here() -> AbstractContextManager[Any]:
     """Return a context in which blocks are computed by this process, also where a cluster is in force."""
     context: AbstractContextManager[Any] = (
-        nullcontext() if _client() is None else dask.config.set(scheduler="threads")
+        nullcontext() if client_in_force() is None else dask.config.set(scheduler="threads")
     )
     return context
 
@@ -111,22 +112,6 @@ def boxed_all(items: Sequence[Any]) -> np.ndarray[Any, np.dtype[Any]]:
 
 def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]) -> Any:
     return boxed(function(box[0]))
-
-
-def _client() -> Client | None:
-    """Return the client of the current distributed scheduler; None if the scheduler is a local one."""
-    if "distributed" not in sys.modules:  # it takes a third of a second, and no client is without it
-        return None
-
-    chosen = dask.config.get("scheduler", None)
-    if isinstance(chosen, Client):
-        return chosen
-    if chosen not in (None, "distributed", "dask.distributed"):
-        return None
-    try:
-        return default_client()
-    except ValueError:
-        return None
 
 
 def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:

@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 
-from distembed.files import PARTIAL
-from distembed.storage import lock, verify
-from distembed.storage import manifest as records
-from distembed.storage.files import Folder
-from distembed.storage.reader import WorkspaceReader
-from distembed.storage.schema import (
+import dask.array as da
+import pyarrow as pa
+import pyarrow.parquet as pq
+from scipy.sparse import csr_array
+
+from distembed.display import html_view
+from distembed.dtypes import Floats
+from distembed.files import PARTIAL, RefusedError
+from distembed.formats.parquet import ParquetFile, read_batches, whole_table
+from distembed.storage import blocks, lock, verify
+from distembed.storage.catalog import Catalog, blocks_done, has_records, read_record, seconds_worked
+from distembed.storage.folder import Folder
+from distembed.storage.records import (
     FORMAT,
+    JOURNAL,
     LOCK_FILE,
     RESERVED,
-    VERSION,
     WORKSPACE_FILE,
+    Begun,
+    DamagedError,
+    Header,
+    LockedError,
     ManifestError,
     NewerFormatError,
-    Output,
+    OutputRecord,
+    OutsideError,
     Problem,
-    seal,
+    StageManifest,
+    digest_of_json,
+    loaded,
 )
-from distembed.storage.stage import Stage
+from distembed.storage.stage import FileItem, Stage, file_items, remove_journal, remove_stage
+
+CHECKED_BYTES = 1 << 26
+"""A table or file of no more bytes is compared with its digests when it is read: a fifteenth of a second at most."""
+BATCH_ROWS = 1 << 16
+"""Rows of a table that are read at a time, at most."""
+BATCH_BYTES = 1 << 20
+"""Bytes of a column that are read ahead."""
+READERS = {"dense": "array", "csr": "array", "table": "table", "bytes": "read_bytes", "files": "files"}
+"""The method that reads an output, by its kind."""
 
 
-class Workspace(WorkspaceReader):
+class _Stages(dict[str, StageManifest]):
+    """The committed stages of a workspace; one that is missing, which a run may be making again, is a sentence."""
+
+    def __init__(self, url: str, found: dict[str, StageManifest]) -> None:
+        super().__init__(found)
+        self._url = url
+
+    def __missing__(self, name: str) -> StageManifest:
+        raise KeyError(_absent(self._url, f"stage {name!r}", self))
+
+
+def _absent(url: str, what: str, others: Iterable[str]) -> str:
+    return (
+        f"{url} has no committed {what}, only {', '.join(sorted(others)) or 'none yet'}; if its job is not finished, "
+        f"run it first: distembed run {url}"
+    )
+
+
+class Workspace:
     """Everything that a job keeps on disk.
 
     `Workspace.open` reads and takes no lock. `Workspace.create` writes; it is a context manager that holds
@@ -44,7 +88,7 @@ class Workspace(WorkspaceReader):
     >>> import distembed as de
     >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
     >>> sorted(workspace.stages())
-    ['cooccurrence', 'core', 'distances', 'evaluation', 'partial_counts', 'pmi', 'tokens', 'vectors', 'vocabulary']
+    ['cooccurrence', 'core', 'distances', 'evaluation', 'pmi', 'tokens', 'vectors', 'vocabulary']
     >>> workspace.array("vectors").shape
     (16, 3)
     >>> workspace.table("vocabulary").column_names
@@ -55,22 +99,14 @@ class Workspace(WorkspaceReader):
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
         check = partial(lock.refuse_to_write, folder.url) if held is None else held
-        super().__init__(replace(folder, check=check))
+        self._folder = replace(folder, check=check)
+        self._catalog = Catalog(self._folder, is_writer=held is not None)
         self._lock = held
-        self._announced: dict[str, Output] = {}
+        self.url = folder.url
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Workspace:
-        """Open a workspace for reading.
-
-        Parameters
-        ----------
-        url : str or path
-            A folder or fsspec URL.
-
-        Returns
-        -------
-        Workspace
+        """Open a workspace, a folder or fsspec URL, for reading.
 
         Raises
         ------
@@ -78,13 +114,8 @@ class Workspace(WorkspaceReader):
             If there is no workspace there.
         ManifestError
             If it was written by a newer format version, or its first file is damaged.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
-        >>> workspace.array("vectors").shape
-        (16, 3)
+        OutsideError
+            If a folder of its own is a symbolic link: its digest would vouch for what lies elsewhere.
         """
         folder = Folder.at(url)
         if not _is_workspace(folder):
@@ -139,14 +170,8 @@ class Workspace(WorkspaceReader):
         folder = Folder.at(url)
         if folder.is_local and folder.fs.isfile(folder.root):
             raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
-        if folder.exists("") and not _is_workspace(folder):
-            own = (WORKSPACE_FILE, LOCK_FILE, "job.toml")
-            names = sorted({entry.rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)})
-            others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
-            if others:
-                raise FileExistsError(
-                    f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
-                )
+        if folder.exists(""):
+            _refuse_other_things(folder)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
@@ -168,28 +193,17 @@ class Workspace(WorkspaceReader):
 
     @classmethod
     def exists(cls, url: str | os.PathLike[str]) -> bool:
-        """Return whether there is a workspace at a folder or URL.
-
-        Parameters
-        ----------
-        url : str or path
-            A folder or fsspec URL.
-
-        Returns
-        -------
-        bool
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> de.Workspace.exists("runs/titles"), de.Workspace.exists("runs/elsewhere")
-        (True, False)
-        """
+        """Return whether there is a workspace at a folder or URL."""
         folder = Folder.at(url)
-        return folder.exists(WORKSPACE_FILE) or (folder.is_local and records.has_any(folder))
+        return folder.exists(WORKSPACE_FILE) or (folder.is_local and has_records(folder))
 
     def __repr__(self) -> str:
         return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
+
+    def _repr_html_(self) -> str:
+        specs = [record.spec for stage in self.stages().values() for record in stage.outputs.values()]
+        rows = [(spec.name, spec.stage, spec.kind, spec.shape or "", spec.meaning) for spec in specs]
+        return html_view(f"Workspace {self.url}", ("output", "stage", "kind", "shape", "meaning"), rows)
 
     def __enter__(self) -> Workspace:
         return self
@@ -200,31 +214,19 @@ class Workspace(WorkspaceReader):
         self.close()
 
     def close(self) -> None:
-        """Release the lock; the workspace can still be read through this object.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.create("runs/mine", owner="example")
-        >>> workspace.close()
-        >>> workspace
-        Workspace('...mine', open for reading)
-        """
+        """Release the lock; the workspace can still be read through this object."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+            self._catalog = Catalog(self._folder, is_writer=False)
+
+    # --- written -------------------------------------------------------------------------------------------
 
     @property
     def check_lock(self) -> Callable[[], None]:
         """Return a function that raises `LockedError` in a process that does not see this run's lock.
 
         It can be pickled.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     workspace.check_lock()
         """
         return self._folder.check
 
@@ -259,14 +261,7 @@ class Workspace(WorkspaceReader):
         True
         False
         """
-        return Stage(
-            self._folder,
-            name,
-            parameters=parameters,
-            inputs=inputs,
-            made_with=made_with or {},
-            announced=self._announced,
-        )
+        return Stage(self._catalog, name, parameters=parameters, inputs=inputs, made_with=made_with or {})
 
     def write_file(self, name: str, data: bytes) -> None:
         """Write a plain file that belongs to no stage, in one atomic step.
@@ -277,31 +272,13 @@ class Workspace(WorkspaceReader):
             If the name is reserved for the workspace itself.
         OutsideError
             If the name or a symbolic link leads out of the workspace.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     workspace.write_file("notes.txt", b"Nine titles.")
-        ...     workspace.read_file("notes.txt")
-        b'Nine titles.'
         """
         if name.split("/", maxsplit=1)[0] in RESERVED:
             raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
         self._folder.write(name, data, durable=True)
 
     def remove_file(self, name: str) -> None:
-        """Remove a plain file that belongs to no stage, if it exists.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     workspace.write_file("notes.txt", b"Nine titles.")
-        ...     workspace.remove_file("notes.txt")
-        ...     print(workspace.read_file("notes.txt"))
-        None
-        """
+        """Remove a plain file that belongs to no stage, if it exists."""
         self._folder.remove(name)
 
     def copy_to(self, url: str | os.PathLike[str]) -> None:
@@ -328,77 +305,348 @@ class Workspace(WorkspaceReader):
         own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
         names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
         for name in sorted(names, key=lambda name: name != WORKSPACE_FILE):
-            target.write(name, self._folder.read(name))
+            with (
+                target.writing(name) as copy,
+                self._folder.fs.open(self._folder.readable(name), "rb") as file,
+            ):
+                while piece := file.read(BATCH_BYTES):
+                    copy.write(piece)
         target.sync(names)
 
     def mend(self) -> list[Problem]:
         """Write damaged records again, remove files that no record accounts for, and return what was found.
 
-        The records of a committed stage are written from its manifest. Blocks are not read: `Stage.damaged_blocks`
-        finds those that are damaged, and `Stage.reopen` lets them be computed again.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from pathlib import Path
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     stage = workspace.stage("note", parameters={}, inputs={})
-        ...     stage.store_bytes("note.txt", b"Nine titles.")
-        ...     _ = stage.commit()
-        ...     Path("runs/mine/manifest/note/note.txt/blocks/000000.json").unlink()
-        ...     for problem in workspace.mend():
-        ...         print(problem.file, problem.what)
-        ...     print(workspace.verify())
-        manifest/note/note.txt/blocks/000000.json missing
-        []
+        The records of a committed stage are written from what is left of its two manifests. Blocks are not read:
+        `Stage.damaged_blocks` finds those that are damaged, and `Stage.reopen` lets them be computed again.
         """
-        return verify.mend(self._folder)
-
-    def drop_temporary(self, stage: str) -> None:
-        """Remove the temporary outputs of a committed stage, once a later stage no longer needs them.
-
-        Examples
-        --------
-        >>> import dask.array as da
-        >>> import distembed as de
-        >>> with de.Workspace.create("runs/mine", owner="example") as workspace:
-        ...     stage = workspace.stage("sums", parameters={}, inputs={})
-        ...     ones, what = da.ones((4, 2), chunks=(2, 2)), {"units": "1", "meaning": "Ones."}
-        ...     _ = stage.store("ones", ones, dims=["row", "column"], temporary=True, **what)
-        ...     _ = stage.commit()
-        ...     workspace.drop_temporary("sums")
-        ...     print(workspace.describe("ones").dropped)
-        True
-        """
-        self._folder.check()
-        manifest = records.tolerant(records.read_manifest, self._folder, stage)
-        if manifest is None:
-            raise KeyError(f"{self.url} has no committed stage {stage!r}.")
-        outputs = {
-            name: replace(record, dropped=record.dropped or record.spec.temporary)
-            for name, record in manifest.outputs.items()
-        }
-        if outputs == manifest.outputs:
-            return
-        records.write_manifest(self._folder, replace(manifest, outputs=outputs))
-        for record in outputs.values():
-            if record.dropped:
-                records.remove_data(self._folder, record.spec)
+        return verify.mend(self._catalog)
 
     def _prepare(self) -> None:
         """Write the format file and complete what an interrupted run left unfinished."""
         assert self._lock is not None
-        if records.tolerant(records.read_sealed, self._folder, WORKSPACE_FILE) is None:
-            self._folder.write(WORKSPACE_FILE, seal({"format": FORMAT, "version": VERSION}), durable=True)
-        for name in self._folder.find():
+        if read_record(self._folder, WORKSPACE_FILE, Header) is None:
+            self._folder.write(WORKSPACE_FILE, verify.header_text(), durable=True)
+        files = self._folder.find()
+        for name in files:
             if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)
-        for manifest in self.stages().values():
-            for record in manifest.outputs.values():
-                if record.dropped:
-                    records.remove_data(self._folder, record.spec)
-        for stage in records.outdated(self._folder):
-            records.remove_stage(self._folder, stage)
+        for stage in self.stages():
+            if any(name.startswith(f"{JOURNAL}/{stage}/") for name in files):
+                remove_journal(self._catalog, stage)
+        for stage in self._catalog.outdated():
+            remove_stage(self._catalog, stage)
+
+    # --- the state of the stages -----------------------------------------------------------------------------
+
+    def writer(self) -> str:
+        """Return a description of the run that is writing the workspace; "" if there is none.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.writer()  # nobody writes it
+        ''
+        >>> with de.Workspace.create("runs/titles", owner="a second run"):
+        ...     print(workspace.writer())
+        a second run (process ...)
+        """
+        return lock.owner_of(self._folder)
+
+    def progress(self, stage: str) -> dict[str, tuple[int, int]]:
+        """Return the number of recorded blocks, and of all blocks, of each output of a stage that is not committed."""
+        return blocks_done(self._folder, stage)
+
+    def stages(self) -> dict[str, StageManifest]:
+        """Return the committed stages by name.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> vectors = workspace.stages()["vectors"]
+        >>> sorted(vectors.outputs), sorted(vectors.inputs)
+        (['vectors'], ['core'])
+        """
+        return _Stages(self.url, self._catalog.manifests())
+
+    def begun(self) -> dict[str, Begun]:
+        """Return the stages that have begun and are not committed, by name."""
+        return {
+            stage: begun.model_copy(update={"seconds": seconds_worked(self._folder, stage)})
+            for stage, begun in self._catalog.begun().items()
+        }
+
+    @contextmanager
+    def of_one_run(self) -> Iterator[None]:
+        """Let several outputs be read together: those that are read inside are of one run.
+
+        Raises
+        ------
+        LockedError
+            If a run has replaced them meanwhile, or is about to: what was read is to be discarded.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> with workspace.of_one_run():
+        ...     words, vectors = workspace.table("vocabulary"), workspace.array("vectors").compute()
+        >>> len(words) == len(vectors)
+        True
+        """
+        before = self._catalog.manifests()
+        yield
+        now = self._catalog.manifests()
+        is_same = all(name in now and now[name].digest == made.digest for name, made in before.items())
+        if not is_same or before.keys() & {*self._catalog.outdated()}:
+            raise LockedError(f"A run replaced the content of {self.url} while it was read: read it again.")
+
+    def digest(self, stages: Iterable[str] | None = None) -> str:
+        """Return the digest of the committed content of all or some stages, without times and facts.
+
+        Returns
+        -------
+        str
+            32 hexadecimal digits.
+        """
+        done = self.stages()
+        chosen = done.keys() if stages is None else done.keys() & set(stages)
+        return digest_of_json({name: done[name].digest for name in done if name in chosen})
+
+    def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
+        """Return all problems by file: of outputs, records, and stages that are not committed; an empty list if none.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of blocks that were read and that of all blocks.
+
+        Returns
+        -------
+        list of Problem
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.verify()
+        []
+        >>> from pathlib import Path
+        >>> block = next(Path("runs/titles/arrays.zarr/vectors").rglob("c/0/0"))
+        >>> _ = block.write_bytes(block.read_bytes()[:-1])  # a byte is lost
+        >>> for problem in workspace.verify():
+        ...     print(problem.output, problem.block, problem.what)
+        vectors 0 truncated
+        """
+        return verify.verify(self._folder, self.writer, progress)
+
+    # --- outputs -------------------------------------------------------------------------------------------
+
+    def path(self, name: str) -> str:
+        """Return the full path or URL of a plain file inside."""
+        return self._folder.path(name)
+
+    def read_file(self, name: str, *, most: int | None = None) -> bytes | None:
+        """Read a plain file that belongs to no stage; None if it does not exist.
+
+        Raises
+        ------
+        DamagedError
+            If it has more bytes than `most`.
+        """
+        try:
+            return self._folder.read(name, most=most)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def files_below(self, folder: str) -> list[str]:
+        """Return the names of the files in a folder of the workspace and below it, sorted; none where it is absent."""
+        return sorted(self._folder.find(folder))
+
+    def describe(self, name: str) -> OutputRecord:
+        """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> record = workspace.describe("cooccurrence")
+        >>> record.spec.kind, record.spec.shape, record.spec.units
+        ('csr', (16, 16), 'occurrences')
+        """
+        found = self._catalog.output(name)
+        if found is None:
+            others = [output for made in self.stages().values() for output in made.outputs]
+            raise KeyError(_absent(self.url, f"output {name!r}", others))
+        return found
+
+    def array(self, name: str) -> da.Array:
+        """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.
+
+        A block that is read after a run has replaced it is a `DamagedError`: open the array again.
+
+        Dask's own reductions call NumPy on each chunk, and SciPy's sparse arrays refuse that: ``sum``, ``mean``,
+        ``max`` and products along an axis raise TypeError or ValueError where chunks are sparse. Sums of rows and
+        columns are `distembed.weighting.pmi.marginals`; anything else is a function of one block, as in
+        ``counts.map_blocks(lambda block: block.max(axis=1).toarray(), drop_axis=1, dtype=counts.dtype,
+        meta=np.empty(0))``.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        ValueError
+            If it is no array.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> counts = workspace.array("cooccurrence")
+        >>> counts.shape, counts.dtype
+        ((16, 16), dtype('int32'))
+        >>> vocabulary = de.Vocabulary.from_table(workspace.table("vocabulary"))
+        >>> response, time = vocabulary.index(["response", "time"])
+        >>> int(counts.compute()[response, time])  # "response time" stands in two titles
+        2
+        """
+        return blocks.open_array(self._folder, self._committed(name, "array"))
+
+    def block(self, name: str, index: int) -> Floats | csr_array:
+        """Read one row block of a committed array: a NumPy array, or a `scipy.sparse.csr_array`.
+
+        Raises
+        ------
+        DamagedError
+            If it is not what was written.
+        """
+        record = self._committed(name, "array")
+        found: Floats | csr_array = blocks.read_block(
+            self._folder, record.spec, blocks.stored_blocks(record)[index]
+        )
+        return found
+
+    def is_whole(self, names: Iterable[str]) -> bool:
+        """Return whether every file of some committed outputs holds its digest; all are read."""
+        kept = [self._committed(name) for name in names]
+        return not verify.run_checks(
+            [check for record in kept for check in verify.checks(self._folder, record)]
+        )
+
+    def table(self, name: str) -> pa.Table:
+        """Read a committed table.
+
+        Raises
+        ------
+        KeyError
+            If no committed stage has it.
+        ValueError
+            If it is no table.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
+        [{'word': 'of', 'count': 7, 'document_count': 6}]
+        """
+        return whole_table(io.BytesIO(self._whole(self._committed(name, "table"))))
+
+    def batches(
+        self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield a committed table some rows at a time, without holding it whole.
+
+        Parameters
+        ----------
+        name : str
+        columns : sequence of str, optional
+            The columns to read, in the order of the table; all by default.
+        n_rows : int
+            The largest number of rows of a batch.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [batch.num_rows for batch in workspace.batches("vocabulary", columns=["word"], n_rows=10)]
+        [10, 6]
+        """
+        record = self._committed(name, "table")
+        path = self._folder.readable(record.spec.location)
+        is_small = record.n_bytes <= CHECKED_BYTES
+        with (
+            io.BytesIO(self._whole(record)) if is_small else self._folder.fs.open(path, "rb") as raw,
+            ParquetFile(raw, buffer_bytes=BATCH_BYTES) as file,
+        ):
+            yield from read_batches(file, n_rows, columns=columns)
+
+    def schema(self, name: str) -> pa.Schema:
+        """Return the names and types of the columns of a committed table."""
+        path = self._folder.readable(self._committed(name, "table").spec.location)
+        with self._folder.fs.open(path, "rb") as file:
+            return pq.read_schema(file)
+
+    def read_bytes(self, name: str) -> bytes:
+        """Read a committed plain file."""
+        return self._whole(self._committed(name, "read_bytes"))
+
+    def files(self, name: str) -> list[FileItem]:
+        """Return the committed items of `Stage.store_files`, in order; small ones are compared with their digests.
+
+        Raises
+        ------
+        DamagedError
+            If a file is not what was written.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
+        >>> [len(item.paths) for item in workspace.files("tokens")]  # the files of each partition
+        [3]
+        """
+        record = self._committed(name, "files")
+        if record.n_bytes <= CHECKED_BYTES:
+            for problem in verify.run_checks(verify.checks(self._folder, record)):
+                if problem.what != verify.MISSING:  # whoever opens a missing file sees that it is
+                    raise self._damaged(record, problem.file)
+        return file_items(self._folder, record)
+
+    def _whole(self, record: OutputRecord) -> bytes:
+        """Return the bytes of a committed file, compared with its digest where it is small.
+
+        Raises
+        ------
+        DamagedError
+            If it is another.
+        """
+        name = record.spec.location
+        if record.n_bytes <= CHECKED_BYTES and verify.what_is_wrong(
+            self._folder, name, record.blocks[0].files[name]
+        ):
+            raise self._damaged(record, name)
+        return self._folder.read(name)
+
+    def _damaged(self, record: OutputRecord, file: str) -> DamagedError:
+        return DamagedError(
+            f"{self._folder.path(file)} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes "
+            "it again."
+        )
+
+    def _committed(self, name: str, reader: str | None = None) -> OutputRecord:
+        """Return the record of an output, which is of the kind that the named method reads."""
+        record = self.describe(name)
+        own = READERS[record.spec.kind]
+        if reader not in (None, own):
+            raise ValueError(f"{name!r} in {self.url} is not read by {reader}: call {own}({name!r})")
+        return record
 
 
 def _is_workspace(folder: Folder) -> bool:
@@ -406,20 +654,42 @@ def _is_workspace(folder: Folder) -> bool:
 
     Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
     """
+    if folder.is_local:
+        links = [name for name in RESERVED if Path(folder.inside(name)).is_symlink()]
+        if links:
+            raise OutsideError(
+                f"{folder.path(links[0])} is a symbolic link: a workspace holds its files itself; copy it as a whole."
+            )
     try:
-        body = records.read_sealed(folder, WORKSPACE_FILE)
-    except NewerFormatError:
+        found = loaded(folder.read_record(WORKSPACE_FILE), Header, folder.path(WORKSPACE_FILE))
+    except (NewerFormatError, ConnectionError, RefusedError):
         raise
-    except ManifestError:
-        if records.has_any(folder):
+    except FileNotFoundError:
+        return has_records(folder)
+    except (ManifestError, OSError) as error:
+        if has_records(folder):
             return True
-        if folder.read(WORKSPACE_FILE).strip(b"\0"):
+        if isinstance(error, OSError) or folder.read(WORKSPACE_FILE).strip(b"\0"):
             raise
         return False
-    if body is None:
-        return records.has_any(folder)
-    if body.get("format") != FORMAT or not isinstance(body.get("version"), int):
+    if found.format != FORMAT:
         raise ManifestError(
             f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
         )
     return True
+
+
+def _refuse_other_things(folder: Folder) -> None:
+    """Refuse to write where a folder holds other things than a workspace; a planted first file vouches for none."""
+    files = folder.find("manifest") if _is_workspace(folder) else {}
+    if files or (folder.exists(JOURNAL) and has_records(folder)):
+        return
+    own = (*RESERVED, "job.toml", "inputs.json", "scratch")
+    names = sorted(
+        {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
+    )
+    others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
+    if others:
+        raise FileExistsError(
+            f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
+        )

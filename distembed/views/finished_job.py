@@ -20,7 +20,7 @@ from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.job.workers import Workers
-from distembed.storage.schema import OutputRecord
+from distembed.storage.records import OutputRecord
 from distembed.storage.workspace import Workspace
 from distembed.urls import any_protocol
 from distembed.vectors import WordVectors
@@ -150,7 +150,7 @@ class FinishedJob:
 
     def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:
         for stage in self.workspace.stages().values():
-            yield from ((name, record) for name, record in stage.outputs.items() if not record.dropped)
+            yield from ((name, record) for name, record in stage.outputs.items())
 
 
 def run_job(

@@ -33,8 +33,8 @@ from distembed.job.progress import Reporter
 from distembed.job.provenance import made_with
 from distembed.job.tables import Numbers, Piece, Table
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
-from distembed.storage.file_items import FileItem
-from distembed.storage.schema import new_digest
+from distembed.storage.records import new_digest
+from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, public, url_to_fs
 from distembed.vectors import WordVectors

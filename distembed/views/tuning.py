@@ -36,7 +36,7 @@ from distembed.job.stage import StageSpec, system_of
 from distembed.job.state import standings
 from distembed.job.tables import Piece, Table
 from distembed.job.workers import LOCAL_SCHEDULERS, Workers
-from distembed.storage.schema import digest_of_json
+from distembed.storage.records import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.views.candidates import branches_of, most_at_once, run_at_once

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import zstandard
 
-from distembed.storage.schema import seal
+from distembed.storage.records import seal
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.campaigns._samples import Sample, all_samples
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from distembed.storage import lock
 from distembed.storage import manifest as records
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.storage.verify import checks, run_checks
 from distembed.storage.workspace import Workspace
 from tests.benchmarks.measures import tell, tell_head, tell_row

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from distembed.storage import lock
-from distembed.storage.schema import LOCK_FILE, LockedError
+from distembed.storage.records import LOCK_FILE, LockedError
 from distembed.storage.workspace import Workspace
 from tests.benchmarks.measures import tell
 from tests.faults.killed_at_every_write import arm, in_child, job

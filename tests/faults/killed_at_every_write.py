@@ -22,7 +22,7 @@ from zarr.storage import LocalStore
 
 import distembed.files
 from distembed.storage import files
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from tests.storage.examples import Calls, run_both
 
 with suppress(ImportError):

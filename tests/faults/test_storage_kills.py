@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from distembed.storage.schema import LockedError
+from distembed.storage.records import LockedError
 from distembed.storage.workspace import Workspace
 from tests.faults import killed_at_every_write, killed_writer
 from tests.processes import Process

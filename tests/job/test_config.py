@@ -20,7 +20,7 @@ from distembed.job.run import run_stages
 from distembed.job.status import spent_text
 from distembed.options import options_of
 from distembed.stages.corpus_sections import CountingSection, LeftCountingSection
-from distembed.storage.schema import DamagedError, ManifestError, StageFacts
+from distembed.storage.records import DamagedError, ManifestError, StageFacts
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation.job import ImputationSection
 from distembed.systems.psdvec.job import PSDVecSection

@@ -15,7 +15,7 @@ import dask.array as da
 import pytest
 from fsspec.config import conf
 
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.commands import digest_here, run, succeed
 from tests.job.failing_store import FAULTS, failing_store

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from distembed.storage.schema import Problem
+from distembed.storage.records import Problem
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 

@@ -17,9 +17,9 @@ from scipy import sparse
 from zarr.codecs import Crc32cCodec
 
 from distembed.storage import arrays
-from distembed.storage.arrays import Array
-from distembed.storage.files import Folder
-from distembed.storage.schema import Output
+from distembed.storage.blocks import Array
+from distembed.storage.folder import Folder
+from distembed.storage.records import Output
 from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import marginals
 from tests.storage.examples import dense_array, sparse_array
@@ -129,8 +129,8 @@ def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
 
 
 def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.storage.arrays.CHUNK_BYTES", 64)
-    monkeypatch.setattr("distembed.storage.arrays.CHUNK_ELEMENTS", 3)
+    monkeypatch.setattr("distembed.storage.blocks.CHUNK_BYTES", 64)
+    monkeypatch.setattr("distembed.storage.blocks.CHUNK_ELEMENTS", 3)
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         stage = workspace.stage("a", parameters={}, inputs={})
         stored = stage.store("x", dense_array(), **META)

@@ -11,7 +11,7 @@ import dask.array as da
 import pytest
 
 from distembed.files import PARTIAL
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, dense_array, record_disk, store_all
 

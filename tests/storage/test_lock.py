@@ -26,8 +26,8 @@ import pytest
 from zarr.storage import LocalStore
 
 from distembed.storage import lock
-from distembed.storage.files import Folder
-from distembed.storage.schema import LockedError
+from distembed.storage.folder import Folder
+from distembed.storage.records import LockedError
 from distembed.storage.workspace import Workspace
 from tests.commands import environment
 from tests.faults import killed_writer
@@ -166,7 +166,7 @@ def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(
 def test_a_robbed_owner_that_wakes_between_two_chunks_writes_no_further_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distembed.storage.arrays.CHUNK_BYTES", 20)
+    monkeypatch.setattr("distembed.storage.blocks.CHUNK_BYTES", 20)
     real = LocalStore.set
 
     async def robbed_after_the_second(self: LocalStore, key: str, value: object) -> None:
@@ -237,7 +237,7 @@ def test_a_file_system_without_links_has_a_lock_too(
         raise OSError(number, os.strerror(number))
 
     with monkeypatch.context() as patch:
-        patch.setattr("distembed.storage.files.os.link", refuse)
+        patch.setattr("distembed.storage.folder.os.link", refuse)
         folder = Folder.at(tmp_path)
         folder.create("lock.json", b"{}")
         with pytest.raises(FileExistsError):

@@ -26,8 +26,8 @@ from zarr.codecs import GzipCodec
 
 from distembed.storage import files as storage_files
 from distembed.storage import lock, schema
-from distembed.storage.files import Folder
-from distembed.storage.schema import DamagedError, ManifestError, OutsideError
+from distembed.storage.folder import Folder
+from distembed.storage.records import DamagedError, ManifestError, OutsideError
 from distembed.storage.workspace import Workspace
 from distembed.storage.zarr_stores import zarr_store_in
 from tests.references.checksums import crc32c

@@ -21,8 +21,8 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from distembed.storage import manifest, schema
-from distembed.storage.arrays import canonical_csr, content_digest, index_dtype, read_block, write_block
-from distembed.storage.files import Folder
+from distembed.storage.blocks import canonical_csr, content_digest, index_dtype, read_block, write_block
+from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import store_all
 

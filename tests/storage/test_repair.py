@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from distembed.storage import lock, schema
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.storage.ledger import Ledger
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace

@@ -12,8 +12,8 @@ import pytest
 
 from distembed.storage import manifest as records
 from distembed.storage import verify
-from distembed.storage.files import Folder
-from distembed.storage.schema import DamagedError, StageManifest
+from distembed.storage.folder import Folder
+from distembed.storage.records import DamagedError, StageManifest
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
 

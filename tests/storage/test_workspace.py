@@ -24,9 +24,9 @@ import pytest
 from scipy import sparse
 
 from distembed.storage import manifest, schema
-from distembed.storage.files import Folder
+from distembed.storage.folder import Folder
 from distembed.storage.manifest import tolerant
-from distembed.storage.schema import LockedError, ManifestError, NewerFormatError
+from distembed.storage.records import LockedError, ManifestError, NewerFormatError
 from distembed.storage.workspace import Workspace
 from tests.conftest import forked_workers
 from tests.storage.examples import Calls, dense_array, store_all, write_item
@@ -459,7 +459,7 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
 
 
 def test_newer_format_is_refused(tmp_path: Path) -> None:
-    from distembed.storage.schema import FORMAT, VERSION, seal
+    from distembed.storage.records import FORMAT, VERSION, seal
 
     with Workspace.create(tmp_path / "ws", owner="test"):
         pass

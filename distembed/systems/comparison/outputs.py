@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
+from distembed.job.outputs import ArrayOutput, TableOutput
 
 PARTS = TableOutput(
     "parts",
@@ -20,11 +20,6 @@ WORDS = ArrayOutput(
     dims=("measure", "group", "word"),
     dtype="int64",
     units="occurrences, documents",
-)
-GROUP_RUNS = FilesOutput(
-    "group_runs",
-    "The co-occurrences of each partition by group of documents, as sorted runs.",
-    temporary=True,
 )
 GROUP_COUNTS = ArrayOutput(
     "group_counts",

@@ -62,7 +62,8 @@ from distembed.stages.corpus import (
     DOCUMENT_BYTES,
     TOKENS,
     VOCABULARY,
-    merged_runs,
+    added_runs,
+    store_counts,
     tokens_of,
     vocabulary_of,
 )
@@ -134,17 +135,17 @@ def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
     return {**sections("counting")(job), **block_parameters(job)}
 
 
-def plan_runs(job: ComparisonJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of counting the partitions, with a row for each word of each group.
+def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of counting the partitions, with a row for each word of each group, and of adding them up.
 
-    It has eight numbers: its sum, where its pairs begin, and its ends in the runs that are held.
+    A row has eight numbers: its sum, where its pairs begin, and its ends in the runs that are held.
     """
     rows = dims.whole(8, "group", "word", itemsize=8)
-    return corpus_stages.plan_runs(job, dims, pair="group_pair").beside(rows)
+    return corpus_stages.plan_counts(job, dims, pair="group_pair").beside(rows)
 
 
-def run_runs(ctx: Context) -> dict[str, Any]:
-    """Count each partition into sorted runs, cut by group of documents and row block."""
+def run_group_counts(ctx: Context) -> dict[str, Any]:
+    """Count the pairs of each group of documents, group by group and row block by row block."""
     options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
     word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
     own = cooccurrence_row_blocks(word_counts, window=options.window, direction=options.direction)
@@ -161,8 +162,11 @@ def run_runs(ctx: Context) -> dict[str, Any]:
         row_blocks=row_blocks,
         memory=ThreadMemory(),
     )
-    ctx.store_files(outputs.GROUP_RUNS, len(tokens.partitions), make)
-    return {"n_row_blocks": len(row_blocks) - 1, "row_blocks": list(row_blocks)}
+    runs = added_runs(ctx, outputs.GROUP_COUNTS.name, len(items), make, row_blocks)
+    stored = ctx.store(outputs.GROUP_COUNTS, own_columns(runs, n_groups))
+    totals = lift(row_sums, "wc->w", stored, dtype=np.float64).reshape((n_groups, -1))
+    ctx.store(outputs.GROUP_TOTALS, totals)
+    return {"n_nonzero": count_values(stored)}
 
 
 def _count_groups(
@@ -193,21 +197,6 @@ def _count_groups(
     return {**partials._asdict(), "url": ""}
 
 
-def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of adding up the runs of all partitions, with a row of sums over the words of all groups."""
-    sums = dims.whole("group", "word", itemsize=8)
-    return corpus_stages.plan_merged(job, dims, pair="group_pair").beside(sums)
-
-
-def run_group_counts(ctx: Context) -> dict[str, Any]:
-    """Add the runs of all partitions, group by group and row block by row block."""
-    n_groups = _n_groups(ctx.workspace)
-    stored = ctx.store(outputs.GROUP_COUNTS, own_columns(merged_runs(ctx, outputs.GROUP_RUNS), n_groups))
-    totals = lift(row_sums, "wc->w", stored, dtype=np.float64).reshape((n_groups, -1))
-    ctx.store(outputs.GROUP_TOTALS, totals)
-    return {"n_nonzero": count_values(stored)}
-
-
 def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of adding up the counts of all groups: a task has the same rows of each."""
     groups, pairs = dims.block("pair_of_groups", itemsize=PAIR_BYTES), dims.block("pair", itemsize=PAIR_BYTES)
@@ -223,10 +212,7 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     n_groups = _n_groups(ctx.workspace)
     counts = sum_of_groups(counts_of_groups(outputs.GROUP_COUNTS.read(ctx.workspace), n_groups))
     output = corpus_outputs.COOCCURRENCE.of(window=ctx.job.counting.window)
-    ctx.store(output, counts)
-    row_nonzeros = compute(ctx.stage.row_nonzeros(output.name))
-    ctx.store_table(corpus_outputs.ROW_NONZEROS, pa.table({"n_nonzero": row_nonzeros}))
-    return {"n_nonzero": int(row_nonzeros.sum())}
+    return store_counts(ctx, output, counts)
 
 
 # --- the core --------------------------------------------------------------------------------------------------
@@ -422,9 +408,12 @@ def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
         VOCABULARY,
         StageSpec("parts", ("tokens",), part_parameters, run_parts, plan_parts, check_parts),
         StageSpec("group_words", ("tokens", "vocabulary", "parts"), block_parameters, run_words, plan_words),
-        StageSpec("group_runs", ("tokens", "vocabulary", "parts"), counting_parameters, run_runs, plan_runs),
         StageSpec(
-            "group_counts", ("group_runs", "parts"), block_parameters, run_group_counts, plan_group_counts
+            "group_counts",
+            ("tokens", "vocabulary", "parts"),
+            counting_parameters,
+            run_group_counts,
+            plan_group_counts,
         ),
         StageSpec(
             "cooccurrence",
@@ -484,7 +473,8 @@ SYSTEM = System(
     "distembed.systems.comparison.views",
     outputs=(
         *corpus_outputs.OF_TOKENS,
-        corpus_outputs.MERGED_COUNTS,
+        corpus_outputs.RUNS,
+        corpus_outputs.MERGED_RUNS,
         corpus_outputs.COOCCURRENCE,
         corpus_outputs.ROW_NONZEROS,
         *declared_in(outputs),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
+from distembed.job.outputs import ArrayOutput, TableOutput
 
 PMI = ArrayOutput(
     "pmi",
@@ -19,11 +19,6 @@ NONCORE_VECTORS = ArrayOutput(
     "noncore_vectors",
     "Vectors of the noncore words; row i is the i-th word after those of the core.",
     dims=("word", "component"),
-)
-VIEW_PARTS = FilesOutput(
-    "view_{view}_parts",
-    "The co-occurrences of each partition for the view {view}, as sorted runs.",
-    temporary=True,
 )
 VIEW_COUNTS = ArrayOutput(
     "view_{view}_counts",

@@ -46,7 +46,6 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
 from distembed.stages.corpus import (
     COOCCURRENCE,
-    PARTIAL_COUNTS,
     TOKENS,
     VOCABULARY,
     vocabulary_of,
@@ -437,7 +436,6 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     return (
         TOKENS,
         VOCABULARY,
-        PARTIAL_COUNTS,
         COOCCURRENCE,
         *kept_stages(job, KEPT_PMI),
         StageSpec(

@@ -1,7 +1,7 @@
 """The views of a psdvec job: further ways of counting its text, or finished vectors.
 
-A view that counts the text has three stages: the parts of the corpus are counted, the counts are added up, and vectors
-are made of them. Finished vectors take one. The stage `joined` of `distembed.systems.psdvec.stages` puts them together.
+A view that counts the text has two stages: its pairs are counted, and vectors are made of them. Finished vectors take
+one. The stage `joined` of `distembed.systems.psdvec.stages` puts them together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from distembed.job.stage import Context, Counted, StageSpec, vectors_at
 from distembed.linalg.operators import count_values
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan
 from distembed.stages.core import blocks_of_rows, core_dimensions, plan_of_core
-from distembed.stages.corpus import merged_runs, plan_merged, plan_runs, store_runs, vocabulary_of
+from distembed.stages.corpus import count_pairs, plan_counts, vocabulary_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, counting_options
 from distembed.stages.dimensions import (
     BLOCK_PAIR_BYTES,
@@ -56,13 +56,8 @@ def counting_parameters(job: PSDVecJob, *, name: str) -> dict[str, Any]:
     return {"counting": asdict(counting_of(job, name))}
 
 
-def run_parts(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Count each part of the corpus for a view into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.VIEW_PARTS.of(view=name), counting_of(ctx.job, name))
-
-
 def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Add the runs of all parts, row block by row block.
+    """Count the pairs of words of a view, row block by row block.
 
     Raises
     ------
@@ -70,8 +65,7 @@ def run_counts(ctx: Context, *, name: str) -> dict[str, Any]:
         If no pair was counted.
     """
     output = outputs.VIEW_COUNTS.of(view=name)
-    counts = merged_runs(ctx, outputs.VIEW_PARTS.of(view=name))
-    n_nonzero = count_values(ctx.store(output, counts))
+    n_nonzero = count_values(ctx.store(output, count_pairs(ctx, output.name, counting_of(ctx.job, name))))
     if not n_nonzero:
         raise ValueError(
             f"views.{name} counts no pair of words: raise views.{name}.window or views.{name}.subsample, or leave the "
@@ -227,10 +221,9 @@ def _stages_of(name: str, view: Any) -> list[StageSpec]:
         check = of(check_file)
         return [StageSpec(made, ("vocabulary",), of(file_parameters), of(run_file), of(plan_file), check)]
     run, plan = MADE[type(view)]
-    parts, counts, counted = parts_stage(name), counts_stage(name), of(counting_parameters)
+    counts, plan_pairs = counts_stage(name), partial(plan_counts, pair=counts_stage(name))
     return [
-        StageSpec(parts, ("tokens", "vocabulary"), counted, of(run_parts), partial(plan_runs, pair=counts)),
-        StageSpec(counts, (parts,), counted, of(run_counts), partial(plan_merged, pair=counts)),
+        StageSpec(counts, ("tokens", "vocabulary"), of(counting_parameters), of(run_counts), plan_pairs),
         StageSpec(made, vectors_inputs, of(vectors_parameters), of(run), of(plan)),
     ]
 
@@ -286,11 +279,6 @@ def _noncore_dimensions(
         "noncore": Dimension(n_words, min(n_words, batch), dimensions["word"].counted),
         "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
     }
-
-
-def parts_stage(view: str) -> str:
-    """Return the name of the stage that counts the parts of the corpus for a view."""
-    return f"view_{view}_parts"
 
 
 def counts_stage(view: str) -> str:

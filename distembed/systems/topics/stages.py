@@ -277,9 +277,9 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
 
-def run_partial_counts(ctx: Context) -> dict[str, Any]:
-    """Count the word pairs of each part."""
-    return corpus_stages.run_partial_counts(ctx, tokens=_token_output(ctx.job))
+def run_cooccurrence(ctx: Context) -> dict[str, Any]:
+    """Count the word pairs of the documents that stay."""
+    return corpus_stages.run_cooccurrence(ctx, tokens=_token_output(ctx.job))
 
 
 def plan_association(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -394,8 +394,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
         corpus_stages.VOCABULARY._replace(inputs=("tokens", "selection"), run=run_vocabulary),
         StageSpec("document_terms", selected, document_parameters, run_documents, plan_documents),
-        corpus_stages.PARTIAL_COUNTS._replace(inputs=selected, run=run_partial_counts),
-        corpus_stages.COOCCURRENCE,
+        corpus_stages.COOCCURRENCE._replace(inputs=selected, run=run_cooccurrence),
         StageSpec(
             "association",
             ("cooccurrence", "vocabulary"),

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput
+from distembed.job.outputs import ArrayOutput, FileOutput
 
-TABLE_PARTS = FilesOutput(
-    "{table}_parts", "The counts of each partition for a table, as sorted runs.", temporary=True
-)
 TABLE = ArrayOutput(
     "{table}",
     "Weighted occurrences of two words near each other; see [{section}] in job.toml.",

@@ -39,13 +39,11 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
     TOKENS,
     VOCABULARY,
-    merged_runs,
+    count_pairs,
+    plan_counts,
     plan_document_terms,
-    plan_merged,
-    plan_runs,
     run_document_terms,
     run_vocabulary,
-    store_runs,
     vocabulary_of,
 )
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
@@ -147,14 +145,9 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     return run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
-def run_parts(ctx: Context, *, table: str) -> dict[str, Any]:
-    """Count each part of the corpus into sorted runs, cut by row block."""
-    return store_runs(ctx, outputs.TABLE_PARTS.of(table=table), counting_options(ctx.job, table))
-
-
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
-    """Add the runs of all parts, row block by row block."""
-    counts = merged_runs(ctx, outputs.TABLE_PARTS.of(table=table))
+    """Count the pairs of words of a table, row block by row block."""
+    counts = count_pairs(ctx, table, counting_options(ctx.job, table))
     stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
     return {"n_nonzero": count_values(stored)}
 
@@ -276,11 +269,8 @@ def _count_stages(table: str) -> list[StageSpec]:
         inputs = ("tokens", "vocabulary")
         return [StageSpec(table, inputs, _block_parameters, run_terms, plan_document_terms)]
     parameters = partial(counting_parameters, table=table)
-    inputs, parts, of = ("tokens", "vocabulary"), f"{table}_parts", partial(partial, table=table)
-    return [
-        StageSpec(parts, inputs, parameters, of(run_parts), partial(plan_runs, pair=table)),
-        StageSpec(table, (parts,), parameters, of(run_table), partial(plan_merged, pair=table)),
-    ]
+    run, plan = partial(run_table, table=table), partial(plan_counts, pair=table)
+    return [StageSpec(table, ("tokens", "vocabulary"), parameters, run, plan)]
 
 
 def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
@@ -363,7 +353,8 @@ SYSTEM = System(
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.DOCUMENT_TERMS,
-        corpus_outputs.MERGED_COUNTS,
+        corpus_outputs.RUNS,
+        corpus_outputs.MERGED_RUNS,
         *declared_in(outputs),
         KEPT_DISTANCES.output,
     ),

@@ -9,7 +9,7 @@ import pytest
 
 import distembed as de
 from distembed.job import derived
-from distembed.storage.schema import new_digest, seal
+from distembed.storage.records import new_digest, seal
 from distembed.storage.workspace import Workspace
 from tests.commands import run, succeed
 

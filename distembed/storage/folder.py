@@ -10,8 +10,8 @@ It guarantees that:
   `Folder.write`). Outputs that were not committed, and temporary outputs, may be damaged: their digests
   reveal it, and they are computed again.
 - A process that lost the lock of a workspace writes and removes nothing more: the folder asks before each step
-  (`Folder.check`). What a process had begun when it was paused is left, one file at most: its digest reveals it.
-- Nothing outside the folder is written or removed, whatever a record names and wherever a symbolic link
+  (`Folder.check`). What a process had begun when it was paused is left, one block at most: its digest reveals it.
+- Nothing outside the folder is read, written or removed, whatever a record names and wherever a symbolic link
   inside the folder leads. The folder itself may be a link, because the user chose it.
 """
 
@@ -26,23 +26,30 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import DiskFullError, failures_told, naming_a_full_disk, partial_name, replacing, sync
-from distembed.storage.schema import DamagedError, FileRecord, OutsideError, check_inside, new_digest
+from distembed.storage.records import (
+    RECORD_BYTES,
+    DamagedError,
+    FileDigest,
+    FileRecord,
+    OutsideError,
+    check_inside,
+)
 from distembed.urls import check_regular, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
-RECORD_BYTES = 1 << 28
-"""A manifest, the longest record, has no more bytes: a block takes a few hundred of them."""
 SYNC_THREADS = 8
 """Files synced at once: 6,000 small ones took 0.6 s in place of 15 s one after the other (ext4 on one disk)."""
 LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """What file systems without hard links, or a system that forbids them, answer to a link."""
+VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation")
+"""What stores say of a file that changes with its content; times are not among it."""
 
 
 def _allow() -> None:
@@ -95,6 +102,22 @@ class Folder:
         """
         return f"{self.root}/{check_inside(name)}" if name else self.root
 
+    def readable(self, name: str) -> str:
+        """Return the path of a file inside that will be read, as its file system writes it.
+
+        Raises
+        ------
+        NoFileError
+            If it is a pipe, a socket or a device.
+        OutsideError
+            If the name leads out of the folder, or its path contains a symbolic link.
+        """
+        path = self.inside(name)
+        if self.is_local:
+            _refuse_links(self.root, name.split("/"))
+            check_regular(path)
+        return path
+
     def writable(self, name: str, *, folder: bool = False) -> str:
         """Return the path of a file inside the folder that will be written or removed.
 
@@ -119,9 +142,10 @@ class Folder:
             _refuse_links(self.root, parts if folder else parts[:-1])
         return path
 
-    def make_folder(self, name: str) -> None:
-        """Create a folder inside this one, and its parents, where they do not exist."""
+    def make_folder(self, name: str) -> str:
+        """Create a folder inside this one, and its parents, where they do not exist; return its path or URL."""
         self._make(self.writable(name, folder=True))
+        return self.path(name)
 
     def _make(self, path: str) -> None:
         """Create a folder; fsspec takes longer to find its local file system than that to create one."""
@@ -138,16 +162,16 @@ class Folder:
         DamagedError
             If it has more bytes than `most`.
         """
-        path = self.regular(name)
+        path = self.readable(name)
         with failures_told(self.path(name)):
-            if most is None:
-                data: bytes = Path(path).read_bytes() if self.is_local else self.fs.cat_file(path)
-            elif self.is_local:
-                with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
-                    size = os.fstat(file.fileno()).st_size
-                    data = file.read(min(size, most) + 1)  # it reserves what it is asked for
+            if not self.is_local:
+                data: bytes = self.fs.cat_file(
+                    path, **({} if most is None else {"start": 0, "end": most + 1})
+                )
             else:
-                data = self.fs.cat_file(path, start=0, end=most + 1)
+                with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
+                    size = os.fstat(file.fileno()).st_size  # it reserves what it is asked for
+                    data = file.read() if most is None else file.read(min(size, most) + 1)
         if most is not None and len(data) > most:
             raise DamagedError(
                 f"{self.path(name)} has more than {most:,} bytes, which no file of its kind has: remove it"
@@ -158,21 +182,6 @@ class Folder:
         """Return the bytes of a file of records, as `read`."""
         return self.read(name, most=RECORD_BYTES)
 
-    def regular(self, name: str) -> str:
-        """Return the path of a file inside that will be read, as its file system writes it.
-
-        Raises
-        ------
-        NoFileError
-            If it is a pipe, a socket or a device.
-        OutsideError
-            If the name leads out of the folder.
-        """
-        path = self.inside(name)
-        if self.is_local:
-            check_regular(path)
-        return path
-
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
         path = self.inside(name)
@@ -181,16 +190,19 @@ class Folder:
         with failures_told(self.path(name) if name else self.url):
             return bool(self.fs.exists(path))
 
-    def write(self, name: str, data: bytes, *, durable: bool = False) -> FileRecord:
-        """Write a whole file in one atomic step; `durable` waits for the disk."""
-        path = self.writable(name)
+    def write(self, name: str, *pieces: Any, durable: bool = False) -> FileRecord:
+        """Write a whole file of one or more pieces of bytes in one atomic step; `durable` waits for the disk."""
+        path, digest = self.writable(name), FileDigest()
         self._make(posixpath.dirname(path))
+        for piece in pieces:
+            digest.update(piece)
         if self.is_local:
+            _clear(path)
             with _failure_told(path), replacing(path, durable=durable) as partial:
-                _write_new(partial, data)
+                _write_new(partial, pieces)
         else:
-            self.fs.pipe_file(path, data)
-        return FileRecord(len(data), new_digest(data).hexdigest())
+            self.fs.pipe_file(path, b"".join(pieces))
+        return digest.record
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[WrittenFile]:
@@ -198,6 +210,7 @@ class Folder:
         path = self.writable(name)
         self._make(posixpath.dirname(path))
         if self.is_local:
+            _clear(path)
             with _failure_told(path), replacing(path) as partial, open(partial, "xb") as file:  # noqa: PTH123
                 yield WrittenFile(file)
                 self.writable(name)  # the pieces may have taken hours
@@ -246,72 +259,79 @@ class Folder:
             list(pool.map(_sync_file, files))
             list(pool.map(_sync_folder, folders))
 
-    def find(self, name: str = "") -> dict[str, int]:
-        """Return the size in bytes of every file below a folder; an absent folder has none."""
+    def find(self, name: str = "") -> dict[str, tuple[int, str]]:
+        """Return the size in bytes and the version of every file below a folder; an absent folder has none.
+
+        The version is what tells its content from another: of a local file its number and its time, of one in an
+        object store what the store says, "" where it says nothing.
+        """
         root = self.root
         if self.is_local:
-            return {path[len(root) + 1 :]: size for path, size in _local_sizes(self.inside(name))}
+            return {path[len(root) + 1 :]: found for path, found in _local_files(self.inside(name))}
         self.fs.invalidate_cache()
         found = self.fs.find(self.inside(name) if name else root, detail=True)
-        return {path[len(root) + 1 :]: info["size"] for path, info in found.items()}
-
-    def directly_in(self, name: str) -> list[str]:
-        """Return the files of a folder without those of the folders in it; an absent folder has none."""
-        entries = self._entries(self.inside(name) if name else self.root, "")
-        return [entry["name"][len(self.root) + 1 :] for entry in entries if entry["type"] == "file"]
-
-    def beginning(self, prefix: str) -> dict[str, int]:
-        """Return the size of every file whose name begins with `prefix` followed by no digit."""
-        folder, start = posixpath.split(self.inside(prefix))
-        sizes: dict[str, int] = {}
-        for entry in self._entries(folder, start):
-            path = entry["name"].rstrip("/")
-            rest = posixpath.basename(path)
-            if rest.startswith(start) and not rest[len(start) : len(start) + 1].isdigit():
-                name = path[len(self.root) + 1 :]
-                sizes.update(self.find(name) if entry["type"] == "directory" else {name: entry["size"]})
-        return sizes
-
-    def _entries(self, folder: str, start: str) -> list[dict[str, Any]]:
-        """Return what fsspec lists of a folder; of a local one only names that begin so, for it asks for every size."""
-        if self.is_local:
-            return _local_entries(folder, start)
-        self.fs.invalidate_cache()
-        found: list[dict[str, Any]] = self.fs.ls(folder, detail=True) if self.fs.exists(folder) else []
-        return found
+        return {path[len(root) + 1 :]: (info["size"], _version(info)) for path, info in found.items()}
 
     def remove(self, name: str) -> None:
         """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
         path = self.writable(name)
         if self.is_local:
-            _remove_local(path)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+                    shutil.rmtree(path)
+                else:
+                    os.unlink(path)  # noqa: PTH108
             return
         self.fs.invalidate_cache()
         with contextlib.suppress(FileNotFoundError):
             if self.fs.exists(path):
                 self.fs.rm(path, recursive=self.fs.isdir(path))
 
-    def rename(self, old: str, new: str) -> None:
-        """Give a file of this folder another name in it."""
-        source, target = self.writable(old), self.writable(new)
-        self._make(posixpath.dirname(target))
-        if self.is_local:
-            os.replace(source, target)  # noqa: PTH105
-        else:
-            self.fs.mv(source, target)
-
     def record(self, name: str) -> FileRecord:
         """Return the size and the digest of a file, read piece by piece."""
-        digest, size, path = new_digest(), 0, self.regular(name)
-        with open(path, "rb") if self.is_local else self.fs.open(path, "rb") as file:  # noqa: PTH123
+        digest, path = FileDigest(), self.readable(name)
+        with (
+            failures_told(self.path(name)),
+            open(path, "rb") if self.is_local else self.fs.open(path, "rb") as file,  # noqa: PTH123
+        ):
             while piece := file.read(READ_BYTES):
                 digest.update(piece)
-                size += len(piece)
-        return FileRecord(size, digest.hexdigest())
+        return digest.record
 
 
-def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the path and the size of every file below a local folder; links are not followed into folders."""
+class WrittenFile(io.RawIOBase):
+    """A file to write to, which takes the size and the digest of what is written."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self._file, self._digest = file, FileDigest()
+
+    def writable(self) -> bool:
+        """Return that it can be written to."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """Write bytes after those that were written."""
+        self._file.write(data)
+        self._digest.update(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return how many bytes were written."""
+        return self.record.size
+
+    @property
+    def record(self) -> FileRecord:
+        """The size and the digest of what was written."""
+        return self._digest.record
+
+
+def _version(info: dict[str, Any]) -> str:
+    return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
+
+
+def _local_files(folder: str) -> Iterator[tuple[str, tuple[int, str]]]:
+    """Yield the path, the size and the version of whatever is no folder below a local one; links are not followed."""
     folders = [folder]  # no recursion: a stranger's folders may lie thousandfold inside each other
     while folders:
         try:
@@ -322,28 +342,10 @@ def _local_sizes(folder: str) -> Iterator[tuple[str, int]]:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
-            elif (size := _size(entry)) is not None:
-                yield entry.path, size
-
-
-def _local_entries(folder: str, start: str) -> list[dict[str, Any]]:
-    try:
-        with os.scandir(folder) as entries:
-            found = [entry for entry in entries if entry.name.startswith(start)]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [
-        {"name": f"{folder}/{entry.name}", "size": size, "type": "directory" if entry.is_dir() else "file"}
-        for entry in found
-        if (size := _size(entry)) is not None
-    ]
-
-
-def _size(entry: os.DirEntry[str]) -> int | None:
-    """Return the size of a listed file; 0 of a link that leads nowhere, None of what was removed since."""
-    with contextlib.suppress(FileNotFoundError):
-        return entry.stat().st_size
-    return 0 if os.path.islink(entry.path) else None  # noqa: PTH114
+                continue
+            with contextlib.suppress(FileNotFoundError):  # removed since it was listed
+                found = entry.stat(follow_symlinks=False)
+                yield entry.path, (found.st_size, f"{found.st_ino} {found.st_mtime_ns}")
 
 
 @contextlib.contextmanager
@@ -358,37 +360,15 @@ def _failure_told(path: str) -> Iterator[None]:
         raise OSError(error.errno, message) from error
 
 
-class WrittenFile(io.RawIOBase):
-    """A file to write to, which takes the size and the digest of what is written."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__()
-        self._file, self._size, self._digest = file, 0, new_digest()
-
-    def writable(self) -> bool:
-        """Return that it can be written to."""
-        return True
-
-    def write(self, data: Any, /) -> int:
-        """Write bytes after those that were written."""
-        self._file.write(data)
-        self._digest.update(data)
-        self._size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        """Return how many bytes were written."""
-        return self._size
-
-    @property
-    def record(self) -> FileRecord:
-        """The size and the digest of what was written."""
-        return FileRecord(self._size, self._digest.hexdigest())
-
-
-def _write_new(path: str, data: bytes) -> None:
+def _write_new(path: str, pieces: Iterable[Any]) -> None:
     with open(path, "xb") as file:  # noqa: PTH123 (fsspec hands out plain strings)
-        file.write(data)
+        file.writelines(pieces)
+
+
+def _clear(path: str) -> None:
+    """Remove a folder that stands where a file belongs."""
+    if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
+        shutil.rmtree(path)
 
 
 def _create_local(path: str, data: bytes) -> None:
@@ -396,25 +376,17 @@ def _create_local(path: str, data: bytes) -> None:
     partial = partial_name(path)
     try:
         with _failure_told(path):
-            _write_new(partial, data)
+            _write_new(partial, [data])
             sync(partial)
         os.link(partial, path)
     except OSError as error:
         if error.errno not in LINKS_REFUSED:
             raise
-        _write_new(path, data)
+        _write_new(path, [data])
         sync(path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(partial)  # noqa: PTH108
-
-
-def _remove_local(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)  # noqa: PTH108
 
 
 def _refuse_links(root: str, parts: Iterable[str]) -> None:
@@ -424,8 +396,8 @@ def _refuse_links(root: str, parts: Iterable[str]) -> None:
         if os.path.islink(path):  # noqa: PTH114
             target = os.path.realpath(path)
             raise OutsideError(
-                f"{path} is a symbolic link to {target}, and nothing is written or removed through links inside "
-                "a workspace: put the folder itself in its place, or choose another workspace."
+                f"{path} is a symbolic link to {target}, and nothing is read, written or removed through links inside "
+                "a workspace: put the file or folder itself in its place, or choose another workspace."
             )
 
 

@@ -1,0 +1,497 @@
+"""Arrays on disk, one row block at a time: written, read, and opened lazily as a Dask array.
+
+A dense output is one Zarr array of which each chunk is a row block; a sparse one is a group of row blocks, each a CSR
+matrix as AnnData stores it. Chunks are written and read here by the specification of Zarr 3, and not by its library,
+whose event loop all threads of a process share: a block goes to the disk without a copy, and a thread waits for no
+other. Every chunk ends in a crc32c. An opened array carries those of its manifest, so that it never returns the block
+of another run. Floats have the fill value NaN, so that other readers do not take a deleted chunk for zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import dask.array as da
+import google_crc32c
+import llvmlite.binding
+import numpy as np
+from numcodecs import Blosc
+from scipy import sparse
+from threadpoolctl import threadpool_info
+
+from distembed.files import RefusedError, failures_told
+from distembed.storage.folder import Folder
+from distembed.storage.records import (
+    TAIL_BYTES,
+    Block,
+    DamagedError,
+    FileRecord,
+    LockedError,
+    Output,
+    OutputRecord,
+)
+from distembed.storage.tasks import boxed, boxed_all
+
+PACKING = {"cname": "lz4", "clevel": 5, "blocksize": 0}
+"""Shuffled bytes of sorted column numbers shrink four times at the speed of copying; vectors of floats by 8 %."""
+BLOSC_SIZE = slice(4, 8)
+"""Where the head of a chunk of Blosc says how many bytes it unpacks to."""
+CHUNK_ELEMENTS = 4 << 20
+"""Elements of one Zarr chunk of a CSR part: 16 MiB of 32-bit integers."""
+PARTS = ("data", "indices", "indptr")
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class StoredBlock(NamedTuple):
+    """What a task needs to read a block, or to write it where it has no files yet."""
+
+    number: int
+    rows: int
+    files: Mapping[str, FileRecord]
+    summary: Mapping[str, Any]
+
+
+@cache
+def kernel() -> str:
+    """Return the processor and the BLAS kernels of this process, which decide the last bits of what it computes."""
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    kernels = sorted({str(pool.get("architecture") or pool["internal_api"]) for pool in pools})
+    return " ".join([llvmlite.binding.get_host_cpu_name(), *kernels])
+
+
+# --- what Zarr says of arrays ----------------------------------------------------------------------------------
+
+
+def group_text(attributes: Mapping[str, Any] | None = None) -> bytes:
+    """Return the ``zarr.json`` of a group."""
+    return _text({"zarr_format": 3, "node_type": "group", "attributes": dict(attributes or {})})
+
+
+def _array_text(
+    shape: tuple[int, ...], chunk_rows: int, dtype: np.dtype[Any], dims: Sequence[str], attributes: Any
+) -> bytes:
+    """Return the ``zarr.json`` of an array in chunks of rows."""
+    is_float = dtype.kind in "fc"
+    no_number: Any = {"f": "NaN", "c": ["NaN", "NaN"], "b": False}.get(dtype.kind, 0)
+    packing = {
+        "name": "blosc",
+        "configuration": {"typesize": dtype.itemsize, "shuffle": "shuffle", **PACKING},
+    }
+    chunk = [max(1, size) for size in (min(chunk_rows, shape[0]), *shape[1:])]
+    return _text(
+        {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": list(shape),
+            "data_type": dtype.name,
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": no_number,
+            "codecs": [
+                {"name": "bytes", "configuration": {"endian": "little"}},
+                *([] if is_float else [packing]),
+                {"name": "crc32c"},
+            ],
+            **({"dimension_names": list(dims)} if dims else {}),
+            "attributes": attributes,
+            "storage_transformers": [],
+        }
+    )
+
+
+def _text(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, indent=2).encode()
+
+
+def attributes_text(output: Output) -> bytes:
+    """Return the ``zarr.json`` of an output: of its array, or of the group of its row blocks."""
+    said = {"units": output.units, "long_name": output.meaning}
+    if output.is_one_array:
+        return _array_text(output.shape, output.chunk_rows, np.dtype(output.dtype), output.dims, said)
+    own = {
+        "kind": output.kind,
+        "shape": list(output.shape),
+        "row_blocks": list(output.row_blocks),
+        "dtype": output.dtype,
+        "dims": list(output.dims),
+        **({"constant": output.constant} if output.constant else {}),
+    }
+    return group_text({**own, **said})
+
+
+# --- written ---------------------------------------------------------------------------------------------------
+
+
+def write_block(folder: Folder, output: Output, index: int, rows: int, block: Any) -> Block:
+    """Write one row block, replacing the remains of an interrupted run, and return its record.
+
+    Raises
+    ------
+    TypeError
+        If a sparse block was announced and a dense one is given, or the reverse.
+    ValueError
+        If the block has another shape than was announced.
+    OSError
+        If the disk refuses it (full, no permission); the message names the block.
+    ConnectionError, RefusedError
+        If its object store failed, or refused it; the message names the place.
+    LockedError
+        If another run has taken the workspace over; nothing is written or removed.
+    """
+    checked, place = _check_block(output, index, rows, block), output.block_location(index)
+    try:
+        with failures_told(folder.path(place)):
+            folder.remove(place)
+            files, summary = _write(folder, output, place, checked)
+    except (ConnectionError, RefusedError, LockedError):
+        raise
+    except OSError as error:
+        message = (
+            f"Cannot write block {index} of {output.name!r} in {folder.url}: {error.strerror or error}. "
+            "Blocks stored before are kept; correct this and run again."
+        )
+        raise OSError(error.errno or 0, message) from error
+    return Block(index=index, files=files, summary=summary, kernel=kernel())
+
+
+def _write(
+    folder: Folder, output: Output, place: str, block: Any
+) -> tuple[dict[str, FileRecord], dict[str, Any]]:
+    if output.is_one_array:
+        return ({place: folder.write(place, *_encoded(block))} if block.size else {}), {}
+    if output.kind == "dense":
+        return _write_array(folder, place, block, len(block), output.dims), {}
+    sparse_kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(block.shape)}
+    files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", group_text(sparse_kind))}
+    for part in PARTS:
+        values = np.asarray(getattr(block, part))
+        files |= _write_array(folder, f"{place}/{part}", values, CHUNK_ELEMENTS, ())
+    return files, {"n_values": int(block.nnz), "index_dtype": block.indices.dtype.str}
+
+
+def _write_array(
+    folder: Folder, place: str, values: Array, chunk_rows: int, dims: Sequence[str]
+) -> dict[str, FileRecord]:
+    text = _array_text(values.shape, chunk_rows, values.dtype, dims, {})
+    files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", text)}
+    for name, start, stop in _chunks(place, values.shape, chunk_rows):
+        files[name] = folder.write(name, *_encoded(values[start:stop]))
+    return files
+
+
+def _chunks(place: str, shape: tuple[int, ...], chunk_rows: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the file, the first row and the last row of each chunk of an array."""
+    if math.prod(shape):
+        for index, start in enumerate(range(0, shape[0], chunk_rows)):
+            name = f"{place}/c/{index}" + "/0" * (len(shape) - 1)
+            yield name, start, min(start + chunk_rows, shape[0])
+
+
+def _encoded(values: Array) -> tuple[Any, bytes]:
+    """Return the bytes of a chunk, floats as they are and whole numbers packed, and their checksum."""
+    flat = np.ascontiguousarray(values).reshape(-1)
+    data: Any = (
+        flat.view(np.uint8)
+        if flat.dtype.kind in "fc"
+        else Blosc(shuffle=Blosc.SHUFFLE, **PACKING).encode(flat)
+    )
+    return data, google_crc32c.value(data).to_bytes(TAIL_BYTES, "little")
+
+
+def _check_block(output: Output, index: int, rows: int, block: Any) -> Any:
+    expected = (rows, *output.shape[1:])
+    if sparse.issparse(block) != (output.kind == "csr"):
+        kind = "sparse" if output.kind == "csr" else "dense"
+        raise TypeError(
+            f"Block {index} of {output.name!r} is {type(block).__name__}, its array's meta says {kind}."
+        )
+    if tuple(block.shape) != expected:
+        raise ValueError(
+            f"Block {index} of {output.name!r} has shape {block.shape}, its array says {expected}."
+        )
+    dtype = np.dtype(output.dtype)
+    return canonical_csr(block, dtype) if output.kind == "csr" else np.ascontiguousarray(block, dtype=dtype)
+
+
+# --- read ------------------------------------------------------------------------------------------------------
+
+
+def read_block(folder: Folder, output: Output, block: StoredBlock) -> Any:
+    """Read one row block: a NumPy array, or a canonical `scipy.sparse.csr_array`.
+
+    Raises
+    ------
+    DamagedError
+        If a file of it is missing, or not the one that its record names.
+    ConnectionError, PermissionError
+        If its store failed or may not be read: that says nothing of the block.
+    """
+    dtype, place = np.dtype(output.dtype), output.block_location(block.number)
+    shape = (block.rows, *output.shape[1:])
+    with _naming_damage(folder, output, block.number):
+        if output.is_one_array:
+            return (
+                _read_chunk(folder, place, block.files, shape, dtype)
+                if math.prod(shape)
+                else np.empty(shape, dtype)
+            )
+        if output.kind == "dense":
+            return _read_array(folder, place, block, shape, block.rows, dtype)
+        index, n_values = np.dtype(block.summary["index_dtype"]), (block.summary["n_values"],)
+        kinds = {
+            "data": (n_values, dtype),
+            "indices": (n_values, index),
+            "indptr": ((block.rows + 1,), index),
+        }
+        parts = {
+            part: _read_array(folder, f"{place}/{part}", block, length, CHUNK_ELEMENTS, kind)
+            for part, (length, kind) in kinds.items()
+        }
+        found = sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+    # Written canonical, so neither flag has to be found out again by a pass over the indices.
+    found.has_sorted_indices = True
+    found.has_canonical_format = True
+    return found
+
+
+def _read_array(
+    folder: Folder,
+    place: str,
+    block: StoredBlock,
+    shape: tuple[int, ...],
+    chunk_rows: int,
+    dtype: np.dtype[Any],
+) -> Array:
+    chunks = list(_chunks(place, shape, chunk_rows))
+    if len(chunks) == 1:
+        return _read_chunk(folder, chunks[0][0], block.files, shape, dtype)
+    values = np.empty(shape, dtype)
+    for name, start, stop in chunks:
+        values[start:stop] = _read_chunk(folder, name, block.files, (stop - start, *shape[1:]), dtype)
+    return values
+
+
+def _read_chunk(
+    folder: Folder, name: str, files: Mapping[str, FileRecord], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Array:
+    """Return the values of a chunk, which is the one of its record and holds its own checksum."""
+    expected, data = files[name], _bytes_of(folder, name, files[name].size)
+    body = data[:-TAIL_BYTES]
+    if len(data) != expected.size or data[-TAIL_BYTES:].tobytes().hex() != expected.tail:
+        raise DamagedError(f"{name} is not what stood there when this array was opened: open it again")
+    if google_crc32c.value(body).to_bytes(TAIL_BYTES, "little").hex() != expected.tail:
+        raise DamagedError(f"{name} does not fit its checksum")
+    n_bytes = math.prod(shape) * dtype.itemsize
+    is_packed = dtype.kind not in "fc"
+    # Before it is unpacked: a stranger's chunk may say that it takes terabytes.
+    unpacked = int.from_bytes(body[BLOSC_SIZE].tobytes(), "little") if is_packed else len(body)
+    if unpacked != n_bytes:
+        raise DamagedError(f"{name} holds {unpacked:,} bytes in place of {n_bytes:,}")
+    if not is_packed:
+        return body.view(dtype).reshape(shape)
+    values = np.empty(shape, dtype)
+    Blosc().decode(body, out=values)
+    return values
+
+
+def _bytes_of(folder: Folder, name: str, size: int) -> Array:
+    """Return the bytes of a file, one more than expected where it is longer; aligned as an array of any type."""
+    path = folder.readable(name)
+    data = np.empty(size + 1, np.uint8)
+    if folder.is_local:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
+            n_bytes = 0
+            while n_bytes <= size and (more := file.readinto(data[n_bytes:].data)):
+                n_bytes += more
+    else:
+        found = folder.fs.cat_file(path, start=0, end=size + 1)
+        n_bytes = len(found)
+        data[:n_bytes] = np.frombuffer(found, np.uint8)
+    return data[:n_bytes]
+
+
+@contextmanager
+def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]:
+    try:
+        with failures_told(folder.path(output.block_location(index))):
+            yield
+    except (ConnectionError, PermissionError):
+        raise
+    except (ArithmeticError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise DamagedError(
+            f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
+            "'distembed verify' names the file, 'distembed run' writes it again."
+        ) from error
+
+
+# --- as Dask arrays --------------------------------------------------------------------------------------------
+
+
+def open_array(folder: Folder, record: OutputRecord) -> da.Array:
+    """Open a stored array lazily: each chunk is one row block, read in the worker that needs it.
+
+    A block that is no longer the one of the record is a `DamagedError`.
+    """
+    output, token = record.spec, record.digest
+    dtype, ndim = np.dtype(output.dtype), len(output.shape)
+    return da.map_blocks(
+        _read_boxed,
+        _boxes(output, stored_blocks(record), name=f"{output.name}-number-{token}"),
+        chunks=(output.row_blocks, *((size,) for size in output.shape[1:])),
+        dtype=dtype,
+        meta=empty(output.kind, dtype, ndim),
+        name=f"{output.name}-read-{token}",
+        folder=folder,
+        stored=output.without_rows,
+    )
+
+
+def open_row_nonzeros(folder: Folder, record: OutputRecord) -> da.Array:
+    """Open the number of stored values of each row of a sparse array, int64 (rows,); its values are not read."""
+    output, token = record.spec, record.digest
+    return da.map_blocks(
+        _read_row_nonzeros,
+        _boxes(output, stored_blocks(record), name=f"{output.name}-place-{token}"),
+        drop_axis=1,
+        chunks=(output.row_blocks,),
+        dtype=np.int64,
+        meta=np.empty(0, np.int64),
+        name=f"{output.name}-nonzeros-{token}",
+        folder=folder,
+        stored=output.without_rows,
+    )
+
+
+def stored_blocks(record: OutputRecord) -> list[StoredBlock]:
+    """Return what a task needs to read each block of an output."""
+    rows = record.spec.row_blocks
+    return [StoredBlock(b.index, rows[b.index], b.files, b.summary) for b in record.blocks]
+
+
+def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
+    """Return a lazy object array of one `Block` per row block; computing a chunk writes its block."""
+    # New keys each time, so that no scheduler reuses an earlier result for a write.
+    new = uuid.uuid4().hex
+    todo = [StoredBlock(index, output.row_blocks[index], {}, {}) for index in indices]
+    numbers = _boxes(output, todo, name=f"{output.name}-number-{new}")
+    return da.map_blocks(
+        _write_boxed,
+        array.blocks[list(indices)],
+        numbers,
+        name=f"{output.name}-write-{new}",
+        chunks=numbers.chunks,
+        dtype=object,
+        meta=numbers._meta,
+        folder=folder,
+        stored=output.without_rows,
+    )
+
+
+def _boxes(output: Output, blocks: Iterable[StoredBlock], *, name: str) -> da.Array:
+    """Return an object array with one chunk per row block."""
+    boxes = boxed_all(list(blocks)).reshape(-1, *(1,) * (len(output.shape) - 1))
+    return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))
+
+
+def empty(kind: str, dtype: np.dtype[Any], ndim: int) -> Any:
+    """Return the empty block that describes the chunks of an array to Dask."""
+    return sparse.csr_array((0, 0), dtype=dtype) if kind == "csr" else np.empty((0,) * ndim, dtype=dtype)
+
+
+def _read_boxed(box: Array, *, folder: Folder, stored: Output) -> Any:
+    return read_block(folder, stored, box.flat[0])
+
+
+def _read_row_nonzeros(box: Array, *, folder: Folder, stored: Output) -> Array:
+    block: StoredBlock = box.flat[0]
+    place = f"{stored.block_location(block.number)}/indptr"
+    with _naming_damage(folder, stored, block.number):
+        kind = np.dtype(block.summary["index_dtype"])
+        starts = _read_array(folder, place, block, (block.rows + 1,), CHUNK_ELEMENTS, kind)
+        return np.diff(starts).astype(np.int64)
+
+
+def _write_boxed(block: Any, box: Array, *, folder: Folder, stored: Output) -> Array:
+    index, rows, *_ = box.flat[0]
+    return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
+
+
+def output_of(
+    stage: str, name: str, array: da.Array, *, dims: tuple[str, ...], temporary: bool, **said: Any
+) -> Output:
+    """Return the output that a Dask array is stored as, one block per row block.
+
+    The row blocks of a dense array that lasts are of one size but for the last, as Zarr has them: its own where they
+    are so, else as many as it has.
+
+    Raises
+    ------
+    ValueError
+        If chunk sizes are unknown, the array has no axis, dims do not fit, or it is not of numbers.
+    """
+    if array.ndim == 0 or len(dims) != array.ndim:
+        raise ValueError(
+            f"Array {name!r} with {array.ndim} axes needs at least one axis and a name for each: {dims}."
+        )
+    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        raise ValueError(
+            f"Array {name!r} has chunks of unknown size: call compute_chunk_sizes() before storing it."
+        )
+    kind: Literal["csr", "dense"] = "csr" if sparse.issparse(array._meta) else "dense"
+    rows = tuple(int(size) for size in array.chunks[0])
+    if kind == "dense" and not temporary:
+        rows = regular_rows(rows)
+    dtype = np.dtype(array.dtype).newbyteorder("<")
+    if dtype.kind not in "biufc":
+        raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
+    shape = tuple(int(size) for size in array.shape)
+    return Output(
+        stage=stage, name=name, kind=kind, row_blocks=rows, shape=shape, dtype=dtype.str, dims=dims,
+        temporary=temporary, **said,
+    )  # fmt: skip
+
+
+def regular_rows(rows: tuple[int, ...]) -> tuple[int, ...]:
+    """Return row blocks of one size but for the last: these, or as many with the same rows together.
+
+    Examples
+    --------
+    >>> regular_rows((3, 3, 1)), regular_rows((2, 5, 1))
+    ((3, 3, 1), (3, 3, 2))
+    """
+    n_rows = sum(rows)
+    if len(set(rows[:-1])) <= 1 and all(before >= after > 0 for before, after in pairwise(rows)):
+        return rows
+    size = max(1, -(-n_rows // len(rows)))
+    return tuple(min(size, n_rows - start) for start in range(0, n_rows, size)) or (0,)
+
+
+def is_held(array: da.Array) -> bool:
+    """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
+    layers = list(array.dask.layers.values())
+    return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
+
+
+def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
+    """Return a sparse block with sorted, unique indices, in 32 bits if they suffice; `block` is not changed."""
+    csr = sparse.csr_array(block).astype(dtype, copy=False)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    index = index_dtype(csr.shape, csr.nnz)
+    parts = (csr.data, csr.indices.astype(index, copy=False), csr.indptr.astype(index, copy=False))
+    return sparse.csr_array(parts, shape=csr.shape)
+
+
+def index_dtype(shape: tuple[int, ...], nnz: int) -> np.dtype[Any]:
+    """Return int32 if column numbers and positions fit, else int64."""
+    largest = max(shape[1], nnz)
+    return np.dtype(np.int32 if largest <= np.iinfo(np.int32).max else np.int64)
