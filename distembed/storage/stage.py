@@ -584,7 +584,7 @@ class Stage:
         self._folder.write(output_file(stored.spec), dumped(record))
 
     def _with_attributes(self, stored: _Stored) -> _Stored:
-        """Write what Zarr says of an array that lasts where it is absent or damaged, and of the groups that it lies in."""
+        """Write what Zarr says of an array that lasts, and of the groups above it, where it is absent or damaged."""
         spec = stored.spec
         if not spec.is_array or spec.temporary:
             return stored
