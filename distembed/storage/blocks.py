@@ -85,7 +85,7 @@ def _array_text(
         "name": "blosc",
         "configuration": {"typesize": dtype.itemsize, "shuffle": "shuffle", **PACKING},
     }
-    chunk = [max(1, size) for size in (min(chunk_rows, shape[0]), *shape[1:])]
+    chunk = [max(1, size) for size in (chunk_rows, *shape[1:])]
     return _text(
         {
             "zarr_format": 3,
@@ -166,14 +166,15 @@ def _write(
     folder: Folder, output: Output, place: str, block: Any
 ) -> tuple[dict[str, FileRecord], dict[str, Any]]:
     if output.is_one_array:
-        return ({place: folder.write(place, *_encoded(block))} if block.size else {}), {}
+        whole = _padded(block, output.chunk_rows)
+        return ({place: folder.write(place, *_encoded(whole))} if block.size else {}), {}
     if output.kind == "dense":
         return _write_array(folder, place, block, len(block), output.dims), {}
     sparse_kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(block.shape)}
     files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", group_text(sparse_kind))}
     for part in PARTS:
         values = np.asarray(getattr(block, part))
-        files |= _write_array(folder, f"{place}/{part}", values, CHUNK_ELEMENTS, ())
+        files |= _write_array(folder, f"{place}/{part}", values, _part_elements(len(values)), ())
     return files, {"n_values": int(block.nnz), "index_dtype": block.indices.dtype.str}
 
 
@@ -183,8 +184,22 @@ def _write_array(
     text = _array_text(values.shape, chunk_rows, values.dtype, dims, {})
     files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", text)}
     for name, start, stop in _chunks(place, values.shape, chunk_rows):
-        files[name] = folder.write(name, *_encoded(values[start:stop]))
+        files[name] = folder.write(name, *_encoded(_padded(values[start:stop], chunk_rows)))
     return files
+
+
+def _part_elements(length: int) -> int:
+    """Return the elements of each chunk of a part of a CSR block: as equal as can be, for all are of one size."""
+    return -(-length // max(1, -(-length // CHUNK_ELEMENTS)))
+
+
+def _padded(values: Array, chunk_rows: int) -> Array:
+    """Return the rows of a chunk, the last of an array filled up: Zarr demands whole chunks also at its end."""
+    if len(values) == chunk_rows:
+        return values
+    whole = np.full((chunk_rows, *values.shape[1:]), np.nan if values.dtype.kind in "fc" else 0, values.dtype)
+    whole[: len(values)] = values
+    return whole
 
 
 def _chunks(place: str, shape: tuple[int, ...], chunk_rows: int) -> Iterator[tuple[str, int, int]]:
@@ -238,11 +253,10 @@ def read_block(folder: Folder, output: Output, block: StoredBlock) -> Any:
     shape = (block.rows, *output.shape[1:])
     with _naming_damage(folder, output, block.number):
         if output.is_one_array:
-            return (
-                _read_chunk(folder, place, block.files, shape, dtype)
-                if math.prod(shape)
-                else np.empty(shape, dtype)
-            )
+            if not math.prod(shape):
+                return np.empty(shape, dtype)
+            whole = (output.chunk_rows, *shape[1:])
+            return _read_chunk(folder, place, block.files, whole, dtype)[: block.rows]
         if output.kind == "dense":
             return _read_array(folder, place, block, shape, block.rows, dtype)
         index, n_values = np.dtype(block.summary["index_dtype"]), (block.summary["n_values"],)
@@ -252,7 +266,7 @@ def read_block(folder: Folder, output: Output, block: StoredBlock) -> Any:
             "indptr": ((block.rows + 1,), index),
         }
         parts = {
-            part: _read_array(folder, f"{place}/{part}", block, length, CHUNK_ELEMENTS, kind)
+            part: _read_array(folder, f"{place}/{part}", block, length, _part_elements(*length), kind)
             for part, (length, kind) in kinds.items()
         }
         found = sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
@@ -270,12 +284,12 @@ def _read_array(
     chunk_rows: int,
     dtype: np.dtype[Any],
 ) -> Array:
-    chunks = list(_chunks(place, shape, chunk_rows))
+    chunks, whole = list(_chunks(place, shape, chunk_rows)), (chunk_rows, *shape[1:])
     if len(chunks) == 1:
-        return _read_chunk(folder, chunks[0][0], block.files, shape, dtype)
+        return _read_chunk(folder, chunks[0][0], block.files, whole, dtype)
     values = np.empty(shape, dtype)
     for name, start, stop in chunks:
-        values[start:stop] = _read_chunk(folder, name, block.files, (stop - start, *shape[1:]), dtype)
+        values[start:stop] = _read_chunk(folder, name, block.files, whole, dtype)[: stop - start]
     return values
 
 
@@ -415,7 +429,8 @@ def _read_row_nonzeros(box: Array, *, folder: Folder, stored: Output) -> Array:
     place = f"{stored.block_location(block.number)}/indptr"
     with _naming_damage(folder, stored, block.number):
         kind = np.dtype(block.summary["index_dtype"])
-        starts = _read_array(folder, place, block, (block.rows + 1,), CHUNK_ELEMENTS, kind)
+        length = block.rows + 1
+        starts = _read_array(folder, place, block, (length,), _part_elements(length), kind)
         return np.diff(starts).astype(np.int64)
 
 

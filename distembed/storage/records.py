@@ -220,8 +220,8 @@ class Output(_Record):
 
     @property
     def without_rows(self) -> Output:
-        """Return the output without its row blocks: small enough to travel with each of many tasks."""
-        return self.model_copy(update={"row_blocks": ()})
+        """Return the output with its first row block alone: small enough to travel with each of many tasks."""
+        return self.model_copy(update={"row_blocks": self.row_blocks[:1]})
 
     @property
     def journal(self) -> str:
