@@ -57,13 +57,13 @@ def test_kill_at_random_moments_with_threads(tmp_path: Path) -> None:
     root = tmp_path / "killed"
     for n_blocks in (1, 9):
         process = start(killed_writer, root, 0.02)
-        while len(records := list(root.glob("manifest/slow/x/blocks/*.json"))) < n_blocks:
+        while len(records := list(root.glob("journal/slow/x/0*.json"))) < n_blocks:
             assert process.poll() is None
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert len(records) < killed_writer.N_BLOCKS
-    recorded = {path.name for path in root.glob("manifest/slow/x/blocks/*.json")}
+    recorded = {path.name for path in root.glob("journal/slow/x/0*.json")}
     with Workspace.create(root, owner="test") as workspace:
         computed = killed_writer.write(workspace, pause=0)
         assert workspace.digest() == expected
@@ -76,7 +76,7 @@ def test_kill_at_random_moments_with_threads(tmp_path: Path) -> None:
 def test_two_processes_contend_for_the_lock(tmp_path: Path) -> None:
     root = tmp_path / "ws"
     process = start(killed_writer, root, 0.05)
-    while not list(root.glob("manifest/slow/x/blocks/*.json")):
+    while not list(root.glob("journal/slow/x/0*.json")):
         assert process.poll() is None
         time.sleep(0.005)
     with pytest.raises(LockedError, match=f"process {process.pid} of .*job killed writer"):

@@ -72,6 +72,22 @@ def store_all(workspace: Workspace, *, scale: int = 1, version: int = 0, calls: 
     return stage
 
 
+def finish(root: Path, name: str, array: da.Array) -> Workspace:
+    """Store an array in a stage of its own, commit it, and return the workspace opened."""
+    with Workspace.create(root, owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store(name, array, **META)
+        stage.commit()
+    return Workspace.open(root)
+
+
+def flip(path: Path) -> None:
+    """Flip a bit in the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
 def made_with(version: int) -> dict[str, str]:
     """Return what a stage records of the version that computes it."""
     return {"distembed": str(version)} if version else {}
@@ -98,7 +114,6 @@ def run_both(
         if not below.is_committed:
             below.store("twice", workspace.array("dense") * 2, **META)
             below.commit()
-        workspace.drop_temporary("a")
         return workspace.digest(), workspace.verify()
 
 

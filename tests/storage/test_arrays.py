@@ -1,45 +1,47 @@
-"""Arrays of a workspace: what is stored is what is read, dense and sparse, in any row blocks."""
+"""Arrays of a workspace: what is stored is what is read, dense and sparse, in any row blocks, also by other readers."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anndata
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
+from distributed import Client, LocalCluster
 from scipy import sparse
-from zarr.codecs import Crc32cCodec
 
-from distembed.storage import arrays
-from distembed.storage.blocks import Array
+from distembed.storage import blocks
 from distembed.storage.folder import Folder
-from distembed.storage.records import Output
+from distembed.storage.records import DamagedError, Output
 from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import marginals
-from tests.storage.examples import dense_array, sparse_array
+from tests.conftest import forked_workers
+from tests.storage.examples import META, dense_array, finish, sparse_array, store_all
 
-META = {"dims": ("word", "component"), "units": "1", "meaning": "a test"}
-CHUNKS = {"whole": (12,), "even": (4, 4, 4), "ragged": (1, 7, 4), "single": (1,) * 12, "empty": (5, 0, 7)}
+CHUNKS = {"whole": (12,), "even": (4, 4, 4), "short end": (5, 5, 2), "ragged": (1, 7, 4), "single": (1,) * 12}
+CHUNKS |= {"empty": (5, 0, 7)}
+REGULAR = CHUNKS | {"ragged": (4, 4, 4), "empty": (4, 4, 4)}
 
 
-@pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8", "bool"])
-def test_dense_round_trip(tmp_path: Path, rows: tuple[int, ...], dtype: str) -> None:
+@pytest.mark.parametrize("cut", CHUNKS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64", "uint8", "bool"])
+def test_dense_round_trip(tmp_path: Path, cut: str, dtype: str) -> None:
     values = (np.arange(12 * 5).reshape(12, 5) % 7).astype(dtype)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", da.from_array(values, chunks=(rows, 2)), **META)
-        stage.commit()
-    stored = Workspace.open(tmp_path / "ws").array("x")
-    assert stored.chunks == (rows, (5,))
+    stored = finish(tmp_path / "ws", "x", da.from_array(values, chunks=(CHUNKS[cut], 2))).array("x")
+    assert stored.chunks == (REGULAR[cut], (5,))
     assert stored.dtype == dtype
     np.testing.assert_array_equal(stored.compute(), values)
+    np.testing.assert_array_equal(zarr.open(tmp_path / "ws/arrays.zarr/x", mode="r")[:], values)
 
 
 @pytest.mark.parametrize("rows", CHUNKS.values(), ids=CHUNKS)
@@ -55,15 +57,106 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
         assert workspace.verify() == []
     assert row_nonzeros.chunks == (rows,)
     np.testing.assert_array_equal(row_nonzeros.compute(), np.count_nonzero(values, axis=1))
-    blocks = [stored.blocks[i].compute() for i in range(len(rows))]
-    for block in blocks:
+    found = [stored.blocks[i].compute() for i in range(len(rows))]
+    for block in found:
         assert isinstance(block, sparse.csr_array)
         assert block.dtype == np.int64
         assert block.indices.dtype == block.indptr.dtype == np.int32
-        assert sparse.csr_array(
-            (block.data, block.indices, block.indptr), shape=block.shape
-        ).has_canonical_format
-    np.testing.assert_array_equal(np.vstack([block.toarray() for block in blocks]), values)
+        parts = (block.data, block.indices, block.indptr)
+        assert sparse.csr_array(parts, shape=block.shape).has_canonical_format
+    np.testing.assert_array_equal(np.vstack([block.toarray() for block in found]), values)
+
+
+# --- other readers ---------------------------------------------------------------------------------------------
+
+
+def test_other_readers_open_what_is_stored(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        dense, counts = workspace.array("dense").compute(), workspace.array("sparse")
+    root = tmp_path / "ws/arrays.zarr"
+    plain, labelled = (
+        zarr.open_group(root, mode="r")["dense"],
+        xr.open_zarr(root, consolidated=False)["dense"],
+    )
+    assert plain.metadata.dimension_names == labelled.dims == META["dims"]
+    assert plain.chunks == (4, 5)
+    assert dict(plain.attrs) == {"units": META["units"], "long_name": META["meaning"]}
+    for found in (plain[:], da.from_zarr(root / "dense").compute(), labelled.values):
+        np.testing.assert_array_equal(found, dense)
+    group = zarr.open_group(root / "sparse", mode="r")
+    assert group.attrs["row_blocks"] == [1, 7, 4]
+    for index in range(3):
+        block, ours = anndata.io.read_elem(group[f"{index:06d}"]), counts.blocks[index].compute()
+        assert (block != ours).nnz == 0
+        assert block.shape == ours.shape
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128"])
+def test_other_readers_take_a_deleted_chunk_for_no_numbers_and_ours_raises(
+    tmp_path: Path, dtype: str
+) -> None:
+    """Chunks of zeros are written, too: else one that is missing could not be told from them."""
+    workspace = finish(tmp_path / "ws", "x", da.zeros((6, 2), chunks=(2, 2), dtype=dtype))
+    root = tmp_path / "ws/arrays.zarr"
+    (root / "x/c/1/0").unlink()
+    readers = [zarr.open(root / "x", mode="r")[:], da.from_zarr(root / "x").compute()]
+    if dtype != "complex128":
+        readers.append(xr.open_zarr(root, consolidated=False)["x"].values)
+    for found in readers:
+        assert np.isnan(found[2:4]).all()
+        assert (found[[0, 1, 4, 5]] == 0).all()
+    with pytest.raises(DamagedError, match=r"Block 1 of 'x' .*'distembed run' writes it again"):
+        workspace.array("x").compute()
+
+
+# --- an array and the run that it was opened from --------------------------------------------------------------
+
+
+def rerun(root: Path, name: str, array: da.Array) -> None:
+    with Workspace.create(root, owner="rerun") as workspace:
+        stage = workspace.stage("a", parameters={"again": True}, inputs={})
+        stage.store(name, array, **META)
+        stage.commit()
+
+
+OF_BOTH_KINDS: dict[str, Callable[[float], da.Array]] = {
+    "dense": lambda add: dense_array().rechunk((4, 5)) + np.float32(add),
+    "sparse": lambda add: sparse_array(np.eye(12) * (1 + add), (4, 4, 4)),
+    "large": lambda add: da.full((1024, 1 << 14), add, dtype=np.float64, chunks=(512, -1)),  # 128 MiB
+}
+
+
+@pytest.mark.parametrize("kind", OF_BOTH_KINDS)
+def test_an_array_opened_before_a_rerun_raises_at_any_size(tmp_path: Path, kind: str) -> None:
+    make, root = OF_BOTH_KINDS[kind], tmp_path / "ws"
+    opened = finish(root, "x", make(0)).array("x")
+    assert opened.nbytes > 1 << 26 or kind != "large"
+    opened.blocks[0].compute(scheduler="threads")
+    rerun(root, "x", make(1))
+    for index in (0, 1):
+        with pytest.raises(DamagedError, match=rf"Block {index} of 'x' .*opened: open it again"):
+            opened.blocks[index].compute(scheduler="threads")
+    again = Workspace.open(root).array("x").blocks[1].compute()
+    assert (again != make(1).blocks[1].compute()).sum() == 0
+
+
+@pytest.mark.cluster
+def test_an_array_opened_before_a_rerun_raises_on_workers(tmp_path: Path) -> None:
+    with (
+        forked_workers(),
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        for kind, make in OF_BOTH_KINDS.items():
+            opened = finish(tmp_path / kind, "x", make(0)).array("x")
+            opened.blocks[0].sum().compute() if kind != "sparse" else opened.blocks[0].compute()
+            rerun(tmp_path / kind, "x", make(1))
+            with pytest.raises(DamagedError, match=r"Block 1 of 'x' .*open it again"):
+                client.compute(opened.blocks[1]).result()
+
+
+# --- blocks ----------------------------------------------------------------------------------------------------
 
 
 def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path: Path) -> None:
@@ -84,12 +177,7 @@ def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path:
 def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
     """What the documentation of `Workspace.array` names works; NumPy's reductions raise and are never wrong."""
     counts = sparse.random_array((12, 5), density=0.4, rng=0, format="csr")
-    lazy = da.from_array(counts.toarray(), chunks=(5, 5)).map_blocks(sparse.csr_array, meta=counts[:0])
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", lazy, **META)
-        stage.commit()
-    stored = Workspace.open(tmp_path / "ws").array("x")
+    stored = finish(tmp_path / "ws", "x", sparse_array(counts.toarray(), (5, 5, 2))).array("x")
     sums = marginals(stored)
     np.testing.assert_allclose(sums.rows, counts.sum(axis=1))
     np.testing.assert_allclose(sums.columns, counts.sum(axis=0))
@@ -106,11 +194,8 @@ def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
 def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
     block = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
     before = block.indices.copy()
-    lazy = da.from_array(np.zeros((1, 6)), chunks=(1, 6)).map_blocks(
-        lambda _: block, dtype=float, meta=sparse.csr_array((0, 0))
-    )
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stored = workspace.stage("a", parameters={}, inputs={}).store("x", lazy, **META).compute()
+    lazy = da.zeros((1, 6)).map_blocks(lambda _: block, dtype=float, meta=sparse.csr_array((0, 0)))
+    stored = finish(tmp_path / "ws", "x", lazy).array("x").compute()
     assert stored.indices.tolist() == [1, 4]
     assert stored.data.tolist() == [2.0, 4.0]
     assert block.indices.tolist() == before.tolist()
@@ -129,70 +214,55 @@ def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
 
 
 def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distembed.storage.blocks.CHUNK_BYTES", 64)
-    monkeypatch.setattr("distembed.storage.blocks.CHUNK_ELEMENTS", 3)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stored = stage.store("x", dense_array(), **META)
-        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
-        values = (np.arange(60).reshape(12, 5) % 3) * 2.5
-        stored = stage.store("s", sparse_array(values, (5, 7)), **META)
-        np.testing.assert_array_equal(stored.blocks[1].compute().toarray(), values[5:])
-        stage.commit()
-        assert workspace.verify() == []
-    assert len(list((tmp_path / "ws/arrays.zarr/x/000002/c").iterdir())) > 1
+    monkeypatch.setattr(blocks, "CHUNK_ELEMENTS", 3)
+    values = (np.arange(65).reshape(13, 5) % 3) * 2.5
+    workspace = finish(tmp_path / "ws", "s", sparse_array(values, (5, 8)))
+    np.testing.assert_array_equal(workspace.array("s").blocks[1].compute().toarray(), values[5:])
+    assert workspace.verify() == []
+    place = tmp_path / "ws/arrays.zarr/s/000001"
+    assert len(list((place / "data/c").iterdir())) > 1
+    theirs = anndata.io.read_elem(zarr.open_group(place, mode="r"))
+    np.testing.assert_array_equal(theirs.toarray(), values[5:])
 
 
 def test_each_thread_stores_its_own_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Zarr's own thread did for all threads was done for one after the other."""
     threads: set[str] = set()
-    digest = arrays.new_digest
-    monkeypatch.setattr(
-        arrays, "new_digest", lambda data: threads.add(threading.current_thread().name) or digest(data)
-    )
-    decode = Crc32cCodec._decode_single
+    value = blocks.google_crc32c.value
 
-    async def noted(*args: Any) -> Any:
+    def noted(data: Any) -> int:
         threads.add(threading.current_thread().name)
-        return await decode(*args)
+        return value(data)
 
-    monkeypatch.setattr(Crc32cCodec, "_decode_single", noted)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", dense_array(), **META).compute()
+    monkeypatch.setattr(blocks.google_crc32c, "value", noted)
+    finish(tmp_path / "ws", "x", dense_array()).array("x").compute()
     assert threads
-    assert "zarr_io" not in threads
+    assert all(name.startswith("ThreadPoolExecutor") for name in threads)
 
 
 def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path: Path) -> None:
     """As in a notebook, whose cells run in the thread of one."""
-    values = dense_array().compute()
-    output = Output("a", "x", "dense", (12,), values.shape, values.dtype.str, ("word", "component"))
-    folder = Folder.at(tmp_path)
 
-    async def cell() -> Array:
-        arrays.write_block(folder, output, 0, 12, values)
-        return arrays.read_block(folder, output, 0, 12)
+    async def cell() -> Any:
+        return finish(tmp_path / "ws", "x", dense_array()).array("x").compute()
 
-    np.testing.assert_array_equal(asyncio.run(cell()), values)
+    np.testing.assert_array_equal(asyncio.run(cell()), dense_array().compute())
 
 
 def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path: Path) -> None:
-    output = Output("a", "x", "csr", (3,), (3, 5), "<f4", ("word", "context"))
+    output = Output(stage="a", name="x", kind="csr", row_blocks=(3,), shape=(3, 5), dtype="<f4")
     folder, left = Folder.at(tmp_path), tmp_path / output.block_location(0) / "data" / "c" / "7"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"left")
-    record = arrays.write_block(folder, output, 0, 3, sparse.csr_array((3, 5), dtype=np.float32))
+    record = blocks.write_block(folder, output, 0, 3, sparse.csr_array((3, 5), dtype=np.float32))
     assert set(record.files) == set(folder.find(output.block_location(0)))
 
 
-def test_ctrl_c_at_the_end_of_a_block_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the coroutine that reads it waits for nothing more."""
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", sparse_array(np.eye(6), (6,)), **META)
-        stage.commit()
-    join = arrays.join_csr
-    monkeypatch.setattr(arrays, "join_csr", lambda *of: signal.raise_signal(signal.SIGINT) or join(*of))
+def test_ctrl_c_in_a_block_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing of the block, and is no damage."""
+    stored = finish(tmp_path / "ws", "x", sparse_array(np.eye(6), (6,))).array("x")
+    value = blocks.google_crc32c.value
+    stopped = lambda data: signal.raise_signal(signal.SIGINT) or (os.getpid() and value(data))  # noqa: E731
+    monkeypatch.setattr(blocks.google_crc32c, "value", stopped)
     with pytest.raises(KeyboardInterrupt), dask.config.set(scheduler="synchronous"):
-        Workspace.open(tmp_path / "ws").array("x").compute()
+        stored.compute()

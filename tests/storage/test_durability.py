@@ -6,8 +6,8 @@ import errno
 import itertools
 import os
 from pathlib import Path
+from typing import Any
 
-import dask.array as da
 import pytest
 
 from distembed.files import PARTIAL
@@ -16,7 +16,7 @@ from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, dense_array, record_disk, store_all
 
 
-def test_a_commit_syncs_its_files_then_their_folders_then_itself(
+def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tmp_path / "ws"
@@ -26,20 +26,22 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself(
         seen = record_disk(monkeypatch)
         stage.commit()
         monkeypatch.undo()
-    places = ["arrays.zarr/dense", "arrays.zarr/sparse", "tokens", "report", "manifest/a", "words.parquet"]
+    places = ["arrays.zarr/dense", "arrays.zarr/sparse", "tokens", "report", "words.parquet"]
     inside = [path for place in places for path in [root / place, *(root / place).rglob("*")]]
-    files = {str(path) for path in inside if path.is_file()}
-    groups = ["zarr.json", "checkpoints/zarr.json", "checkpoints/a/zarr.json"]
-    files |= {f"{root}/arrays.zarr/{group}" for group in groups}
+    files = {f"{root}/arrays.zarr/zarr.json", *(str(path) for path in inside if path.is_file())}
     folders = {str(path) for path in inside if path.is_dir()} | {str(root), *map(str, root.parents)}
     commit = seen.index(("rename", f"{root}/manifest/a.json"))
     synced = [path for what, path in seen[:commit] if what == "sync"]
-    assert files <= set(synced[: len(files)])
-    assert folders - {f"{root}/manifest/a/checkpoints"} <= set(synced[len(files) : -1])
+    assert files == set(synced[: len(files)])
+    assert folders <= set(synced[len(files) : -1])
     assert synced[-1].startswith(f"{root}/manifest/a.json.")
     assert synced[-1].endswith(PARTIAL)
     assert seen[commit + 1] == ("sync", f"{root}/manifest")
-    assert not any("arrays.zarr/checkpoints" in path and path.endswith("/0") for path in synced)
+    assert not any("arrays.zarr/checkpoints" in path for path in synced)
+    steps = [("rename", f"{root}/manifest/copies/a.json"), ("sync", f"{root}/manifest/copies")]
+    steps += [("remove", f"{root}/arrays.zarr/checkpoints/a/temporary"), ("remove", f"{root}/journal/a")]
+    order = [seen.index(step) for step in steps]
+    assert [commit, *order] == sorted([commit, *order])
 
 
 def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(
@@ -91,6 +93,7 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", failing)
             with Workspace.create(root, owner="test") as workspace:
+                workspace.mend()  # the commit may stand, and its copy not
                 stage = workspace.stage("a", parameters={}, inputs={})
                 stage.store_bytes("x", b"x")
                 stage.commit()
@@ -106,41 +109,30 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
         run(root, -1)
 
 
-def test_temporary_data_goes_when_the_record_of_its_dropping_is_on_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = tmp_path / "ws"
-    with Workspace.create(root, owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.states().store("round", dense_array())
-        stage.commit()
-        seen = record_disk(monkeypatch)
-        workspace.drop_temporary("a")
-        monkeypatch.undo()
-    manifest = f"{root}/manifest/a.json"
-    order = [("rename", manifest), ("sync", f"{root}/manifest")]
-    order.append(("remove", f"{root}/arrays.zarr/checkpoints/a/round"))
-    places = [seen.index(step) for step in order]
-    assert places == sorted(places)
-
-
-@pytest.mark.parametrize("begun_again", [False, True])
-def test_the_commit_of_a_discarded_stage_goes_first_and_what_announces_it_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begun_again: bool
+@pytest.mark.parametrize("way", ["discarded", "begun again", "reopened"])
+def test_a_commit_is_withdrawn_before_its_data_and_what_announces_it_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
         stage = store_all(workspace)
         stage.commit()
         seen = record_disk(monkeypatch)
-        if begun_again:
+        if way == "begun again":
             workspace.stage("a", parameters={"scale": 2}, inputs={}).store("dense", dense_array(), **META)
-        else:
+        elif way == "discarded":
             stage.discard()
+        else:
+            stage.reopen([])
         monkeypatch.undo()
     removed = [path for what, path in seen if what == "remove" and not path.endswith(PARTIAL)]
+    commit, copy = f"{root}/manifest/a.json", f"{root}/manifest/copies/a.json"
+    if way == "reopened":  # what is left of it is in the journal before
+        assert removed == [copy, commit]
+        assert seen.index(("rename", f"{root}/journal/a/stage.json")) < seen.index(("remove", copy))
+        return
     data = removed.index(f"{root}/arrays.zarr/dense")
-    assert removed.index(f"{root}/manifest/a.json") < data < removed.index(f"{root}/manifest/a")
+    assert removed.index(copy) < removed.index(commit) < data < removed.index(f"{root}/journal/a")
 
 
 def test_a_file_is_replaced_and_never_written_in_place(tmp_path: Path) -> None:
@@ -153,19 +145,25 @@ def test_a_file_is_replaced_and_never_written_in_place(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_block_is_recorded_when_all_of_its_files_are_there(
+def test_what_a_stage_is_made_from_is_written_first_and_a_block_is_recorded_when_all_of_its_files_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, missing = Folder.write, []
+    root, real, written = tmp_path / "ws", Folder.write, list[str]()
 
-    def write(self: Folder, name: str, data: bytes, **options: bool) -> object:
-        if "/blocks/" in name:
-            block = tmp_path / "ws/arrays.zarr/x" / Path(name).stem
-            missing.extend(path for path in (block / "zarr.json", block / "c/0/0") if not path.exists())
-        return real(self, name, data, **options)
+    def write(self: Folder, name: str, *pieces: Any, **options: bool) -> object:
+        if "/dense/0" in name and name.startswith("journal/"):
+            assert (root / f"arrays.zarr/dense/c/{int(Path(name).stem)}/0").exists()
+        if "/sparse/0" in name and name.startswith("journal/"):
+            block = root / "arrays.zarr/sparse" / Path(name).stem
+            assert len([path for path in block.rglob("*") if path.is_file()]) == 7
+        if not name.startswith("lock"):
+            written.append(name)
+        return real(self, name, *pieces, **options)
 
     monkeypatch.setattr(Folder, "write", write)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", da.zeros((4, 3), chunks=(2, 3)), dims=("i", "j"), units="", meaning="")
-    assert missing == []
+    with Workspace.create(root, owner="test") as workspace:
+        store_all(workspace)
+    assert written[1] == "journal/a/stage.json"
+    assert sum(name.startswith("journal/a/sparse/0") for name in written) == 3
+    first = [next(name for name in written if f"/{part}/" in name) for part in ("dense", "sparse")]
+    assert first == ["journal/a/dense/output.json", "journal/a/sparse/output.json"]
