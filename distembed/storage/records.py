@@ -25,7 +25,7 @@ import json
 import ntpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
@@ -56,6 +56,8 @@ INDEX_DTYPES = ("<i4", "<i8")
 """The types of column numbers and of the positions where rows begin."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _KEY = re.compile(r"[0-9a-f]{6,64}")
+_INNER = re.compile(r"(/(?!\.{1,2}(/|$))[A-Za-z0-9_.-]+)+")
+"""What follows the place of a block in the names of its files."""
 ITEM = re.compile(r"[0-9a-f]{6,64}/")
 """How the names of the files of an item begin, in the folder of their output."""
 _SEAL = b',"seal":"'
@@ -169,7 +171,7 @@ class Output(_Record):
             raise ValueError(f"Array {self.name!r} of shape {self.shape} has other rows than its blocks.")
         if not _DTYPE.fullmatch(self.dtype):
             raise ValueError(f"Array {self.name!r} has dtype {self.dtype!r}, which is not stored.")
-        if self.is_one_array and any(rows != self.chunk_rows for rows in self.row_blocks[:-1]):
+        if self.is_one_array and set(self.row_blocks[:-1]) - {self.chunk_rows}:
             raise ValueError(f"Array {self.name!r} is cut into chunks of different sizes.")
         return self
 
@@ -245,7 +247,7 @@ class Block(_Record):
 
     index: NonNegativeInt
     files: dict[str, FileRecord]
-    summary: dict[str, Any] = {}
+    summary: dict[str, Any] = Field(default_factory=dict)
     key: str = ""
     kernel: str = ""
     seconds: float = 0.0
@@ -286,8 +288,7 @@ class OutputRecord(_Record):
             raise ValueError(f"Output {spec.name!r} has other blocks than it says.")
         for block in self.blocks:
             check_block(spec, block)
-        for name in self.files:
-            _check_within(name, spec.location)
+        _check_within(self.files, spec.location)
         return self
 
     @cached_property
@@ -447,17 +448,13 @@ def check_block(spec: Output, block: Block) -> None:
         length, kind = block.summary.get("n_values"), block.summary.get("index_dtype")
         if type(length) is not int or length < 0 or kind not in INDEX_DTYPES:
             raise ValueError(f"block {block.index} does not say how many values it has")
-    for name in block.files:
-        _check_within(name, spec.block_location(block.index, block.key))
+    _check_within(block.files, spec.block_location(block.index, block.key))
 
 
-def _check_within(name: str, place: str) -> None:
-    try:
-        check_inside(name)
-    except OutsideError as error:
-        raise ValueError(str(error)) from None
-    if name != place and not name.startswith(f"{place}/"):
-        raise ValueError(f"the file {name!r} does not lie in {place}")
+def _check_within(names: Iterable[str], place: str) -> None:
+    for name in names:
+        if name != place and not (name.startswith(place) and _INNER.fullmatch(name, len(place))):
+            raise ValueError(f"the file {name!r} does not lie in {place}")
 
 
 def canonical_json(value: object, what: str = "value") -> bytes:
