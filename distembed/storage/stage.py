@@ -7,12 +7,9 @@ run that was interrupted goes on. The commit writes the manifest, and the journa
 from __future__ import annotations
 
 import json
-import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -24,22 +21,12 @@ from distembed.storage import blocks, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import (
     Catalog,
-    announced,
-    begun_file,
-    block_file,
     files_above,
-    output_file,
-    read_announced,
-    read_record,
     replaced,
-    seconds_worked,
 )
 from distembed.storage.folder import Folder
+from distembed.storage.journal import Journal, Progress, remove_journal, remove_stage
 from distembed.storage.records import (
-    ARRAYS,
-    BLOCK_BYTES,
-    JOURNAL,
-    RECORD_BYTES,
     STATES,
     VERSION,
     Begun,
@@ -50,12 +37,8 @@ from distembed.storage.records import (
     Problem,
     StageManifest,
     canonical_json,
-    check_stage,
-    dumped,
     fingerprint,
 )
-
-Progress = Callable[[int, int], None]
 
 
 class MakeFiles(Protocol):
@@ -71,32 +54,6 @@ class FileItem(NamedTuple):
 
     paths: list[str]
     summary: Mapping[str, Any]
-
-
-@dataclass
-class _Stored:
-    """An output in the journal: its description, the files of the whole, and its blocks that are on disk."""
-
-    spec: Output
-    files: dict[str, FileRecord] = field(default_factory=dict)
-    blocks: dict[int, Block] = field(default_factory=dict)
-
-    def record(self) -> OutputRecord:
-        """Return its record with all its blocks.
-
-        Raises
-        ------
-        ValueError
-            If it lacks some.
-        """
-        n_blocks = len(self.spec.row_blocks)
-        if len(self.blocks) != n_blocks:
-            raise ValueError(
-                f"Output {self.spec.name!r} of stage {self.spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: "
-                "store it."
-            )
-        made = tuple(self.blocks[index] for index in sorted(self.blocks))
-        return OutputRecord(spec=self.spec, blocks=made, files=self.files)
 
 
 class Stage:
@@ -137,20 +94,22 @@ class Stage:
         made_with: Mapping[str, str],
     ) -> None:
         self._catalog, self._folder = catalog, catalog.folder
-        self.name = check_stage(name)
-        self.parameters = dict(parameters)
-        self.inputs = {check_stage(each): known for each, known in inputs.items()}
-        self.made_with = dict(made_with)
+        self.name, self.parameters = name, dict(parameters)
+        self.inputs, self.made_with = dict(inputs), dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
+        made_from = Begun(
+            version=VERSION,
+            stage=name,
+            fingerprint=self.fingerprint,
+            parameters=self.parameters,
+            inputs=self.inputs,
+            made_with=self.made_with,
+        )
+        self._journal = Journal(catalog, made_from)
         done = catalog.manifests()
         found = done.get(name)
         fits = found is not None and found.fingerprint == self.fingerprint and not replaced(found, done)
         self.manifest = found if fits else None
-        self._is_begun = False
-        self._beginning = threading.Lock()
-        self._stored: dict[str, _Stored] = {}
-        self._checked: set[str] = set()  # outputs of which no block is unread since this object knows them
-        self._since, self._earlier = time.monotonic(), 0.0
 
     @property
     def is_committed(self) -> bool:
@@ -214,12 +173,14 @@ class Stage:
         said = {"units": units, "meaning": meaning, "constant": constant}
         spec = blocks.output_of(self.name, name, array, dims=tuple(dims), temporary=temporary, **said)
         if not self._is_kept(spec):
-            stored = self._announce(spec)
-            if missing := self._missing(stored, progress):
+            stored = self._journal.announce(spec)
+            if missing := self._journal.missing(stored, progress):
                 rows = {0: spec.row_blocks, **dict.fromkeys(range(1, array.ndim), -1)}
                 work = blocks.store_blocks(self._folder, spec, array.rechunk(rows), missing)
                 with tasks.run_here() if blocks.is_held(array) else nullcontext():
-                    tasks.run_blocks(work, self._recorder(stored, progress), name=_names(spec, missing))
+                    tasks.run_blocks(
+                        work, self._journal.recorder(stored, progress), name=_names(spec, missing)
+                    )
         return self.array(name)
 
     def states(self, *, in_memory: bool = False) -> StageStates:
@@ -234,13 +195,11 @@ class Stage:
 
     def announced(self) -> list[str]:
         """Return the names of the outputs that this run or an interrupted one has begun."""
-        return list(announced(self._folder, self.name)) if self._resumes() else []
+        return self._journal.names()
 
     def forget(self, name: str) -> None:
         """Remove a temporary output that nothing reads any more."""
-        found = self._stored.pop(name, None) or read_announced(self._folder, self.name, name)
-        if found is not None:
-            self._remove_output(found.spec)
+        self._journal.forget(name)
 
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``.
@@ -270,9 +229,9 @@ class Stage:
         spec = Output(
             stage=self.name, name=name, kind="table", row_blocks=(n_rows,), shape=(n_rows, len(schema))
         )
-        if self._is_kept(spec) or (self.is_stored(name) and self._stored[name].spec == spec):
+        if self._is_kept(spec) or (self.is_stored(name) and self.record(name).spec == spec):
             return
-        stored, found = self._announce(spec), 0
+        stored, found = self._journal.announce(spec), 0
         with (
             self._folder.writing(spec.location) as file,
             pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
@@ -282,15 +241,15 @@ class Stage:
                 found += table.num_rows
         if found != n_rows:
             raise ValueError(f"the table {name} was said to have {n_rows} rows, and its pieces have {found}")
-        self._recorder(stored, None)(Block(index=0, files={spec.location: file.record}))
+        self._journal.recorder(stored)(Block(index=0, files={spec.location: file.record}))
 
     def store_bytes(self, name: str, data: bytes) -> None:
         """Store one plain file, such as a report or vectors in a text format."""
         spec = Output(stage=self.name, name=name, kind="bytes", row_blocks=(1,), shape=(len(data),))
         if not self._is_kept(spec):
-            stored = self._announce(spec)
+            stored = self._journal.announce(spec)
             written = self._folder.write(spec.location, data)
-            self._recorder(stored, None)(Block(index=0, files={spec.location: written}))
+            self._journal.recorder(stored)(Block(index=0, files={spec.location: written}))
 
     def store_files(
         self,
@@ -333,16 +292,14 @@ class Stage:
             stage=self.name, name=name, kind="files", row_blocks=(1,) * n, shape=(n,), temporary=temporary
         )
         if not self._is_kept(spec):
-            kept = self._kept_items(spec, keys) if keys else {}
-            stored = self._announce(spec, kept)
-            missing = self._missing(stored, progress)
+            kept = self._journal.kept_items(spec, keys) if keys else {}
+            stored = self._journal.announce(spec, kept)
+            missing = self._journal.missing(stored, progress)
             first: dict[str, list[int]] = {}  # items of equal keys share a folder, which one task makes
             for index in missing:
                 first.setdefault(keys[index] if keys else str(index), []).append(index)
-            record, work = (
-                self._recorder(stored, progress),
-                partial(_make_item, self._folder, spec, make, keys),
-            )
+            record = self._journal.recorder(stored, progress)
+            work = partial(_make_item, self._folder, spec, make, keys)
 
             def done(item: Block) -> None:
                 for index in first[item.key or str(item.index)]:
@@ -356,14 +313,8 @@ class Stage:
         """Return whether every block of an output is recorded and undamaged."""
         if self.manifest is not None:
             return name in self.manifest.outputs
-        if not self._resumes():
-            return False
-        if name not in self._stored:
-            found = read_announced(self._folder, self.name, name)
-            if found is None:
-                return False
-            self._stored[name] = self._with_attributes(_journaled(found))
-        return not self._missing(self._stored[name], None)
+        stored = self._journal.find(name)
+        return stored is not None and not self._journal.missing(stored)
 
     def array(self, name: str) -> da.Array:
         """Open a stored array of this stage, committed or not, lazily."""
@@ -387,9 +338,9 @@ class Stage:
         """
         if self.manifest is not None and name in self.manifest.outputs:
             return self.manifest.outputs[name]
-        if name not in self._stored:
+        if name not in self._journal.outputs:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
-        return self._stored[name].record()
+        return self._journal.outputs[name].record()
 
     def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
         """Return the problems of a committed stage's files, which are read in parallel.
@@ -426,19 +377,8 @@ class Stage:
         self._folder.check()
         if self.manifest is None:
             return
-        found = self.damaged_blocks() if damaged is None else damaged
-        bad = {(problem.output, problem.block) for problem in found}
-        for name, record in self.manifest.outputs.items():
-            if self.manifest.made_with == self.made_with:
-                good = tuple(block for block in record.blocks if (name, block.index) not in bad)
-                kept = record.model_copy(update={"blocks": good})
-                self._folder.write(output_file(record.spec), dumped(kept))
-            else:
-                remove_data(self._folder, record.spec)
-        self._write_begun()
-        self._catalog.remove(self.name)
-        self.manifest, self._is_begun = None, False
-        self._stored, self._checked = {}, set()
+        self._journal.reopen(self.manifest, self.damaged_blocks() if damaged is None else damaged)
+        self.manifest = None
 
     def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
         """Write the manifest of what this run has stored, and remove the stages that it leaves without their input.
@@ -452,12 +392,13 @@ class Stage:
         """
         if self.manifest is not None:
             return self.manifest
-        self._begin()
-        for name, found in announced(self._folder, self.name).items():
-            if name not in self._stored:  # of an interrupted run, and this one did not store it
-                self._remove_output(found.spec)
-        lasting = {n: each.record() for n, each in sorted(self._stored.items()) if not each.spec.temporary}
-        begun = read_record(self._folder, begun_file(self.name), Begun)
+        self._journal.begin()
+        stored = self._journal.outputs
+        for name in self._journal.names():
+            if name not in stored:  # of an interrupted run, and this one did not store it
+                self._journal.forget(name)
+        lasting = {name: each.record() for name, each in sorted(stored.items()) if not each.spec.temporary}
+        begun = self._journal.read_begun()
         if begun is None:  # it was removed with the commit of an input
             raise ValueError(
                 f"Stage {self.name!r} cannot be committed, because an input of it was replaced since it began: store "
@@ -481,9 +422,8 @@ class Stage:
         self._folder.check()
         for stage in [*self._catalog.dependents(self.name), self.name]:
             remove_stage(self._catalog, stage)
-        self.manifest, self._is_begun, self._stored, self._checked = None, False, {}, set()
-
-    # --- the journal ---------------------------------------------------------------------------------------
+        self.manifest = None
+        self._journal.clear()
 
     def _is_kept(self, spec: Output) -> bool:
         """Return whether a committed stage already holds this output; refuse to add a new one to it."""
@@ -495,143 +435,6 @@ class Stage:
                 f"Stage {self.name!r} is committed and does not hold {spec.name!r}: call reopen() before storing to it."
             )
         return True
-
-    def _resumes(self) -> bool:
-        """Return whether an interrupted run of this stage left usable records."""
-        if not self._is_begun:
-            begun = read_record(self._folder, begun_file(self.name), Begun)
-            fits = begun is not None and begun.fingerprint == self.fingerprint
-            if fits and begun is not None and begun.made_with == self.made_with:
-                self._earlier = seconds_worked(self._folder, self.name)
-                self._is_begun = True  # never False again, which another thread has set
-        return self._is_begun
-
-    def _begin(self, kept: Output | None = None) -> None:
-        """Begin the journal, and remove what the stage had before but for one output."""
-        with self._beginning:  # threads of one stage may begin at once
-            if not self._resumes():
-                remove_stage(self._catalog, self.name, kept=kept)
-                self.manifest, self._stored, self._checked = None, {}, set()
-                self._write_begun()
-                self._is_begun = True
-
-    def _write_begun(self) -> None:
-        begun = Begun(
-            version=VERSION,
-            stage=self.name,
-            fingerprint=self.fingerprint,
-            parameters=self.parameters,
-            inputs=self.inputs,
-            input_digests=self._catalog.digests(self.inputs),
-            made_with=self.made_with,
-        )
-        self._folder.write(begun_file(self.name), dumped(begun))
-
-    def _kept_items(self, spec: Output, keys: Sequence[str]) -> dict[int, Block]:
-        """Return the items of other parameters or inputs that have a key of this output, by their new number.
-
-        Items that other versions made are not taken.
-        """
-        if self._resumes():
-            return {}
-        old: Begun | None = self._catalog.manifests().get(self.name)
-        if isinstance(old, StageManifest):
-            before = old.outputs.get(spec.name)
-        else:
-            old = read_record(self._folder, begun_file(self.name), Begun)
-            before = read_announced(self._folder, self.name, spec.name)
-        if before is None or old is None or old.made_with != self.made_with:
-            return {}
-        there, known = self._folder.find(spec.location), {item.key: item for item in before.blocks}
-        found = {index: known[key] for index, key in enumerate(keys) if key in known}
-        return {
-            index: item.model_copy(update={"index": index, "seconds": 0.0})
-            for index, item in found.items()
-            if item.files.keys() <= there.keys()
-        }
-
-    def _announce(self, spec: Output, kept: Mapping[int, Block] | None = None) -> _Stored:
-        """Record an output before its first block; another output of the same name and another shape is removed."""
-        if len(spec.row_blocks) * BLOCK_BYTES > RECORD_BYTES:
-            raise ValueError(
-                f"Output {spec.name!r} would have {len(spec.row_blocks):,} blocks, more than a manifest may name: make "
-                "larger ones."
-            )
-        self._begin(spec if kept else None)
-        self._catalog.take_place(spec)
-        stored = self._stored.get(spec.name)
-        found = None if stored is not None else read_announced(self._folder, self.name, spec.name)
-        stored = stored if found is None else _journaled(found)
-        if stored is None or stored.spec != spec:
-            self._checked.discard(spec.name)
-            stored = _Stored(spec, blocks=dict(kept or {}))
-            if kept:
-                places = tuple(f"{spec.block_location(0, item.key)}/" for item in kept.values())
-                for name in self._folder.find(spec.location):
-                    if spec.may_own(name) and not name.startswith(places):
-                        self._folder.remove(name)
-            else:
-                for old in [spec, *([] if found is None else [found.spec])]:
-                    remove_data(self._folder, old)
-            self._folder.remove(spec.journal)
-            self._write_announced(stored)
-        self._stored[spec.name] = stored = self._with_attributes(stored)
-        return stored
-
-    def _write_announced(self, stored: _Stored) -> None:
-        blocks = tuple(stored.blocks[index] for index in sorted(stored.blocks))
-        record = OutputRecord(spec=stored.spec, blocks=blocks, files=stored.files)
-        self._folder.write(output_file(stored.spec), dumped(record))
-
-    def _with_attributes(self, stored: _Stored) -> _Stored:
-        """Write what Zarr says of an array that lasts, and of the groups above it, where it is absent or damaged."""
-        spec = stored.spec
-        if not spec.is_array or spec.temporary:
-            return stored
-        name = f"{spec.location}/zarr.json"
-        known = stored.files.get(name)
-        if known is None or verify.what_is_wrong(self._folder, name, known):
-            for place in files_above(spec):
-                if not self._folder.exists(place):
-                    self._folder.write(place, blocks.group_text())
-            stored.files = {name: self._folder.write(name, blocks.attributes_text(spec))}
-            self._write_announced(stored)
-        return stored
-
-    def _missing(self, stored: _Stored, progress: Progress | None) -> list[int]:
-        """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
-        spec = stored.spec
-        if spec.name not in self._checked:
-            todo = [
-                verify.Check(self._folder, spec.stage, spec.name, block.index, block.files)
-                for block in stored.blocks.values()
-            ]
-            for problem in verify.run_checks(todo):
-                stored.blocks.pop(problem.block, None)
-            self._checked.add(spec.name)
-        if progress is not None:
-            progress(len(stored.blocks), len(spec.row_blocks))
-        return [index for index in range(len(spec.row_blocks)) if index not in stored.blocks]
-
-    def _recorder(self, stored: _Stored, progress: Progress | None) -> Callable[[Block], None]:
-        """Return the function that is called with each block as it completes."""
-
-        def record(block: Block) -> None:
-            seconds = round(self._earlier + time.monotonic() - self._since, 3)
-            block = block.model_copy(update={"seconds": seconds})
-            self._folder.write(block_file(stored.spec, block.index), dumped(block))
-            stored.blocks[block.index] = block
-            if progress is not None:
-                progress(len(stored.blocks), len(stored.spec.row_blocks))
-
-        self._checked.add(stored.spec.name)
-        return record
-
-    def _remove_output(self, spec: Output) -> None:
-        remove_data(self._folder, spec)
-        self._folder.remove(spec.journal)
-        self._catalog.give_places(self.name, spec.name)
-        self._checked.discard(spec.name)
 
     def _remove_outdated(self) -> None:
         """Remove the stages that rest on content which this commit replaced."""
@@ -645,57 +448,6 @@ class Stage:
             )
         for stage in outdated:
             remove_stage(self._catalog, stage)
-
-
-def remove_stage(catalog: Catalog, stage: str, *, kept: Output | None = None) -> None:
-    """Remove a stage: first the commit, then the data, but for those of one output, and last its journal."""
-    manifest, folder = catalog.manifests().get(stage), catalog.folder
-    records = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
-    catalog.remove(stage)
-    for record in records:
-        if kept is None or record.spec.name != kept.name:
-            remove_data(folder, record.spec)
-    _remove_ended(folder, stage)
-    catalog.give_places(stage)
-
-
-def remove_journal(catalog: Catalog, stage: str) -> None:
-    """Remove the journal of a committed stage, with the temporary outputs that it names."""
-    for name, record in announced(catalog.folder, stage).items():
-        if record.spec.temporary:
-            remove_data(catalog.folder, record.spec)
-            catalog.give_places(stage, name)
-    _remove_ended(catalog.folder, stage)
-
-
-def _remove_ended(folder: Folder, stage: str) -> None:
-    """Remove the folder of the states of a stage, and then its journal, which names them."""
-    folder.remove(f"{ARRAYS}/{STATES}/{stage}")
-    folder.remove(f"{JOURNAL}/{stage}")
-
-
-def remove_data(folder: Folder, spec: Output) -> None:
-    """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
-    if spec.kind == "files":
-        names = list(folder.find(spec.location))
-        own = [name for name in names if spec.may_own(name)]
-        for name in own if len(own) < len(names) else [spec.location]:
-            folder.remove(name)
-    elif spec.is_array or _is_as_announced(folder, spec):
-        folder.remove(spec.location)
-
-
-def _is_as_announced(folder: Folder, spec: Output) -> bool:
-    """Return whether a file has the bytes, or the rows and columns, of the output that was announced in its place."""
-    try:
-        path = folder.readable(spec.location)
-        if spec.kind == "bytes":
-            return bool(folder.fs.size(path) == spec.shape[0])
-        with folder.fs.open(path, "rb") as file:
-            found = pq.read_metadata(file)
-        return (found.num_rows, len(found.schema.to_arrow_schema())) == spec.shape
-    except (OSError, ValueError):
-        return False
 
 
 def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
@@ -735,10 +487,6 @@ def _with_versions(folder: Folder, outputs: Mapping[str, OutputRecord]) -> dict[
         made = tuple(block.model_copy(update={"files": versions(block.files)}) for block in record.blocks)
         found[name] = record.model_copy(update={"blocks": made, "files": versions(record.files)})
     return found
-
-
-def _journaled(record: OutputRecord) -> _Stored:
-    return _Stored(record.spec, record.files, {block.index: block for block in record.blocks})
 
 
 def _names(spec: Output, numbers: Sequence[int]) -> Callable[[int], str]:

@@ -8,23 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 
 import dask.array as da
 import pyarrow as pa
 import pyarrow.parquet as pq
-from scipy.sparse import csr_array
 
 from distembed.display import html_view
-from distembed.dtypes import Floats
-from distembed.files import PARTIAL, RefusedError
+from distembed.files import PARTIAL
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, lock, verify
 from distembed.storage.catalog import Catalog, blocks_done, has_records, read_record, seconds_worked
 from distembed.storage.folder import Folder
+from distembed.storage.journal import remove_journal, remove_stage
+from distembed.storage.place import is_workspace, refuse_other_things
 from distembed.storage.records import (
-    FORMAT,
     JOURNAL,
     LOCK_FILE,
     RESERVED,
@@ -33,16 +31,12 @@ from distembed.storage.records import (
     DamagedError,
     Header,
     LockedError,
-    ManifestError,
-    NewerFormatError,
     OutputRecord,
-    OutsideError,
     Problem,
     StageManifest,
     digest_of_json,
-    loaded,
 )
-from distembed.storage.stage import FileItem, Stage, file_items, remove_journal, remove_stage
+from distembed.storage.stage import FileItem, Stage, file_items
 
 CHECKED_BYTES = 1 << 26
 """A table or file of no more bytes is compared with its digests when it is read: a fifteenth of a second at most."""
@@ -118,7 +112,7 @@ class Workspace:
             If a folder of its own is a symbolic link: its digest would vouch for what lies elsewhere.
         """
         folder = Folder.at(url)
-        if not _is_workspace(folder):
+        if not is_workspace(folder):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
@@ -171,7 +165,7 @@ class Workspace:
         if folder.is_local and folder.fs.isfile(folder.root):
             raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
         if folder.exists(""):
-            _refuse_other_things(folder)
+            refuse_other_things(folder)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
@@ -518,27 +512,6 @@ class Workspace:
         """
         return blocks.open_array(self._folder, self._committed(name, "array"))
 
-    def block(self, name: str, index: int) -> Floats | csr_array:
-        """Read one row block of a committed array: a NumPy array, or a `scipy.sparse.csr_array`.
-
-        Raises
-        ------
-        DamagedError
-            If it is not what was written.
-        """
-        record = self._committed(name, "array")
-        found: Floats | csr_array = blocks.read_block(
-            self._folder, record.spec, blocks.stored_blocks(record)[index]
-        )
-        return found
-
-    def is_whole(self, names: Iterable[str]) -> bool:
-        """Return whether every file of some committed outputs holds its digest; all are read."""
-        kept = [self._committed(name) for name in names]
-        return not verify.run_checks(
-            [check for record in kept for check in verify.checks(self._folder, record)]
-        )
-
     def table(self, name: str) -> pa.Table:
         """Read a committed table.
 
@@ -647,49 +620,3 @@ class Workspace:
         if reader not in (None, own):
             raise ValueError(f"{name!r} in {self.url} is not read by {reader}: call {own}({name!r})")
         return record
-
-
-def _is_workspace(folder: Folder) -> bool:
-    """Return whether there is a workspace that this version can read.
-
-    Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
-    """
-    if folder.is_local:
-        links = [name for name in RESERVED if Path(folder.inside(name)).is_symlink()]
-        if links:
-            raise OutsideError(
-                f"{folder.path(links[0])} is a symbolic link: a workspace holds its files itself; copy it as a whole."
-            )
-    try:
-        found = loaded(folder.read_record(WORKSPACE_FILE), Header, folder.path(WORKSPACE_FILE))
-    except (NewerFormatError, ConnectionError, RefusedError):
-        raise
-    except FileNotFoundError:
-        return has_records(folder)
-    except (ManifestError, OSError) as error:
-        if has_records(folder):
-            return True
-        if isinstance(error, OSError) or folder.read(WORKSPACE_FILE).strip(b"\0"):
-            raise
-        return False
-    if found.format != FORMAT:
-        raise ManifestError(
-            f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
-        )
-    return True
-
-
-def _refuse_other_things(folder: Folder) -> None:
-    """Refuse to write where a folder holds other things than a workspace; a planted first file vouches for none."""
-    files = folder.find("manifest") if _is_workspace(folder) else {}
-    if files or (folder.exists(JOURNAL) and has_records(folder)):
-        return
-    own = (*RESERVED, "job.toml", "inputs.json", "scratch")
-    names = sorted(
-        {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
-    )
-    others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
-    if others:
-        raise FileExistsError(
-            f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
-        )

@@ -1,0 +1,335 @@
+"""The journal of a stage that runs: what it is made from, what each output is going to be, and each block on disk.
+
+It is what a run that was interrupted goes on from. It ends with the commit of the stage, and its temporary outputs
+with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow.parquet as pq
+
+from distembed.storage import blocks, verify
+from distembed.storage.catalog import (
+    Catalog,
+    announced,
+    begun_file,
+    block_file,
+    files_above,
+    output_file,
+    read_announced,
+    read_record,
+    seconds_worked,
+)
+from distembed.storage.folder import Folder
+from distembed.storage.records import (
+    ARRAYS,
+    BLOCK_BYTES,
+    JOURNAL,
+    RECORD_BYTES,
+    STATES,
+    Begun,
+    Block,
+    FileRecord,
+    Output,
+    OutputRecord,
+    Problem,
+    StageManifest,
+    dumped,
+)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Stored:
+    """An output in the journal: its description, the files of the whole, and its blocks that are on disk."""
+
+    spec: Output
+    files: dict[str, FileRecord] = field(default_factory=dict)
+    blocks: dict[int, Block] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: OutputRecord) -> Stored:
+        """Return what a record says, whole or not."""
+        return cls(record.spec, record.files, {block.index: block for block in record.blocks})
+
+    def begun(self) -> OutputRecord:
+        """Return its record with the blocks that there are."""
+        there = tuple(self.blocks[index] for index in sorted(self.blocks))
+        return OutputRecord(spec=self.spec, blocks=there, files=self.files)
+
+    def record(self) -> OutputRecord:
+        """Return its record with all its blocks.
+
+        Raises
+        ------
+        ValueError
+            If it lacks some.
+        """
+        n_blocks = len(self.spec.row_blocks)
+        if len(self.blocks) != n_blocks:
+            raise ValueError(
+                f"Output {self.spec.name!r} of stage {self.spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: "
+                "store it."
+            )
+        return self.begun()
+
+
+class Journal:
+    """The journal of a stage, as it is on disk and as its single writer keeps it.
+
+    Attributes
+    ----------
+    made_from : Begun
+        What the stage is made from; an interrupted run of something else is no part of it.
+    outputs : dict
+        What this run has stored, or found, by name.
+    """
+
+    def __init__(self, catalog: Catalog, made_from: Begun) -> None:
+        self.made_from, self.stage = made_from, made_from.stage
+        self.outputs: dict[str, Stored] = {}
+        self._catalog, self._folder = catalog, catalog.folder
+        self._is_begun = False
+        self._beginning = threading.Lock()
+        self._checked: set[str] = (
+            set()
+        )  # outputs of which this object has read, or written, each block it knows
+        self._since, self._earlier = time.monotonic(), 0.0
+
+    # --- the stage -----------------------------------------------------------------------------------------
+
+    def resumes(self) -> bool:
+        """Return whether this run has begun, or an interrupted one left usable records."""
+        if not self._is_begun:
+            begun = read_record(self._folder, begun_file(self.stage), Begun)
+            known = None if begun is None else (begun.fingerprint, begun.made_with)
+            if known == (self.made_from.fingerprint, self.made_from.made_with):
+                self._earlier = seconds_worked(self._folder, self.stage)
+                self._is_begun = True  # never False again, which another thread has set
+        return self._is_begun
+
+    def begin(self, kept: Output | None = None) -> None:
+        """Begin, and remove what the stage had before but for the data of one output."""
+        with self._beginning:  # threads of one stage may begin at once
+            if not self.resumes():
+                remove_stage(self._catalog, self.stage, kept=kept)
+                self.clear()
+                self._write_begun()
+                self._is_begun = True
+
+    def clear(self) -> None:
+        """Forget what this object knows."""
+        self._is_begun, self.outputs, self._checked = False, {}, set()
+
+    def reopen(self, manifest: StageManifest, damaged: Sequence[Problem]) -> None:
+        """Begin with the blocks of a commit that are not damaged, and withdraw the commit.
+
+        None is kept where other versions have made them.
+        """
+        bad = {(problem.output, problem.block) for problem in damaged}
+        for name, record in manifest.outputs.items():
+            if manifest.made_with == self.made_from.made_with:
+                good = tuple(block for block in record.blocks if (name, block.index) not in bad)
+                kept = OutputRecord(spec=record.spec, blocks=good, files=record.files)
+                self._folder.write(output_file(record.spec), dumped(kept))
+            else:
+                remove_data(self._folder, record.spec)
+        self._write_begun()
+        self._catalog.remove(self.stage)
+        self.clear()
+
+    def read_begun(self) -> Begun | None:
+        """Return what the stage on disk is made from; None where it was removed with the commit of an input."""
+        return read_record(self._folder, begun_file(self.stage), Begun)
+
+    def _write_begun(self) -> None:
+        digests = self._catalog.digests(self.made_from.inputs)
+        begun = self.made_from.model_copy(update={"input_digests": digests})
+        self._folder.write(begun_file(self.stage), dumped(begun))
+
+    # --- its outputs ---------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        """Return the names of the outputs that this run or an interrupted one has begun."""
+        return list(announced(self._folder, self.stage)) if self.resumes() else []
+
+    def find(self, name: str) -> Stored | None:
+        """Return an output that this run or an interrupted one has begun."""
+        if name not in self.outputs and self.resumes():
+            found = read_announced(self._folder, self.stage, name)
+            if found is not None:
+                self.outputs[name] = self._with_attributes(Stored.of(found))
+        return self.outputs.get(name)
+
+    def announce(self, spec: Output, kept: Mapping[int, Block] | None = None) -> Stored:
+        """Record an output before its first block; another output of the same name and another shape is removed.
+
+        Parameters
+        ----------
+        spec : Output
+            What it is going to be.
+        kept : mapping, optional
+            The items that it has from before, by number (`kept_items`).
+        """
+        if len(spec.row_blocks) * BLOCK_BYTES > RECORD_BYTES:
+            raise ValueError(
+                f"Output {spec.name!r} would have {len(spec.row_blocks):,} blocks, more than a manifest may name: make "
+                "larger ones."
+            )
+        self.begin(spec if kept else None)
+        self._catalog.take_place(spec)
+        stored = self.find(spec.name)
+        if stored is None or stored.spec != spec:
+            self._checked.discard(spec.name)
+            self._remove_others(spec, stored, kept or {})
+            stored = Stored(spec, blocks=dict(kept or {}))
+            self._folder.write(output_file(spec), dumped(stored.begun()))
+        self.outputs[spec.name] = stored = self._with_attributes(stored)
+        return stored
+
+    def _remove_others(self, spec: Output, before: Stored | None, kept: Mapping[int, Block]) -> None:
+        """Remove what lies in the place of a new output, but for the items that it keeps."""
+        if kept:
+            places = tuple(f"{spec.block_location(0, item.key)}/" for item in kept.values())
+            for name in self._folder.find(spec.location):
+                if spec.may_own(name) and not name.startswith(places):
+                    self._folder.remove(name)
+        else:
+            for old in [spec, *([] if before is None else [before.spec])]:
+                remove_data(self._folder, old)
+        self._folder.remove(spec.journal)
+
+    def kept_items(self, spec: Output, keys: Sequence[str]) -> dict[int, Block]:
+        """Return the items of other parameters or inputs that have a key of this output, by their new number.
+
+        Items that other versions made are not taken.
+        """
+        if self.resumes():
+            return {}
+        old: Begun | None = self._catalog.manifests().get(self.stage)
+        if isinstance(old, StageManifest):
+            before = old.outputs.get(spec.name)
+        else:
+            old, before = self.read_begun(), read_announced(self._folder, self.stage, spec.name)
+        if before is None or old is None or old.made_with != self.made_from.made_with:
+            return {}
+        there, known = self._folder.find(spec.location), {item.key: item for item in before.blocks}
+        found = {index: known[key] for index, key in enumerate(keys) if key in known}
+        return {
+            index: item.model_copy(update={"index": index, "seconds": 0.0})
+            for index, item in found.items()
+            if item.files.keys() <= there.keys()
+        }
+
+    def _with_attributes(self, stored: Stored) -> Stored:
+        """Write what Zarr says of an array that lasts, and of the groups above it, where it is absent or damaged."""
+        spec = stored.spec
+        if not spec.is_array or spec.temporary:
+            return stored
+        name = f"{spec.location}/zarr.json"
+        known = stored.files.get(name)
+        if known is None or verify.what_is_wrong(self._folder, name, known):
+            for place in files_above(spec):
+                if not self._folder.exists(place):
+                    self._folder.write(place, blocks.group_text())
+            stored.files = {name: self._folder.write(name, blocks.attributes_text(spec))}
+            self._folder.write(output_file(spec), dumped(stored.begun()))
+        return stored
+
+    def missing(self, stored: Stored, progress: Progress | None = None) -> list[int]:
+        """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
+        spec = stored.spec
+        if spec.name not in self._checked:
+            todo = [
+                verify.Check(self._folder, spec.stage, spec.name, block.index, block.files)
+                for block in stored.blocks.values()
+            ]
+            for problem in verify.run_checks(todo):
+                stored.blocks.pop(problem.block, None)
+            self._checked.add(spec.name)
+        if progress is not None:
+            progress(len(stored.blocks), len(spec.row_blocks))
+        return [index for index in range(len(spec.row_blocks)) if index not in stored.blocks]
+
+    def recorder(self, stored: Stored, progress: Progress | None = None) -> Callable[[Block], None]:
+        """Return the function that is called with each block as it completes."""
+
+        def record(block: Block) -> None:
+            seconds = round(self._earlier + time.monotonic() - self._since, 3)
+            block = block.model_copy(update={"seconds": seconds})
+            self._folder.write(block_file(stored.spec, block.index), dumped(block))
+            stored.blocks[block.index] = block
+            if progress is not None:
+                progress(len(stored.blocks), len(stored.spec.row_blocks))
+
+        self._checked.add(stored.spec.name)
+        return record
+
+    def forget(self, name: str) -> None:
+        """Remove an output, with all that is known of it."""
+        found = self.outputs.pop(name, None) or read_announced(self._folder, self.stage, name)
+        if found is not None:
+            remove_data(self._folder, found.spec)
+            self._folder.remove(found.spec.journal)
+        self._catalog.give_places(self.stage, name)
+        self._checked.discard(name)
+
+
+# --- what is removed -------------------------------------------------------------------------------------------
+
+
+def remove_stage(catalog: Catalog, stage: str, *, kept: Output | None = None) -> None:
+    """Remove a stage: first the commit, then the data, but for those of one output, and last its journal."""
+    manifest, folder = catalog.manifests().get(stage), catalog.folder
+    records = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
+    catalog.remove(stage)
+    for record in records:
+        if kept is None or record.spec.name != kept.name:
+            remove_data(folder, record.spec)
+    _remove_ended(folder, stage)
+    catalog.give_places(stage)
+
+
+def remove_journal(catalog: Catalog, stage: str) -> None:
+    """Remove the journal of a committed stage, with the temporary outputs that it names."""
+    for name, record in announced(catalog.folder, stage).items():
+        if record.spec.temporary:
+            remove_data(catalog.folder, record.spec)
+            catalog.give_places(stage, name)
+    _remove_ended(catalog.folder, stage)
+
+
+def _remove_ended(folder: Folder, stage: str) -> None:
+    """Remove the folder of the states of a stage, and then its journal, which names them."""
+    folder.remove(f"{ARRAYS}/{STATES}/{stage}")
+    folder.remove(f"{JOURNAL}/{stage}")
+
+
+def remove_data(folder: Folder, spec: Output) -> None:
+    """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
+    if spec.kind == "files":
+        names = list(folder.find(spec.location))
+        own = [name for name in names if spec.may_own(name)]
+        for name in own if len(own) < len(names) else [spec.location]:
+            folder.remove(name)
+    elif spec.is_array or _is_as_announced(folder, spec):
+        folder.remove(spec.location)
+
+
+def _is_as_announced(folder: Folder, spec: Output) -> bool:
+    """Return whether a file has the bytes, or the rows and columns, of the output that was announced in its place."""
+    try:
+        path = folder.readable(spec.location)
+        if spec.kind == "bytes":
+            return bool(folder.fs.size(path) == spec.shape[0])
+        with folder.fs.open(path, "rb") as file:
+            found = pq.read_metadata(file)
+        return (found.num_rows, len(found.schema.to_arrow_schema())) == spec.shape
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,68 @@
+"""What lies in a folder where a workspace is looked for: a workspace, other things, or nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from distembed.files import PARTIAL, RefusedError
+from distembed.storage import lock
+from distembed.storage.catalog import has_records
+from distembed.storage.folder import Folder
+from distembed.storage.records import (
+    FORMAT,
+    JOURNAL,
+    MANIFEST,
+    RESERVED,
+    WORKSPACE_FILE,
+    Header,
+    ManifestError,
+    NewerFormatError,
+    OutsideError,
+    loaded,
+)
+
+
+def is_workspace(folder: Folder) -> bool:
+    """Return whether there is a workspace that this version can read.
+
+    Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
+    """
+    if folder.is_local:
+        links = [name for name in RESERVED if Path(folder.inside(name)).is_symlink()]
+        if links:
+            raise OutsideError(
+                f"{folder.path(links[0])} is a symbolic link: a workspace holds its files itself; copy it as a whole."
+            )
+    try:
+        found = loaded(folder.read_record(WORKSPACE_FILE), Header, folder.path(WORKSPACE_FILE))
+    except (NewerFormatError, ConnectionError, RefusedError):
+        raise
+    except FileNotFoundError:
+        return has_records(folder)
+    except (ManifestError, OSError) as error:
+        if has_records(folder):
+            return True
+        if isinstance(error, OSError) or folder.read(WORKSPACE_FILE).strip(b"\0"):
+            raise
+        return False
+    if found.format != FORMAT:
+        raise ManifestError(
+            f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
+        )
+    return True
+
+
+def refuse_other_things(folder: Folder) -> None:
+    """Refuse to write where a folder holds other things than a workspace; a planted first file vouches for none."""
+    files = folder.find(MANIFEST) if is_workspace(folder) else {}
+    if files or (folder.exists(JOURNAL) and has_records(folder)):
+        return
+    own = (*RESERVED, "job.toml", "inputs.json", "scratch")
+    names = sorted(
+        {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
+    )
+    others = [n for n in names if not (n in own or n.endswith(PARTIAL) or lock.is_beat_file(n))]
+    if others:
+        raise FileExistsError(
+            f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
+        )
