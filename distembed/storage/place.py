@@ -54,8 +54,7 @@ def is_workspace(folder: Folder) -> bool:
 
 def refuse_other_things(folder: Folder) -> None:
     """Refuse to write where a folder holds other things than a workspace; a planted first file vouches for none."""
-    files = folder.find(MANIFEST) if is_workspace(folder) else {}
-    if files or (folder.exists(JOURNAL) and has_records(folder)):
+    if is_workspace(folder) and (folder.find(MANIFEST) or folder.find(JOURNAL)):
         return
     own = (*RESERVED, "job.toml", "inputs.json", "scratch")
     names = sorted(
