@@ -70,11 +70,10 @@ class Dimensions:
         """Return the bytes of an array whose axes are dimensions or numbers."""
         return itemsize * prod(axis if isinstance(axis, int) else self[axis].size for axis in axes)
 
-    def about(self, *axes: str | int, itemsize: int = 4) -> int:
-        """Return the same as `whole` for what decides no refusal: a plan stays exact whatever it is."""
-        return itemsize * prod(
-            axis if isinstance(axis, int) else self._dimensions[axis].size for axis in axes
-        )
+    @property
+    def bounds(self) -> Dimensions:
+        """These dimensions for what decides no refusal: a plan stays exact whatever is asked of them."""
+        return Dimensions(self._dimensions, self.sentence)
 
     def block(self, *axes: str | int, itemsize: int = 4) -> int:
         """Return the bytes of the largest block of such an array, which is cut along all its dimensions."""

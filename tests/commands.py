@@ -98,9 +98,25 @@ def digest_here(job: Path, workspace: Path, *words: str) -> str:
 
 
 def forget_stage(workspace: Path, stage: str) -> None:
-    """Remove the commit and the records of a stage: a run computes it again."""
-    shutil.rmtree(workspace / "manifest" / stage)
-    (workspace / "manifest" / f"{stage}.json").unlink()
+    """Remove the commit of a stage and its copy: a run computes it again."""
+    for folder in ("manifest", "manifest/copies"):
+        (workspace / folder / f"{stage}.json").unlink()
+
+
+def reopen_stage(workspace: Path, stage: str, *without: str) -> None:
+    """Withdraw the commit of a stage, as a run that was killed leaves it: without the first blocks of some outputs."""
+    from distembed.storage.records import Problem
+    from distembed.storage.workspace import Workspace
+
+    with Workspace.create(workspace, owner="test") as opened:
+        made = opened.stages()[stage]
+        said = {"parameters": made.parameters, "inputs": made.inputs, "made_with": made.made_with}
+        opened.stage(stage, **said).reopen([Problem(stage, output, 0, "", "missing") for output in without])
+
+
+def has_begun(workspace: Path, stage: str) -> bool:
+    """Return whether a run has begun a stage, which may be done."""
+    return (workspace / "journal" / stage).exists() or (workspace / "manifest" / f"{stage}.json").exists()
 
 
 @contextmanager

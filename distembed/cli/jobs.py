@@ -255,9 +255,7 @@ def run(
 )
 @job_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
-@click.option(
-    "--verbose", is_flag=True, help="Print memory, arrays and versions as well, and when it was verified."
-)
+@click.option("--verbose", is_flag=True, help="Print memory, arrays and versions as well.")
 def status(
     job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool, verbose: bool
 ) -> None:

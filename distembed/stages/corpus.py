@@ -319,17 +319,21 @@ def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa:
     )
 
 
-def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair", beside: int = 0) -> StagePlan:  # noqa: ARG001
-    """Return the plan of counting pairs: a task counts into sorted runs that fill its memory, another adds them up."""
-    runs = task(count_partition, output=dims.block("memory", itemsize=1))
-    merged = task(merge_row_block, output=dims.block(pair, itemsize=PAIR_BYTES))
+def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> StagePlan:  # noqa: ARG001
+    """Return the plan of counting pairs: a task counts into sorted runs that fill its memory, another adds them up.
+
+    The blocks that are added up are so small that their tasks never take more than those that count, which do not
+    depend on the number of pairs: it need not be known before a job is refused.
+    """
+    runs, pairs = task(count_partition, output=dims.block("memory", itemsize=1)), dims.bounds
+    merged = task(merge_row_block, output=pairs.block(pair, itemsize=PAIR_BYTES))
     return in_turn(
         stage_plan(
-            runs + dims.whole("word", itemsize=LOOKED_UP_BYTES) + beside,
-            stored=dims.about(pair),
+            runs + dims.whole("word", itemsize=LOOKED_UP_BYTES),
+            stored=pairs.whole(pair),
             n_tasks=dims["partition"].size,
         ),
-        stage_plan(merged, stored=dims.whole(pair), n_tasks=dims.n_blocks(pair)),
+        stage_plan(merged, stored=pairs.whole(pair), n_tasks=pairs.n_blocks(pair)),
     )
 
 

@@ -135,7 +135,7 @@ def written(folder: Path, text: str) -> Path:
     return folder / "job.toml"
 
 
-COUNTING = ("tokens", "vocabulary", "partial_counts", "cooccurrence")
+COUNTING = ("tokens", "vocabulary", "cooccurrence")
 SIMPLE = "simplewiki2021-0.txt.xz simplewiki2021-1.txt.xz"
 CASES = {
     "words": Case(lambda _: ENGLISH_ALL, (), "core", (*COUNTING, "core")),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import DUMP, digest, succeed
+from tests.commands import DUMP, digest, has_begun, succeed
 from tests.hosts.network import (
     ADDRESSES,
     SCHEDULER,
@@ -42,7 +42,7 @@ def hosts(tmp_path: Path) -> Iterator[Network]:
 
 
 def started(workspace: Path, stage: str) -> None:
-    wait_until((workspace / "manifest" / stage).exists, f"the start of {stage}", seconds=RUN_SECONDS)
+    wait_until(lambda: has_begun(workspace, stage), f"the start of {stage}", seconds=RUN_SECONDS)
 
 
 def alone(job: Path, folder: Path) -> str:

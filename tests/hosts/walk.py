@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.commands import has_begun
 from tests.hosts.network import SCHEDULER, WORKERS, Network, cluster, registrations, wait_until
 
 JOB, WORKSPACE = "psdvec.toml", "psdvec-workspace"
@@ -55,7 +56,7 @@ class Walk:
 
 def kill_in(hosts: Network, workspace: Path, stage: str) -> None:
     """Kill the worker of a host in the middle of a stage."""
-    wait_until((workspace / "manifest" / stage).exists, f"the start of {stage}", seconds=STEP_SECONDS)
+    wait_until(lambda: has_begun(workspace, stage), f"the start of {stage}", seconds=STEP_SECONDS)
     time.sleep(2.0)
     hosts.kill(VICTIM)
     assert not (workspace / "manifest" / f"{stage}.json").exists(), f"{stage} was done before the kill"

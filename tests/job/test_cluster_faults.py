@@ -31,7 +31,7 @@ from distembed.job.model import ResourcesSection
 from distembed.job.workers import Meter, Workers
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
-from tests.commands import dask_cluster, digest, forget_stage, run
+from tests.commands import dask_cluster, digest, forget_stage, has_begun, run
 from tests.processes import distembed, start
 
 Finished = tuple[Path, str, str]
@@ -307,7 +307,7 @@ def test_the_death_of_the_scheduler_is_one_sentence_and_the_run_goes_on_without_
         with Client(address) as client:
             scheduler = client.run_on_scheduler(os.getpid)
         process = start("run", str(job), "--workspace", str(copy), "--scheduler", address)
-        while process.poll() is None and not (copy / "manifest" / "core").exists():
+        while process.poll() is None and not has_begun(copy, "core"):
             time.sleep(0.02)
         os.kill(scheduler, signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
@@ -396,7 +396,7 @@ def test_local_workers_that_have_ended_leave_no_scheduler() -> None:
 def test_a_stopped_run_leaves_no_worker_process(job: Path, tmp_path: Path, number: int) -> None:
     workspace = tmp_path / "w"
     process = start("run", str(job), "--workspace", str(workspace), "--scheduler", "processes")
-    while process.poll() is None and not (workspace / "manifest" / "tokens").exists():
+    while process.poll() is None and not has_begun(workspace, "tokens"):
         time.sleep(0.02)
     children = psutil.Process(process.pid).children(recursive=True)
     assert children

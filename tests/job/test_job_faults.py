@@ -17,7 +17,7 @@ from distributed import Client
 
 from distembed.cli.main import STOP_SIGNALS, end_on_signals
 from distembed.storage.workspace import Workspace
-from tests.commands import dask_cluster, digest, run
+from tests.commands import dask_cluster, digest, has_begun, run
 from tests.processes import Process, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
@@ -25,7 +25,7 @@ Finished = tuple[Path, str, str]
 
 def stop_in(stage: str, process: Process, workspace: Path, number: int) -> None:
     """Send a signal once a stage has begun to write; a short stage may have ended when it arrives."""
-    while process.poll() is None and not (workspace / "manifest" / stage).exists():
+    while process.poll() is None and not has_begun(workspace, stage):
         time.sleep(0.02)
     time.sleep(0.3 if stage == "core" else 0.02)
     assert process.poll() is None, "the run ended before it could be stopped"
@@ -71,7 +71,7 @@ def test_a_run_that_is_told_to_end_gives_its_lock_back_and_stops_its_workers(
 ) -> None:
     workspace = tmp_path / "w"
     process = start("run", str(job), "--workspace", str(workspace), *options)
-    while process.poll() is None and not (workspace / "manifest/tokens").exists():
+    while process.poll() is None and not has_begun(workspace, "tokens"):
         time.sleep(0.02)
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
@@ -144,7 +144,7 @@ def test_a_cluster_changes_no_bit_though_a_worker_dies_in_the_core(
             client.wait_for_workers(2)
             workers = list(client.run(os.getpid).values())
         process = start("run", str(job), "--workspace", str(workspace), "--scheduler", address)
-        while process.poll() is None and not (workspace / "manifest" / "core").exists():
+        while process.poll() is None and not has_begun(workspace, "core"):
             time.sleep(0.02)
         assert process.poll() is None, "the run ended before a worker could be killed"
         os.kill(workers[0], signal.SIGKILL)

@@ -55,8 +55,8 @@ def test_what_is_not_counted_is_a_bound(job_file: Path, tmp_path: Path) -> None:
     assert "3,000 documents" in counted.sizes
     assert "sample" not in counted.sizes
     assert not bounds.stages["vocabulary"].exact
-    assert not bounds.stages["partial_counts"].exact
-    assert counted.stages["partial_counts"].exact
+    assert not bounds.stages["cooccurrence"].exact
+    assert counted.stages["cooccurrence"].exact
     for name, stage in bounds.stages.items():
         assert stage.process_bytes(1) >= counted.stages[name].process_bytes(1), name
 
@@ -65,8 +65,8 @@ def test_what_was_counted_for_another_vocabulary_is_a_bound_again(job_file: Path
     settings = ("vocabulary.min_documents=1",)
     job = load_job(job_file, workspace=str(tmp_path / "w"), settings=settings)
     run_stages(job, until="vocabulary")
-    assert plan_job(job).stages["partial_counts"].exact
-    assert not plan_job(load_job(job_file, workspace=str(tmp_path / "w"))).stages["partial_counts"].exact
+    assert plan_job(job).stages["cooccurrence"].exact
+    assert not plan_job(load_job(job_file, workspace=str(tmp_path / "w"))).stages["cooccurrence"].exact
 
 
 MIB = 2**20

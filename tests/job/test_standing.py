@@ -6,7 +6,9 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,9 +20,9 @@ from distembed.job.opening import open_job
 from distembed.job.state import ReplaceError
 from distembed.job.status import job_status, verify_job
 from distembed.stages import corpus
-from distembed.storage.ledger import Ledger
+from distembed.storage import stage as stage_module
 from distembed.storage.stage import Stage
-from tests.commands import forget_stage, run, succeed
+from tests.commands import forget_stage, reopen_stage, run, succeed
 from tests.tiny_job import STAGES, again, computed, files_of
 
 # --- verify asks for every stage -----------------------------------------------------------------------------
@@ -30,7 +32,7 @@ from tests.tiny_job import STAGES, again, computed, files_of
 def test_a_missing_manifest_is_no_success(tiny: Path, removed: tuple[str, ...], source: str) -> None:
     _, whole = verify_job(open_job(str(tiny / source)))
     for stage in removed:
-        (tiny / "w" / "manifest" / f"{stage}.json").unlink()
+        reopen_stage(tiny / "w", stage)
     done = run("verify", tiny / source)
     assert done.exit_code == 1
     assert "digest" not in done.output
@@ -71,8 +73,8 @@ def test_a_stage_that_rests_on_a_replaced_one_is_no_success(tiny: Path) -> None:
     assert computed(tiny, "counting.window=2").ran
     shutil.copytree(tiny / "w", tiny / "v")
     assert computed(tiny, "vocabulary.min_count=2").ran
-    manifest = Path("manifest", "core.json")
-    shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
+    for manifest in ("manifest/core.json", "manifest/copies/core.json"):
+        shutil.copy(tiny / "v" / manifest, tiny / "w" / manifest)
     said = "manifest/core.json: computed from another cooccurrence than there is now"
     assert said in run("verify", tiny / "w").output
     assert (
@@ -103,8 +105,12 @@ def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: 
 def test_an_interrupted_stage_is_work_too(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "ASKED_SECONDS", 1000.0)
     for stage in ("core", "vectors", "evaluation"):
-        (tiny / "w" / "manifest" / f"{stage}.json").unlink()
-    os.utime(tiny / "w" / "manifest" / "core" / "stage.json", (1, 1))
+        forget_stage(tiny / "w", stage)
+    with monkeypatch.context() as patch:
+        patch.setattr(Stage, "commit", interrupt)
+        patch.setattr(stage_module, "time", SimpleNamespace(monotonic=count(0, 2000).__next__))
+        with pytest.raises(KeyboardInterrupt):
+            computed(tiny)
     with pytest.raises(ReplaceError, match="core"):
         again(tiny, "psdvec.n_components=3")
 
@@ -115,14 +121,12 @@ def test_other_versions_keep_what_is_done_and_repair_it_as_a_whole(
     job_file = (tiny / "w" / "job.toml").read_bytes()
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     assert made["numpy"]
-    assert made["blas"]
     monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
     done = run("run", tiny / "job.toml")
     assert "kept, though made with other versions" in done.output
     assert "nothing to do" in done.output
     assert (tiny / "w" / "job.toml").read_bytes() == job_file
-    files = (tiny / "w" / "arrays.zarr" / "core_vectors" / "000000").rglob("*")
-    next(file for file in files if file.is_file() and file.name != "zarr.json").write_bytes(b"")
+    (tiny / "w" / "arrays.zarr" / "core_vectors" / "c" / "0" / "0").write_bytes(b"")
     done = run("run", tiny / "job.toml")
     assert "core will be computed again because it is damaged and was made with numpy" in done.output
     found = de.Workspace.open(tiny / "w").stages()
@@ -136,28 +140,28 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
 ) -> None:
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
-    merged = corpus.merged_runs
-    monkeypatch.setattr(corpus, "merged_runs", lambda *given: merged(*given) * 2)  # as other versions might
+    counted = corpus.added_runs
+    monkeypatch.setattr(corpus, "added_runs", lambda *given: counted(*given) * 2)  # as other versions might
     next((tiny / "w/arrays.zarr/cooccurrence/000000").rglob("c/0")).unlink()
     shutil.copytree(tiny, tmp_path / "whole")
-    ran = ("partial_counts", "cooccurrence", "core", "vectors", "evaluation")
-    assert computed(tmp_path / "whole").ran == ran[1:]
+    ran = ("cooccurrence", "core", "vectors", "evaluation")
+    assert computed(tmp_path / "whole").ran == ran
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "commit", interrupt)
         with pytest.raises(KeyboardInterrupt):
             computed(tiny)
     assert "core" in de.Workspace.open(tiny / "w").stages()
     with monkeypatch.context() as patch:
-        remove = Ledger._remove_outdated
+        remove = Stage._remove_outdated
         patch.setattr(
-            Ledger, "_remove_outdated", lambda known: interrupt() if known.name == ran[1] else remove(known)
+            Stage, "_remove_outdated", lambda known: interrupt() if known.name == ran[0] else remove(known)
         )
         with pytest.raises(KeyboardInterrupt):
             computed(tiny)
     assert "rests on cooccurrence, whose content is another now" in job_status(
         open_job(str(tiny / "job.toml"))
     )
-    assert computed(tiny).ran == ran[2:]
+    assert computed(tiny).ran == ran[1:]
     assert verify_job(open_job(str(tiny / "job.toml"))) == verify_job(
         open_job(str(tmp_path / "whole/job.toml"))
     )
@@ -168,36 +172,28 @@ def test_temporary_outputs_go_though_the_run_was_killed_before_they_went(
 ) -> None:
     forget_stage(tiny / "w", "cooccurrence")
     with monkeypatch.context() as patch:
-        drop = de.Workspace.drop_temporary
-        patch.setattr(
-            de.Workspace,
-            "drop_temporary",
-            lambda w, name: interrupt() if name == "partial_counts" else drop(w, name),
-        )
+        patch.setattr(stage_module, "remove_journal", interrupt)
         with pytest.raises(KeyboardInterrupt):
             again(tiny)
-    counts = tiny / "w/partial_counts"
-    assert list(counts.iterdir())
-    computed(tiny)
-    assert not counts.exists()
-    read = de.Workspace.open(tiny / "w").stages()
-    kept = [
-        r for name, m in read.items() if name != STAGES[-1] for r in m.outputs.values() if r.spec.temporary
-    ]
-    assert all(record.dropped for record in kept)
+    assert "cooccurrence" in de.Workspace.open(tiny / "w").stages()
+    runs = tiny / "w/cooccurrence_runs"
+    assert list(runs.iterdir())
+    assert computed(tiny).ran == ()
+    assert not runs.exists()
+    assert not (tiny / "w/journal/cooccurrence").exists()
 
 
 def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     _, whole = verify_job(open_job(str(tiny / "job.toml")))
-    (tiny / "w/manifest/core/core_vectors/blocks/000000.json").unlink()
-    (tiny / "w/manifest/core/stage.json").write_bytes(b"{}")
+    (tiny / "w/manifest/core.json").unlink()
+    (tiny / "w/manifest/copies/vectors.json").write_bytes(b"{}")
     (tiny / "w/arrays.zarr/zarr.json").write_bytes(b"")
     (tiny / "w/arrays.zarr/stray").write_bytes(b"x")
     (tiny / "w/workspace.json").write_bytes(b"")
     (tiny / "w/job.toml").unlink()
     sentences = verify_job(open_job(str(tiny / "job.toml")))[0]
     assert "workspace.json: flipped or damaged" in sentences
-    assert "manifest/core/core_vectors/blocks/000000.json: missing (stage core)" in sentences
+    assert "manifest/core.json: missing (stage core)" in sentences
     named = {sentence.partition(":")[0] for sentence in sentences}
     assert len(named) == 5
     done = run("run", tiny / "job.toml")
@@ -206,7 +202,7 @@ def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     assert verify_job(open_job(str(tiny / "w"))) == ([], whole)
 
 
-@pytest.mark.parametrize("damaged", ["vocabulary.parquet", "tokens/part-*"])
+@pytest.mark.parametrize("damaged", ["vocabulary.parquet", "tokens/*/part*"])
 @pytest.mark.parametrize(
     "damage", [Path.unlink, lambda path: path.write_bytes(b"x")], ids=["deleted", "written over"]
 )
@@ -261,7 +257,6 @@ def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
     page = b"<p>zyzzyva</p>"
     with de.Workspace.create(tiny / "w", owner="test") as workspace:
         derived.keep(workspace, derived.EXPLORER, page)
-        workspace.write_file("report/drawn tomorrow.svg", page)
     assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
     (tiny / "text" / "b.txt").unlink()
     done = succeed("run", tiny / "job.toml")
@@ -319,7 +314,7 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> No
     assert not report.exists()
     done = run("report", tiny / "job.toml")
     assert done.exit_code == 1
-    assert "stage partial_counts is outdated: will be computed again because counting.window" in done.output
+    assert "stage cooccurrence is outdated: will be computed again because counting.window" in done.output
 
 
 def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
@@ -351,9 +346,7 @@ def test_every_command_takes_a_job_or_its_workspace(tiny: Path, tmp_path: Path, 
 
 
 def test_status_tells_how_far_a_stage_is(tiny: Path) -> None:
-    (tiny / "w" / "manifest" / "core.json").unlink()
-    blocks = tiny / "w" / "manifest" / "core" / "core_vectors" / "blocks"
-    next(blocks.iterdir()).unlink()
+    reopen_stage(tiny / "w", "core", "core_vectors")
     assert "core_vectors 0 of 1 blocks" in job_status(open_job(str(tiny / "w")))
 
 
@@ -368,7 +361,7 @@ def test_a_count_that_no_word_reaches_is_an_error_of_the_vocabulary(tiny: Path) 
 
 
 @pytest.mark.parametrize(
-    ("block_memory", "stage"), [("2GiB", "partial_counts"), ("1MiB", "evaluation")], ids=["next", "last"]
+    ("block_memory", "stage"), [("2GiB", "cooccurrence"), ("1MiB", "evaluation")], ids=["next", "last"]
 )
 def test_a_later_stage_is_refused_as_soon_as_its_sizes_are_counted(
     tiny: Path, block_memory: str, stage: str

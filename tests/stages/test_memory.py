@@ -24,7 +24,7 @@ from distembed.job.run import run_stages
 from tests.commands import environment
 
 N_TYPES = 1_200_000
-STAGES = ("tokens", "vocabulary", "partial_counts")
+STAGES = ("tokens", "vocabulary", "cooccurrence")
 JOB = """
 [job]
 title = "many words"

@@ -175,7 +175,7 @@ def test_explain_says_which_view_makes_two_words_near(folder: Path, tmp_path: Pa
 
 def test_a_weight_is_changed_without_counting_again(own: Path) -> None:
     done = succeed("run", own / "job.toml", "--replace", "--set", "views.sides.weight=0.3")
-    assert "view_sides_parts" not in done.output.replace("done before", "")
+    assert "view_sides_counts" not in done.output.replace("done before", "")
     assert np.linalg.norm(array(own, "vectors")[0, 4:9]) == pytest.approx(0.3, abs=1e-5)
 
 
