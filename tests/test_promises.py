@@ -216,8 +216,11 @@ def times(folder: Path) -> dict[str, int]:
 
 
 def recorded(workspace: Path) -> dict[str, int]:
-    """Return the time of every file whose block a record says to be done."""
-    records = [json.loads(path.read_text()) for path in workspace.glob("manifest/*/**/blocks/*.json")]
+    """Return the time of every file whose block a journal or a manifest says to be done."""
+    records = [json.loads(path.read_text()) for path in workspace.glob("journal/*/**/[0-9]*.json")]
+    for path in workspace.glob("manifest/*.json"):
+        for output in json.loads(path.read_text())["outputs"].values():
+            records += output.get("blocks", ())
     found = times(workspace)
     return {name: found[name] for record in records for name in record["files"] if name in found}
 
@@ -251,10 +254,10 @@ def test_a_run_killed_in_its_stages_ends_with_the_same_bytes(
 
 
 def kinds(files: list[str]) -> list[str]:
-    """Return a file of each kind, the middle one: those whose names differ in their numbers alone are of one kind."""
+    """Return a file of each kind, the middle one: those whose names differ in numbers and keys alone are of one kind."""
     groups: dict[str, list[str]] = {}
     for name in sorted(files):
-        groups.setdefault(re.sub(r"\d+", "0", name), []).append(name)
+        groups.setdefault(re.sub(r"\b[0-9a-f]{6,}\b|\d+", "0", name), []).append(name)
     return [group[len(group) // 2] for group in groups.values()]
 
 
@@ -266,43 +269,26 @@ def spoil(file: Path, way: int) -> None:
 
 
 PARTS = {
-    "arrays": r"arrays\.zarr/(?!checkpoints/)",
-    "checkpoints": r"arrays\.zarr/checkpoints/.*/\d{6}/",
-    "heads of checkpoints": r"arrays\.zarr/checkpoints/(?!.*\d{6}/).*zarr\.json",
-    "tables": r"(?!arrays|manifest|report|lock|job\.toml|workspace|verified)",
-    "records of blocks": "manifest/.*/",
+    "arrays": r"arrays\.zarr/",
+    "tables": r"(?!arrays|manifest|report|lock|job\.toml|workspace)",
     "manifests": r"manifest/\w+\.json",
+    "copies of manifests": r"manifest/copies/",
     "report": r"report/index\.html",
     "head": r"workspace\.json",
 }
 """What a workspace is made of: each part is damaged alone, since what a damaged record names is made again."""
 
 
-KEPT_CHECKPOINTS = {"imputation", "transfer"}
-"""The systems with a stage whose checkpoints stay when it is done."""
-
-
 @pytest.mark.parametrize(
     ("finished", "part"),
-    [
-        cell
-        for cell in cells(
-            {("psdvec", "arrays"), *(("imputation", part) for part in PARTS)}, [(part,) for part in PARTS]
-        )
-        if "checkpoints" not in str(cell.values[1]) or cell.values[0] in KEPT_CHECKPOINTS
-    ],
+    cells({("psdvec", "arrays"), *(("imputation", part) for part in PARTS)}, [(part,) for part in PARTS]),
     indirect=["finished"],
 )
 def test_damage_is_named_and_only_it_is_repaired(
     finished: Finished, whole: str, copy: Path, part: str
 ) -> None:
     names = times(copy)
-    found = [name for name in names if re.match(PARTS[part], name)]
-    if part == "heads of checkpoints":  # the groups above them hold nothing
-        found = [
-            name for name in found if any(one.startswith(f"{Path(name).parent}/000000/") for one in names)
-        ]
-    damaged = kinds(found)
+    damaged = kinds([name for name in names if re.match(PARTS[part], name)])
     assert damaged
     for way, name in enumerate(damaged):
         spoil(copy / name, way)

@@ -308,6 +308,8 @@ def remove_journal(catalog: Catalog, stage: str) -> None:
 def _remove_ended(folder: Folder, stage: str) -> None:
     """Remove the folder of the states of a stage, and then its journal, which names them."""
     folder.remove(f"{ARRAYS}/{STATES}/{stage}")
+    if folder.is_local and not folder.find(f"{ARRAYS}/{STATES}"):
+        folder.remove(f"{ARRAYS}/{STATES}")  # an empty folder is nothing that readers of Zarr know
     folder.remove(f"{JOURNAL}/{stage}")
 
 

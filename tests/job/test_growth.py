@@ -97,8 +97,9 @@ def test_two_files_of_one_content_are_told_apart_by_how_many_there_are(tmp_path,
 def test_damaged_tokens_are_read_again(tmp_path, read):
     write_job(tmp_path, FILES)
     count(tmp_path)
-    (tmp_path / "w" / "tokens" / "part-000000.words.parquet").write_bytes(b"spoilt")
-    (tmp_path / "w" / "tokens" / "part-000001.tokens.parquet").unlink()
+    one, other = (Path(item.paths[0]).parent for item in Workspace.open(tmp_path / "w").files("tokens"))
+    (one / "part.words.parquet").write_bytes(b"spoilt")
+    (other / "part.tokens.parquet").unlink()
     write_file(tmp_path, "d.jsonl", texts(3))
     read.clear()
     count(tmp_path)

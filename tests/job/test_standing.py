@@ -108,7 +108,7 @@ def test_an_interrupted_stage_is_work_too(tiny: Path, monkeypatch: pytest.Monkey
         forget_stage(tiny / "w", stage)
     with monkeypatch.context() as patch:
         patch.setattr(Stage, "commit", interrupt)
-        patch.setattr(stage_module, "time", SimpleNamespace(monotonic=count(0, 2000).__next__))
+        patch.setattr("distembed.storage.journal.time", SimpleNamespace(monotonic=count(0, 2000).__next__))
         with pytest.raises(KeyboardInterrupt):
             computed(tiny)
     with pytest.raises(ReplaceError, match="core"):

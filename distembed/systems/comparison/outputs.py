@@ -31,7 +31,7 @@ GROUP_COUNTS = ArrayOutput(
 CORE_VECTORS = ArrayOutput(
     "core_vectors",
     "Vectors of the core words, from all text; their products approximate smoothed PMI.",
-    dims=("word", "component"),
+    dims=("core_word", "component"),
 )
 GROUP_TOTALS = ArrayOutput(
     "group_totals",

@@ -28,14 +28,12 @@ DOMAIN_COLUMNS = TableOutput(
     "How each column of the table was scaled.",
     columns=("column", "means", "spreads", "medians"),
 )
-DOMAIN = ArrayOutput(
-    "domain", "What the table says of each name.", dims=("name", "component"), dtype="float64"
-)
+DOMAIN = ArrayOutput("domain", "What the table says of each name.", dims=("name", "number"), dtype="float64")
 KNOWN_VECTORS = ArrayOutput(
     "known_vectors", "Vectors of the names; NaN: none is known.", dims=("name", "component")
 )
 OTHER_VECTORS = ArrayOutput(
-    "other_vectors", "Vectors of words that are no name of the table.", dims=("name", "component")
+    "other_vectors", "Vectors of words that are no name of the table.", dims=("other_word", "component")
 )
 GRAPH = ArrayOutput(
     "graph",

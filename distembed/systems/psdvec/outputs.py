@@ -13,12 +13,12 @@ PMI = ArrayOutput(
 CORE_VECTORS = ArrayOutput(
     "core_vectors",
     "Vectors of the core words; their products approximate smoothed PMI.",
-    dims=("word", "component"),
+    dims=("core_word", "component"),
 )
 NONCORE_VECTORS = ArrayOutput(
     "noncore_vectors",
     "Vectors of the noncore words; row i is the i-th word after those of the core.",
-    dims=("word", "component"),
+    dims=("noncore_word", "component"),
 )
 VIEW_COUNTS = ArrayOutput(
     "view_{view}_counts",
