@@ -479,6 +479,7 @@ def regular_rows(rows: tuple[int, ...]) -> tuple[int, ...]:
 
     Examples
     --------
+    >>> from distembed.storage.blocks import regular_rows
     >>> regular_rows((3, 3, 1)), regular_rows((2, 5, 1))
     ((3, 3, 1), (3, 3, 2))
     """

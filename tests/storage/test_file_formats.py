@@ -40,9 +40,13 @@ def digest_of_json(value: object) -> str:
 
 def digest_of_output(record: dict[str, Any]) -> str:
     spec = record["spec"]
-    head = [spec["kind"], spec["shape"], spec["dtype"], spec["row_blocks"]]
-    head += [spec["constant"]] if spec["constant"] else []
-    return digest_of_json([head, [block["digest"] for block in record["blocks"]]])
+    head = [spec["kind"], spec.get("shape", []), spec.get("dtype", ""), spec["row_blocks"]]
+    head += [spec["constant"]] if "constant" in spec else []
+    files = [
+        [digest[:32] for _, (_, digest, _) in sorted(block["files"].items())] for block in record["blocks"]
+    ]
+    summaries = [block.get("summary", {}) for block in record["blocks"]]
+    return digest_of_json([head, [digest_of_json([*each]) for each in zip(files, summaries, strict=True)]])
 
 
 def test_the_reader_gives_the_arrays_that_distembed_gives(finished: Finished, reader: dict[str, Any]) -> None:
@@ -57,7 +61,7 @@ def test_the_reader_gives_the_arrays_that_distembed_gives(finished: Finished, re
 def test_the_reader_finds_a_flipped_byte(copy: Path, reader: dict[str, Any]) -> None:
     record = reader["committed_outputs"](copy)["vectors"]
     assert reader["damaged_files"](copy, record) == []
-    chunk = next(iter(copy.glob("arrays.zarr/vectors/000000/c/*/*")))
+    chunk = next(iter(copy.glob("arrays.zarr/vectors/c/*/*")))
     data = bytearray(chunk.read_bytes())
     data[100] ^= 1
     chunk.write_bytes(data)
@@ -73,20 +77,13 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
         assert seal == digest_of_json(commit)
         parts = [1, commit["stage"], commit["parameters"], commit["inputs"]]
         assert commit["fingerprint"] == digest_of_json(parts)
-    stages = {
-        commit["stage"]: {k: v for k, v in commit["outputs"].items() if not v["spec"]["temporary"]}
+    of_stages = {
+        commit["stage"]: digest_of_json(
+            {name: digest_of_output(record) for name, record in commit["outputs"].items()}
+        )
         for commit in commits
     }
-    of_stages = {
-        stage: digest_of_json({name: digest_of_output(record) for name, record in outputs.items()})
-        for stage, outputs in stages.items()
-    }
     assert digest_of_json(of_stages) == finished[1]
-
-    vectors = stages["vectors"]["vectors"]
-    first = reader["dense"](finished[0], "vectors")[: vectors["spec"]["row_blocks"][0]]
-    text = f"{first.shape}values {first.dtype.str} {first.shape}".encode()
-    assert vectors["blocks"][0]["digest"] == digest_of(text + first.tobytes())
 
 
 def test_partial_counts_are_laid_out_as_the_page_says(tmp_path: Path) -> None:
