@@ -6,10 +6,10 @@ kind, those of a further collection are its own: a run that adds it, or finds it
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,14 @@ from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn
-from distembed.stages.corpus import local_scratch, plan_document_terms, plan_text, plan_vocabulary
+from distembed.stages.corpus import (
+    document_tables,
+    grouped_documents,
+    local_scratch,
+    plan_document_terms,
+    plan_text,
+    plan_vocabulary,
+)
 from distembed.stages.corpus_sections import corpus_of
 from distembed.stages.dimensions import described, text_dimensions
 from distembed.stages.outputs import DOCUMENTS, TOKENS, VOCABULARY
@@ -130,8 +137,8 @@ def plan_side_terms(job: Any, dims: Dimensions, *, sides: Sequence[str]) -> Stag
     """Return the plan of choosing the words of some collections, and of counting and weighing their documents."""
     parts = [dims.part(f"{side}_") for side in sides]
     plans = [made(job, part) for part in parts for made in (plan_vocabulary, plan_document_terms)]
-    tables = [part.whole("document", EXCERPT_CHARACTERS, itemsize=1) for part in parts]
-    return in_turn(*plans)._replace(whole_bytes=max(plan.whole_bytes for plan in plans) + max(tables))
+    excerpts = [part.block("documents_of_partition", EXCERPT_CHARACTERS, itemsize=1) for part in parts]
+    return in_turn(*plans)._replace(whole_bytes=max(plan.whole_bytes for plan in plans) + max(excerpts))
 
 
 # ---- documents --------------------------------------------------------------------------------------------
@@ -172,18 +179,11 @@ def check_collections(job: Any, *, sides: Sequence[str]) -> list[str]:
     return [f"{side} {line}" for side in sides for line in inspect_corpus(collection_of(job, side))]
 
 
-def document_table(prefixes: Sequence[str]) -> pa.Table:
-    """Return id, title, label, n_tokens and excerpt of each document of some token partitions."""
-    tables = []
-    for prefix in prefixes:
-        documents, excerpts = (_read_table(f"{prefix}.{kind}.parquet") for kind in ("documents", "excerpts"))
-        tables.append(documents.append_column("excerpt", excerpts["excerpt"]))
-    return pa.concat_tables(tables)
-
-
-def _read_table(url: str) -> pa.Table:
-    with opened(url, "rb") as file:
-        return whole_table(file)
+def documents_with_excerpts(tokens: Tokens) -> Iterator[pa.Table]:
+    """Yield id, title, label, n_tokens and excerpt of each document, a partition at a time."""
+    for prefix, documents in zip(tokens.partitions, document_tables(tokens), strict=True):
+        with opened(f"{prefix}.excerpts.parquet", "rb") as file:
+            yield documents.append_column("excerpt", whole_table(file)["excerpt"])
 
 
 # ---- the stages --------------------------------------------------------------------------------------------
@@ -229,25 +229,31 @@ def run_terms(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
     facts, room = {}, words_in_memory(ctx.job.resources.block_memory)
     for side in sides:
         tokens = Tokens(token_partitions(ctx.workspace, side))
-        documents = document_table(tokens.partitions)
+        n_documents = sum(
+            int(item.summary["n_documents"]) for item in SIDE_TOKENS.read(ctx.workspace, side=side)
+        )
         with local_scratch(ctx.workspace) as scratch:
             every = build_vocabulary(tokens, words_in_memory=room, scratch=scratch)
         chosen = choose_words(
             every.words,
             every.document_counts,
-            n_documents=documents.num_rows,
+            n_documents=n_documents,
             min_documents=ctx.job.terms.min_documents,
             max_share=ctx.job.terms.max_share,
             stop_words=_stop_words(ctx.job, side),
         )
         vocabulary = every.take(chosen[: ctx.job.terms.max_size])
-        ctx.store_table(SIDE_DOCUMENTS.of(side=side), documents)
+        tables = grouped_documents(documents_with_excerpts(tokens), len(tokens.partitions))
+        first = next(tables)
+        ctx.stage.store_batches(
+            SIDE_DOCUMENTS.of(side=side).name, first.schema, chain([first], tables), n_rows=n_documents
+        )
         ctx.store_table(SIDE_VOCABULARY.of(side=side), _vocabulary_table(vocabulary))
         counts = count_document_terms(tokens, vocabulary)
         weighted = tf_idf(
             counts,
             frequencies=vocabulary.document_counts,
-            n_documents=documents.num_rows,
+            n_documents=n_documents,
             sublinear=ctx.job.terms.sublinear,
         )
         ctx.store(SIDE_TERMS.of(side=side), weighted)

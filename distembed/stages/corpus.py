@@ -234,7 +234,7 @@ def run_vocabulary(ctx: Context) -> dict[str, Any]:
         )
     store_vocabulary(ctx, vocabulary)
     n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    documents = grouped_documents(tokens)
+    documents = grouped_documents(document_tables(tokens), len(tokens.partitions))
     schema = open_partition(tokens.partitions[0], "documents").schema_arrow
     ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
     return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
@@ -275,13 +275,12 @@ def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
             yield whole_table(file)
 
 
-def grouped_documents(tokens: Tokens) -> Iterator[pa.Table]:
+def grouped_documents(tables: Iterator[pa.Table], n_partitions: int) -> Iterator[pa.Table]:
     """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
 
     A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
     """
-    tables = document_tables(tokens)
-    return join_slices(tables, GROUP_DOCUMENTS) if len(tokens.partitions) > MANY_PARTITIONS else tables
+    return join_slices(tables, GROUP_DOCUMENTS) if n_partitions > MANY_PARTITIONS else tables
 
 
 def documents_of(tokens: Tokens) -> pa.Table:
