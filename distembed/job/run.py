@@ -121,7 +121,7 @@ def run_stages(
         reporter.tell(
             "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
         )
-        mended = workspace.mend()
+        mended = workspace.mended
         for problem in mended[:SHOWN_MENDED]:
             reporter.note(f"mended {problem.file}: {problem.what}")
         if len(mended) > SHOWN_MENDED:

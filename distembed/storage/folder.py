@@ -148,11 +148,9 @@ class Folder:
         return self.path(name)
 
     def _make(self, path: str) -> None:
-        """Create a folder; fsspec takes longer to find its local file system than that to create one."""
+        """Create a folder on this machine; an object store has none."""
         if self.is_local:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103
-        else:
-            self.fs.makedirs(path, exist_ok=True)
 
     def read(self, name: str, *, most: int | None = None) -> bytes:
         """Return the bytes of a file.

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import ntpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -427,7 +426,7 @@ def check_inside(name: str) -> str:
         If it is empty or absolute, or has a component that is empty, ``.`` or ``..``.
     """
     parts = name.split("/")
-    if {"", ".", ".."} & set(parts) or "\\" in name or "\0" in name or ntpath.splitdrive(name)[0]:
+    if {"", ".", ".."} & set(parts) or "\\" in name or "\0" in name or ":" in parts[0]:
         raise OutsideError(
             f"{name!r} could lead out of the workspace: names inside are relative, without '..'."
         )

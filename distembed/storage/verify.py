@@ -176,13 +176,21 @@ def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None 
     return sorted(found)
 
 
-def mend(catalog: Catalog) -> list[Problem]:
-    """Write damaged records of committed stages, remove files that no record accounts for; return what was found."""
+def mend(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
+    """Write damaged records of committed stages, remove files that no record accounts for; return what was found.
+
+    Parameters
+    ----------
+    catalog : Catalog
+        Of a workspace that is open for writing.
+    files : iterable of str
+        All its files.
+    """
     folder, stages = catalog.folder, catalog.manifests()
     damaged, texts = _damaged_records(folder, stages), record_texts(stages)
     for problem in damaged:
         folder.write(problem.file, texts[problem.file](), durable=True)
-    unexpected = _unexpected(catalog, folder.find())
+    unexpected = _unexpected(catalog, files)
     for problem in unexpected:
         folder.remove(problem.file)
     return damaged + unexpected

@@ -18,7 +18,7 @@ from distembed.display import html_view
 from distembed.files import PARTIAL
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, lock, verify
-from distembed.storage.catalog import Catalog, blocks_done, has_records, read_record, seconds_worked
+from distembed.storage.catalog import Catalog, blocks_done, has_records, seconds_worked
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
 from distembed.storage.place import is_workspace, refuse_other_things
@@ -29,7 +29,6 @@ from distembed.storage.records import (
     WORKSPACE_FILE,
     Begun,
     DamagedError,
-    Header,
     LockedError,
     OutputRecord,
     Problem,
@@ -76,6 +75,9 @@ class Workspace:
     ----------
     url : str
         The absolute path, or the URL, of the workspace.
+    mended : list of Problem
+        The records that were written again, and the files that no record accounts for and that were removed, when the
+        workspace was opened for writing.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Workspace:
         self._catalog = Catalog(self._folder, is_writer=held is not None)
         self._lock = held
         self.url = folder.url
+        self.mended: list[Problem] = []
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Workspace:
@@ -307,23 +310,17 @@ class Workspace:
                     copy.write(piece)
         target.sync(names)
 
-    def mend(self) -> list[Problem]:
-        """Write damaged records again, remove files that no record accounts for, and return what was found.
-
-        The records of a committed stage are written from what is left of its two manifests. Blocks are not read:
-        `Stage.damaged_blocks` finds those that are damaged, and `Stage.reopen` lets them be computed again.
-        """
-        return verify.mend(self._catalog)
-
     def _prepare(self) -> None:
-        """Write the format file and complete what an interrupted run left unfinished."""
+        """Complete what an interrupted run left unfinished, and write damaged records again: `mended` tells which."""
         assert self._lock is not None
-        if read_record(self._folder, WORKSPACE_FILE, Header) is None:
-            self._folder.write(WORKSPACE_FILE, verify.header_text(), durable=True)
         files = self._folder.find()
-        for name in files:
+        for name in list(files):
             if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
                 self._folder.remove(name)
+                del files[name]
+        is_new = WORKSPACE_FILE not in files and not self.stages()
+        found = verify.mend(self._catalog, files)
+        self.mended = [] if is_new else found
         for stage in self.stages():
             if any(name.startswith(f"{JOURNAL}/{stage}/") for name in files):
                 remove_journal(self._catalog, stage)
