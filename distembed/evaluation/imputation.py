@@ -17,7 +17,8 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import directions, row_cosines
+from distembed.linalg.blocks import row_cosines
+from distembed.linalg.csr import unit_rows
 
 Imputer: TypeAlias = Callable[[Float64s, Float64s], Float64s]
 """Takes X (n, d) and Y (n, s) with rows of NaN; returns Y with those rows filled in."""
@@ -92,8 +93,8 @@ def recovery(
     mean = np.asarray(vectors.mean(axis=0, dtype=np.float64) if centers is None else centers)
     centered = row_cosines(answers - mean, truth - mean)
     ranks = score_retrieval(vectors, answers, rows).ranks
-    answers = directions(answers)
-    cosine = np.einsum("ij,ij->i", answers, directions(truth))
+    answers = unit_rows(answers)
+    cosine = np.einsum("ij,ij->i", answers, unit_rows(truth))
     shares = np.full(rows.size, np.nan)
     if labels is not None and any(labels) and len(vectors) > 1:
         shares = _label_shares(answers, rows, vectors, np.asarray(labels))
@@ -103,7 +104,7 @@ def recovery(
 def _label_shares(answers: Float64s, rows: Int64s, vectors: NDArray[Any], labels: NDArray[Any]) -> Float64s:
     """Return the share of each answer's nearest known names, the hidden one left out, that have its label."""
     n_near = min(LABEL_NEIGHBORS, len(vectors) - 1)
-    known, nearest = directions(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
+    known, nearest = unit_rows(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
     for start in range(0, rows.size, QUERIES_AT_ONCE):
         asked = slice(start, start + QUERIES_AT_ONCE)
         with one_blas_thread():

@@ -27,7 +27,7 @@ from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.lift import block, lift
-from distembed.linalg.chunks import batches, evenly_spaced
+from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import gathered
 from distembed.options import (
     NonNegativeFloat,
@@ -435,7 +435,7 @@ def compose(words: NDArray[Any], tables: list[SubwordTable]) -> Float32s:
 
 def _column_blocks(matrix: Any) -> da.Array:
     """Return vectors as blocks of all rows and a few columns."""
-    chunks = (-1, batches(matrix.shape[1], COLUMNS_TOGETHER))
+    chunks = (-1, COLUMNS_TOGETHER)
     return matrix.rechunk(chunks) if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=chunks)
 
 

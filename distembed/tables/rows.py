@@ -14,7 +14,7 @@ from distembed.display import plural
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.formats.delimited import SHOWN, numbers, remedy
 from distembed.formats.tables import TableError, names_of, no_column, some
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.neighbors.distances import Metric
 from distembed.tables.sections import TableSection
 
@@ -331,7 +331,7 @@ def column_shares(matrix: Floats, *, metric: Metric) -> Float64s:
 
     It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
     """
-    rows = directions(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
+    rows = unit_rows(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
     variances = rows.var(axis=0, dtype=np.float64)
     total = variances.sum()
     return np.asarray(variances / total if total > 0 else np.zeros_like(variances))

@@ -13,7 +13,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.job.stage import Context, Counted
-from distembed.linalg.chunks import balanced_chunks
+from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
@@ -111,7 +111,7 @@ def run_graphs(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
         # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
         found = keep(f"{side}-graph", partial(_graph_of, ctx, side))
         sizes = row_sizes(found)
-        graph = found.rechunk((balanced_chunks(sizes), -1))
+        graph = found.rechunk((cut_rows(sizes), -1))
         ctx.store(outputs.GRAPH.of(side=side), graph)
         facts[f"{side}_n_edges"] = int(sizes.sum()) // 2
     return facts
