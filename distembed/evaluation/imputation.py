@@ -321,12 +321,18 @@ def neighbor_label_accuracy(
     if not counts or min(counts) < 1 or max(counts) >= len(rows):
         raise ValueError(f"n_neighbors = {counts} must lie in 1 … {len(rows) - 1}, the others of each row")
     asked = np.arange(len(rows)) if judged is None else np.asarray(judged, np.int64)
-    near = _nearest_others(rows, asked, max(counts))
-    voters = codes[near.rows]
-    return {
-        k: float((_votes(voters[:, :k], near.distances[:, :k], weights) == codes[asked]).mean())
-        for k in counts
-    }
+    nearest: list[Int64s] = []
+    lengths: list[Float64s] = []
+    for start in range(0, asked.size, QUERIES_AT_ONCE):
+        queries = asked[start : start + QUERIES_AT_ONCE]
+        with one_blas_thread():
+            distances = pairwise_distances(rows[queries], rows)
+        distances[np.arange(queries.size), queries] = np.inf
+        order = np.argsort(distances, axis=1, kind="stable")
+        nearest.append(order[:, : max(counts)].copy())  # a view would keep the order of all rows
+        lengths.append(np.take_along_axis(distances, nearest[-1], axis=1))
+    voters, weighed = codes[np.concatenate(nearest)], np.concatenate(lengths)
+    return {k: float((_votes(voters[:, :k], weighed[:, :k], weights) == codes[asked]).mean()) for k in counts}
 
 
 def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "distance"]) -> Int64s:
@@ -340,28 +346,6 @@ def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "di
     sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
     is_first = sums == sums.max(axis=1, keepdims=True)
     return np.asarray(np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1))
-
-
-class _Nearest(NamedTuple):
-    rows: Int64s
-    distances: Float64s
-
-
-def _nearest_others(rows: Float64s, asked: Int64s, k: int) -> _Nearest:
-    """Return the k rows nearest to each asked one, itself left out, and their distances, (a, k) each."""
-    found: list[Int64s] = []
-    lengths: list[Float64s] = []
-    for start in range(0, asked.size, QUERIES_AT_ONCE):
-        queries = asked[start : start + QUERIES_AT_ONCE]
-        with one_blas_thread():
-            distances = pairwise_distances(rows[queries], rows)
-        distances[np.arange(queries.size), queries] = np.inf
-        order = np.argsort(distances, axis=1, kind="stable")[
-            :, :k
-        ].copy()  # a view would keep the order of all rows
-        found.append(order)
-        lengths.append(np.take_along_axis(distances, order, axis=1))
-    return _Nearest(np.concatenate(found), np.concatenate(lengths))
 
 
 class LabelAccuracy(NamedTuple):

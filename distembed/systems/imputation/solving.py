@@ -83,7 +83,9 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
         n_known, n_input, notes = facts["n_known"], recorded_bytes(made.parameters), tuple[str, ...]()
         n_unknown, held = n - n_known, 4 * s * (n_known + facts["n_unmatched_words"])
     else:
-        (n, d), notes = _read_sizes(job.domain, job.imputation.metric)
+        (n, d), notes = _read_once(
+            job.domain, tuple(file_sizes([job.domain.path]).values()), job.imputation.metric
+        )
         s = known_width(job.known)
         n_known, n_unknown, held = n, n, known_bytes(job.known, s)
         n_input = sum(file_sizes([job.domain.path, job.known.path]).values())
@@ -105,11 +107,6 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
         "vector": Dimension(held, held),
     }
     return Dimensions(dimensions, "\n".join([sizes, *(f"  {note}" for note in notes)]))
-
-
-def _read_sizes(section: DomainSection, metric: Metric) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """Return the shape of a table, and what was done to it; a run asks before each stage until it is stored."""
-    return _read_once(section, tuple(file_sizes([section.path]).values()), metric)
 
 
 @lru_cache(maxsize=1)
