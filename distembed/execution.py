@@ -330,11 +330,11 @@ class _Limit:
         self.before: dict[str, tuple[Any, int]] = {}
 
     def begin(self, libraries: list[Any]) -> None:
-        """Limit libraries to one thread, including those loaded since the first use."""
+        """Limit libraries of several threads to one, including those loaded since the first use."""
         self.n_uses += 1
         for library in libraries:
-            if library.filepath not in self.before:
-                self.before[library.filepath] = library, library.num_threads
+            if library.filepath not in self.before and (n_threads := library.num_threads) != 1:
+                self.before[library.filepath] = library, n_threads
                 _set_threads(library, 1)
 
     def end(self) -> None:

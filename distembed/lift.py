@@ -286,8 +286,8 @@ def fold(
     Dask array of one block, or what `finalize` returns where all arrays are in memory
     """
     if not any(isinstance(array, da.Array) for array in arrays):
-        found = lift(row.chunk, f"{indices}->", *arrays, **options)
         with one_blas_thread():
+            found = lift(row.chunk, f"{indices}->", *arrays, **options)
             return aligned(row.finalize(row.combine([found])))
     rows = indices.partition(",")[0]
     found = lift(

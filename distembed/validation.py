@@ -15,9 +15,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import validation as checks
 
-from distembed.dtypes import Mask
 from distembed.execution import compute
-from distembed.lift import block, first_rows, lift
+from distembed.lift import first_rows, lift
+from distembed.linalg.value_blocks import check_block, to_single
 from distembed.options import RandomState
 from distembed.typing import refuse_collection
 
@@ -152,12 +152,6 @@ def _in_single(matrix: Any) -> Any:
     return lift(to_single, "wc->wc", matrix, dtype=np.float32, sparse=_has_sparse_blocks(matrix))
 
 
-@block(temporaries=0)
-def to_single(block: Any) -> Any:
-    """Return a block in single precision."""
-    return block.astype(np.float32)
-
-
 def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
     """Return a matrix of numbers with two dimensions and enough rows; its values are not checked."""
     if isinstance(X, da.Array):
@@ -197,62 +191,3 @@ def array_of(X: Any, name: str) -> Any:
 def like_input(result: Any, X: Any) -> Any:
     """Return a result as a Dask array if the input X was one, otherwise as a NumPy array."""
     return result if isinstance(X, da.Array) else compute(result)
-
-
-@block(temporaries=0.5)
-def check_block(
-    block: Any, first: Any, *, called: str, nonnegative: bool = False, directions: bool = False
-) -> Any:
-    """Return a block, dense or sparse, unchanged.
-
-    Raises
-    ------
-    ValueError
-        If a value is NaN or infinite, or negative where it must not be, or a row is zero that must have a direction;
-        the message gives its row and column.
-    """
-    values, first_row = block.data if issparse(block) else np.asarray(block), int(first[0])
-    if not _all_finite(values):
-        row, column = _place(block, ~np.isfinite(values))
-        raise ValueError(
-            f"{called} holds NaN or infinity, first in row {first_row + row}, column {column}: drop or fill it"
-        )
-    if nonnegative and values.size and values.min() < 0:
-        row, column = _place(block, values < 0)
-        raise ValueError(
-            f"Negative values in data: {called} holds one in row {first_row + row}, column {column}; "
-            "give values of zero or more"
-        )
-    zero = np.flatnonzero(~rows_with_values(block)) if directions else np.empty(0)
-    if zero.size:
-        raise ValueError(
-            f"{called} is zero, which has no cosine, in {zero.size} of {block.shape[0]} rows, "
-            f"first {(first_row + zero[:5]).tolist()}: drop them"
-        )
-    return block
-
-
-@block(temporaries=1.5)
-def rows_with_values(block: Any) -> Mask:
-    """Return which rows of a block, dense or sparse, are not zero."""
-    if issparse(block):
-        return np.asarray(abs(block).sum(axis=1)).ravel() != 0
-    return np.asarray(np.asarray(block).any(axis=1))
-
-
-def _all_finite(values: Any) -> bool:
-    """Return whether every value is finite; the sum of the values, which needs no memory, usually decides."""
-    if values.dtype.kind != "f":
-        return True
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
-
-
-def _place(block: Any, wrong: Any) -> tuple[int, int]:
-    """Return the row and the column of the first value that is marked."""
-    first = int(np.argmax(wrong))
-    if issparse(block):
-        cells = block.tocoo()
-        return int(cells.row[first]), int(cells.col[first])
-    row, column = np.unravel_index(first, block.shape)
-    return int(row), int(column)

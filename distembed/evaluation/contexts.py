@@ -16,7 +16,7 @@ from distembed.dtypes import Float64s
 from distembed.evaluation import blocks
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import block, lift
-from distembed.linalg.operators import gram
+from distembed.linalg.operators import column_products, dense_blocks
 from distembed.vectors.word_vectors import WordVectors
 
 ROWS_AT_ONCE = 8192
@@ -71,9 +71,9 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
             f"the pairs have shapes {v.shape} and {w.shape} and the contexts {tuple(contexts.shape)}: "
             "give pairs of equal shape, with the components of the contexts"
         )
-    rows = contexts if isinstance(contexts, da.Array) else da.from_array(contexts, (ROWS_AT_ONCE, -1))
+    rows = contexts if isinstance(contexts, da.Array) else dense_blocks(contexts, ROWS_AT_ONCE)
     with one_blas_thread():
-        root = blocks.inverse_root(compute(gram(rows, rows)))
+        root = blocks.inverse_root(compute(column_products(rows, rows)))
         lengths = np.sqrt((v * v).sum(axis=1) * (w * w).sum(axis=1))
         found = lift(_terms_block, "cd,md,md,m->cm", rows, v @ root, w @ root, lengths, dtype=np.float64)
         terms = compute(found).T

@@ -17,7 +17,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.lift import block, lift
-from distembed.linalg.csr import row_sums
+from distembed.linalg.csr import row_sums, unit_rows
 from distembed.linalg.operators import whole_rows
 
 
@@ -208,10 +208,10 @@ def same_class_cosines(
         raise ValueError(
             f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class per vector."
         )
-    lengths = np.linalg.norm(matrix, axis=1)
-    unit = matrix / np.where(lengths > 0, lengths, 1.0)[:, np.newaxis]
+    unit = unit_rows(matrix)
+    has_direction = unit.any(axis=1)
     return {
-        value.item(): _pair_cosines(unit[(truth == value) & (lengths > 0)], max_pairs, (random_state, number))
+        value.item(): _pair_cosines(unit[(truth == value) & has_direction], max_pairs, (random_state, number))
         for number, value in enumerate(np.unique(truth))
     }
 

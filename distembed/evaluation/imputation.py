@@ -17,7 +17,8 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import directions, row_cosines
+from distembed.linalg.blocks import row_cosines
+from distembed.linalg.csr import unit_rows
 
 Imputer: TypeAlias = Callable[[Float64s, Float64s], Float64s]
 """Takes X (n, d) and Y (n, s) with rows of NaN; returns Y with those rows filled in."""
@@ -92,8 +93,8 @@ def recovery(
     mean = np.asarray(vectors.mean(axis=0, dtype=np.float64) if centers is None else centers)
     centered = row_cosines(answers - mean, truth - mean)
     ranks = score_retrieval(vectors, answers, rows).ranks
-    answers = directions(answers)
-    cosine = np.einsum("ij,ij->i", answers, directions(truth))
+    answers = unit_rows(answers)
+    cosine = np.einsum("ij,ij->i", answers, unit_rows(truth))
     shares = np.full(rows.size, np.nan)
     if labels is not None and any(labels) and len(vectors) > 1:
         shares = _label_shares(answers, rows, vectors, np.asarray(labels))
@@ -103,7 +104,7 @@ def recovery(
 def _label_shares(answers: Float64s, rows: Int64s, vectors: NDArray[Any], labels: NDArray[Any]) -> Float64s:
     """Return the share of each answer's nearest known names, the hidden one left out, that have its label."""
     n_near = min(LABEL_NEIGHBORS, len(vectors) - 1)
-    known, nearest = directions(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
+    known, nearest = unit_rows(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
     for start in range(0, rows.size, QUERIES_AT_ONCE):
         asked = slice(start, start + QUERIES_AT_ONCE)
         with one_blas_thread():
@@ -320,12 +321,18 @@ def neighbor_label_accuracy(
     if not counts or min(counts) < 1 or max(counts) >= len(rows):
         raise ValueError(f"n_neighbors = {counts} must lie in 1 … {len(rows) - 1}, the others of each row")
     asked = np.arange(len(rows)) if judged is None else np.asarray(judged, np.int64)
-    near = _nearest_others(rows, asked, max(counts))
-    voters = codes[near.rows]
-    return {
-        k: float((_votes(voters[:, :k], near.distances[:, :k], weights) == codes[asked]).mean())
-        for k in counts
-    }
+    nearest: list[Int64s] = []
+    lengths: list[Float64s] = []
+    for start in range(0, asked.size, QUERIES_AT_ONCE):
+        queries = asked[start : start + QUERIES_AT_ONCE]
+        with one_blas_thread():
+            distances = pairwise_distances(rows[queries], rows)
+        distances[np.arange(queries.size), queries] = np.inf
+        order = np.argsort(distances, axis=1, kind="stable")
+        nearest.append(order[:, : max(counts)].copy())  # a view would keep the order of all rows
+        lengths.append(np.take_along_axis(distances, nearest[-1], axis=1))
+    voters, weighed = codes[np.concatenate(nearest)], np.concatenate(lengths)
+    return {k: float((_votes(voters[:, :k], weighed[:, :k], weights) == codes[asked]).mean()) for k in counts}
 
 
 def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "distance"]) -> Int64s:
@@ -339,28 +346,6 @@ def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "di
     sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
     is_first = sums == sums.max(axis=1, keepdims=True)
     return np.asarray(np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1))
-
-
-class _Nearest(NamedTuple):
-    rows: Int64s
-    distances: Float64s
-
-
-def _nearest_others(rows: Float64s, asked: Int64s, k: int) -> _Nearest:
-    """Return the k rows nearest to each asked one, itself left out, and their distances, (a, k) each."""
-    found: list[Int64s] = []
-    lengths: list[Float64s] = []
-    for start in range(0, asked.size, QUERIES_AT_ONCE):
-        queries = asked[start : start + QUERIES_AT_ONCE]
-        with one_blas_thread():
-            distances = pairwise_distances(rows[queries], rows)
-        distances[np.arange(queries.size), queries] = np.inf
-        order = np.argsort(distances, axis=1, kind="stable")[
-            :, :k
-        ].copy()  # a view would keep the order of all rows
-        found.append(order)
-        lengths.append(np.take_along_axis(distances, order, axis=1))
-    return _Nearest(np.concatenate(found), np.concatenate(lengths))
 
 
 class LabelAccuracy(NamedTuple):

@@ -10,7 +10,10 @@ import numpy as np
 
 from distembed.evaluation.similarity_files import guess_columns, parse_number
 from distembed.evaluation.wordsets import SimilaritySet, stem
-from distembed.formats.tables import read_table, texts_of
+from distembed.files import read_head
+from distembed.formats.delimiters import delimiter_of
+from distembed.formats.encodings import HEAD_BYTES
+from distembed.formats.tables import is_text, read_table, texts_of
 
 ROLES = ("word1", "word2", "score")
 GUESSED_ROWS = 20
@@ -34,7 +37,11 @@ def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = Tr
     ValueError
         If a column is not there, or no two columns of words or no scores are found.
     """
-    found = {name: texts_of(column) for name, column in read_table(path).columns.items()}
+    delimiter = (
+        delimiter_of(read_head(path, HEAD_BYTES).decode(errors="ignore"), path) if is_text(path) else None
+    )
+    table = read_table(path, delimiter=delimiter)
+    found = {name: texts_of(column) for name, column in table.columns.items()}
     if any(parse_number(name) is not None for name in found):  # the first row is no header
         names = ["word1", "word2", *(f"column{number}" for number in range(3, len(found) + 1))]
         cells = zip(names, found.items(), strict=True)

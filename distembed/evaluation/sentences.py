@@ -136,7 +136,14 @@ def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Sc
         for message in ("The least populated class", "The number of unique classes"):
             warnings.filterwarnings("ignore", message=message, category=UserWarning)
         for split in _splits(texts, classes, seed):
-            right[split[2]] = _right(inputs, classes, split)
+            train, choose, test = split
+            found = [
+                _regression(strength, inputs[train], classes[train]).score(inputs[choose], classes[choose])
+                for strength in STRENGTHS
+            ]
+            every = np.concatenate([train, choose])
+            best = _regression(STRENGTHS[int(np.argmax(found))], inputs[every], classes[every])
+            right[split[2]] = np.asarray(best.predict(inputs[test]) == classes[test])
     tested = ~np.isnan(right)
     counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
     task = "classification", "accuracy"
@@ -170,18 +177,6 @@ def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> It
             stratify=classes[train] if is_stratified else None,
         )
     yield train, choose, test
-
-
-def _right(inputs: NDArray[np.float64], classes: NDArray[np.int64], split: Split) -> NDArray[np.bool_]:
-    """Return which tested texts get their label from the model of the strength that does best on the chosen ones."""
-    train, choose, test = split
-    found = [
-        _regression(strength, inputs[train], classes[train]).score(inputs[choose], classes[choose])
-        for strength in STRENGTHS
-    ]
-    every = np.concatenate([train, choose])
-    best = _regression(STRENGTHS[int(np.argmax(found))], inputs[every], classes[every])
-    return np.asarray(best.predict(inputs[test]) == classes[test])
 
 
 def _regression(strength: float, inputs: NDArray[np.float64], classes: NDArray[np.int64]) -> Any:

@@ -16,9 +16,10 @@ from scipy.sparse import csr_array, diags_array
 
 from distembed.evaluation import blocks
 from distembed.execution import compute, whole
-from distembed.lift import lift
+from distembed.lift import first_rows, lift
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.linalg.value_blocks import check_block
 from distembed.vectors.word_table import rows_by_lower_case
 
 
@@ -50,9 +51,7 @@ class SparseSpace:
                 f"{len(self.words)} words, {len(self._places)} of them distinct, with {rows.shape[0]} rows; "
                 "give one row per word"
             )
-        if not np.isfinite(rows.data).all():
-            raise ValueError("the space holds NaN or infinity; give finite counts or weights")
-        self.norms = row_lengths(self.rows)
+        self.norms = row_lengths(check_block(self.rows, first_rows(rows), called="the space"))
 
     def __len__(self) -> int:
         return len(self.words)

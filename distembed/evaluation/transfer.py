@@ -13,7 +13,7 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation import blocks
 from distembed.execution import compute
 from distembed.lift import block, lift
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.states import block_memory
 
 
@@ -114,7 +114,7 @@ def score_retrieval(first: Any, second: Any, counterparts: Any) -> RetrievalScor
     ValueError
         If the shapes do not match, or a counterpart is out of range.
     """
-    first, second = (directions(np.asarray(rows, np.float64)) for rows in (first, second))
+    first, second = (unit_rows(np.asarray(rows, np.float64)) for rows in (first, second))
     wanted = np.asarray(counterparts, np.int64)
     if wanted.shape != (len(second),) or first.shape[1] != second.shape[1]:
         raise ValueError(

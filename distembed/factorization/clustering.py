@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, overload
 
 import dask.array as da
@@ -17,16 +18,16 @@ from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
-from distembed.lift import block, fold, lift, total
-from distembed.linalg import operators
-from distembed.linalg.csr import canonical_csr
+from distembed.lift import block, first_rows, fold, lift, total
+from distembed.linalg.csr import canonical_csr, unit_rows
+from distembed.linalg.operators import row_blocks
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.states import block_memory
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
-def row_blocks(matrix: Any) -> Array:
+def document_rows(matrix: Any) -> Array:
     """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
 
     Parameters
@@ -37,18 +38,10 @@ def row_blocks(matrix: Any) -> Array:
     """
     dtype = np.float32 if matrix.dtype == np.float32 else np.float64
     if isinstance(matrix, da.Array):
-        rows = operators.whole_rows(matrix)
-        return lift(_as_csr, "wd->wd", rows, dtype=dtype, sparse=True, value_type=dtype)
+        return row_blocks(matrix, dtype=dtype)
     whole = canonical_csr(matrix, dtype)
     n_blocks = -(-(whole.data.nbytes + whole.indices.nbytes) // block_memory())
-    if n_blocks <= 1:
-        return whole
-    return operators.row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist()
-
-
-@block(temporaries=1)
-def _as_csr(rows: Any, *, value_type: Any) -> csr_array:
-    return canonical_csr(rows, value_type)
+    return row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist() if n_blocks > 1 else whole
 
 
 def take_rows(matrix: Array, rows: NDArray[np.int64]) -> csr_array:
@@ -86,19 +79,15 @@ def check_nonnegative(matrix: Array, *, name: str) -> Facts:
     Raises
     ------
     ValueError
-        If a value is negative, NaN or infinite, or if all are zero and the matrix is called X.
+        If a value is negative, NaN or infinite.
     """
-    shape = (1, 7 + matrix.shape[1])
-    found = compute(fold(total(blocks.inspect), "wd", matrix, shape=shape, fan_in=SUM_FAN_IN))[0]
-    negative, not_finite, not_whole, above_one, squares, added, empty = found[:7]
-    if not_finite:
-        raise ValueError(f"{name} holds {int(not_finite)} NaN or infinite values; remove them first.")
-    if negative:
-        raise ValueError(
-            f"Negative values in data: {name} holds {int(negative)} negative values; give tf-idf or positive PMI."
-        )
+    shape, first = (1, 5 + matrix.shape[1]), first_rows(matrix)
+    found = compute(
+        fold(total(blocks.inspect), "wd,w", matrix, first, shape=shape, fan_in=SUM_FAN_IN, called=name)
+    )[0]
+    not_whole, above_one, squares, added, empty = found[:5]
     mean = float(added / np.prod(matrix.shape, dtype=float))
-    return Facts(float(squares), mean, int(empty), found[7:], bool(above_one and not not_whole))
+    return Facts(float(squares), mean, int(empty), found[5:], bool(above_one and not not_whole))
 
 
 def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
@@ -323,9 +312,9 @@ class SphericalKMeans(DocumentClusterer):
         check_options(self)
         with one_blas_thread():
             # One pass counts values and finds NaN, infinity and negative values.
-            matrix = row_blocks(training_matrix(self, X, finite=False))
+            matrix = document_rows(training_matrix(self, X, finite=False))
             check_clusters(matrix, check_nonnegative(matrix, name="X"), self.n_clusters)
-            matrix = unit_rows(matrix)
+            matrix = unit_documents(matrix)
             seed = seed_of(self.random_state)
             starts = (self._start(matrix, (seed, start)) for start in range(self.n_init))
             best = max(starts, key=lambda found: found.objective[-1])
@@ -365,7 +354,7 @@ class SphericalKMeans(DocumentClusterer):
         True
         """
         with one_blas_thread():
-            matrix = unit_rows(row_blocks(training_matrix(self, X)))
+            matrix = unit_documents(document_rows(training_matrix(self, X)))
             words = consensus_words(starts)
             norms = np.linalg.norm(words, axis=0)
             centroids = words / np.where(norms > 0, norms, 1.0)
@@ -412,7 +401,7 @@ class SphericalKMeans(DocumentClusterer):
         ([True, True], -1)
         """
         with one_blas_thread():
-            matrix = row_blocks(self._new(X))
+            matrix = document_rows(self._new(X))
             return like_input(_nearest(matrix, self.centroids_.T)[:, 0], X)
 
     @overload
@@ -446,7 +435,7 @@ class SphericalKMeans(DocumentClusterer):
         [[0.0, 1.0]]
         """
         with one_blas_thread():
-            matrix = unit_rows(row_blocks(self._new(X)))
+            matrix = unit_documents(document_rows(self._new(X)))
             cosines = lift(blocks.times, "wd,dk->wk", matrix, self.centroids_.T, dtype=matrix.dtype)
             return like_input(cosines, X)
 
@@ -454,6 +443,7 @@ class SphericalKMeans(DocumentClusterer):
         return new_matrix(self, X, learned="centroids_", nonnegative=True)
 
 
-def unit_rows(matrix: Array) -> Array:
-    """Return a matrix with rows of unit length; lazily for a Dask array."""
-    return lift(blocks.unit_rows, "wd->wd", matrix, dtype=matrix.dtype, sparse=True)
+def unit_documents(matrix: Array) -> Array:
+    """Return documents of unit length, in their own precision; an empty one stays empty."""
+    units = partial(unit_rows, dtype=matrix.dtype)
+    return lift(units, "wd->wd", matrix, dtype=matrix.dtype, sparse=True)

@@ -10,7 +10,6 @@ import numpy as np
 
 from distembed.dtypes import Float64s
 from distembed.execution import compute
-from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.consensus_blocks import (
     GroupStability,
     group_stability,
@@ -20,6 +19,7 @@ from distembed.factorization.consensus_blocks import (
     topic_cosines,
 )
 from distembed.lift import fold, lift, total
+from distembed.linalg.blocks import gram
 from distembed.typing import refuse_collection
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
@@ -66,7 +66,7 @@ def topic_stability(starts: Sequence[Array]) -> GroupStability:
 
 def _gram(pooled: Array) -> Float64s:
     width = pooled.shape[1]
-    found = fold(total(blocks.gram), "wt", pooled, shape=(width, width), fan_in=SUM_FAN_IN)
+    found = fold(total(gram), "wt", pooled, shape=(width, width), fan_in=SUM_FAN_IN)
     return np.asarray(compute(found))
 
 

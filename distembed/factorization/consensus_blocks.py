@@ -90,21 +90,16 @@ def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
 def _settle(cosines: Float64s, to_groups: Float64s) -> TopicGroups:
     labels = to_groups.argmax(axis=1)
     for _ in range(GROUPING_ROUNDS):
-        to_groups = _cosines_with_means(cosines, labels, to_groups.shape[1])
+        members = np.eye(to_groups.shape[1])[labels]
+        sums = cosines @ members
+        squares = np.einsum("tg,tg->g", members, sums)
+        lengths, none = np.sqrt(np.maximum(squares, 0)), np.full_like(sums, -1.0)  # of a group that is empty
+        to_groups = np.asarray(np.divide(sums, lengths, out=none, where=squares > 0))
         moved = to_groups.argmax(axis=1)
         if (moved == labels).all():
             break
         labels = moved
     return TopicGroups(labels.astype(np.int64), to_groups)
-
-
-def _cosines_with_means(cosines: Float64s, labels: Ints, n_groups: int) -> Float64s:
-    """Return the cosine of each topic with the mean direction of each group; -1 with a group that is empty."""
-    members = np.eye(n_groups)[labels]
-    sums = cosines @ members
-    squares = np.einsum("tg,tg->g", members, sums)
-    found = np.divide(sums, np.sqrt(np.maximum(squares, 0)), out=np.full_like(sums, -1.0), where=squares > 0)
-    return np.asarray(found)
 
 
 def mixing_of(gram: Float64s, groups: TopicGroups) -> Float64s:

@@ -18,7 +18,7 @@ from distembed.factorization.clustering import (
     DocumentClusterer,
     check_clusters,
     check_nonnegative,
-    row_blocks,
+    document_rows,
 )
 from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
 from distembed.factorization.nmf_rounds import (
@@ -35,6 +35,7 @@ from distembed.factorization.nmf_rounds import (
 )
 from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
 from distembed.lift import fold, lift, total
+from distembed.linalg.blocks import gram
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
@@ -44,7 +45,7 @@ from distembed.validation import like_input, new_matrix, seed_of, training_matri
 def column_norms(factors: Array) -> Float64s:
     """Return the Euclidean length of each column of document factors, float64 (k,)."""
     shape = (factors.shape[1],) * 2
-    return np.sqrt(np.diag(compute(fold(total(blocks.gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
+    return np.sqrt(np.diag(compute(fold(total(gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
@@ -111,7 +112,7 @@ class DocumentFactorization(DocumentClusterer):
     def _problem(self, X: MatrixLike, *, graph: MatrixLike | None = None) -> Problem:
         """Return what is factorized, checked, in row blocks."""
         # One pass counts values and finds NaN, infinity and negative values.
-        matrix = row_blocks(training_matrix(self, X, finite=False))
+        matrix = document_rows(training_matrix(self, X, finite=False))
         facts = check_nonnegative(matrix, name="X")
         check_clusters(matrix, facts, self.n_components)
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
@@ -239,7 +240,7 @@ class DocumentFactorization(DocumentClusterer):
         (True, [0.0, 0.0])
         """
         with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
+            matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
             return like_input(self._solve_documents(matrix), X)
 
     def _solve_documents(self, matrix: Array) -> Array:
@@ -286,7 +287,7 @@ class DocumentFactorization(DocumentClusterer):
         ([True, True], -1)
         """
         with one_blas_thread():
-            matrix = row_blocks(new_matrix(self, X, learned="word_factors_", nonnegative=True))
+            matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
             return like_input(_labels(self._solve_documents(matrix), self.document_norms_)[:, 0], X)
 
     @classmethod

@@ -16,7 +16,7 @@ from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization import join_blocks as blocks
 from distembed.lift import fold, lift, total
-from distembed.linalg.blocks import self_gram
+from distembed.linalg.blocks import gram
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.typing import DenseMatrix, Matrix
@@ -107,9 +107,9 @@ def principal_axes(rows: da.Array, n_components: int) -> Float64s:
             f"{most}, or leave it out to keep all components"
         )
     width = rows.shape[1]
-    gram = compute(fold(total(self_gram), "wa", rows, shape=(width, width)))
+    products = compute(fold(total(gram), "wa", rows, shape=(width, width)))
     with one_blas_thread():
-        vectors = np.linalg.eigh(gram)[1][:, ::-1][:, :n_components]
+        vectors = np.linalg.eigh(products)[1][:, ::-1][:, :n_components]
         return np.asarray(fix_signs(vectors), np.float64)
 
 

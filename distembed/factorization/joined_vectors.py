@@ -23,7 +23,7 @@ from distembed.factorization.joined_rows import (
     view_mean,
 )
 from distembed.lift import lift
-from distembed.linalg.chunks import batches, row_chunk
+from distembed.linalg.chunks import row_chunk
 from distembed.states import block_memory
 from distembed.vectors import WordVectors
 
@@ -91,8 +91,15 @@ def join_vectors(
     loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
     check_views([view.vectors for view in loaded])
     common = _joined_words(loaded, words)
-    chunks = batches(len(common), row_chunk(len(common), 4 * max(map(_width, loaded)), block_memory()))
-    parts = [_aligned(view, common, chunks) for view in loaded]
+    widest = max(view.vectors.shape[1] for view in loaded)
+    chunk = row_chunk(len(common), 4 * widest, block_memory())
+    parts = [
+        lift(
+            aligned_rows, "w->wc", da.from_array(view.index(common), chunks=chunk),
+            sizes={"c": view.vectors.shape[1]}, vectors=view.vectors,
+        )
+        for view in loaded
+    ]  # fmt: skip
     rows = joined_rows(parts, chosen, means=compute([view_mean(part) for part in parts]))
     if n_components is not None:
         rows = projected_rows(rows, principal_axes(rows, n_components))
@@ -126,16 +133,6 @@ def _joined_words(views: Sequence[WordVectors], words: JoinedWords) -> list[str]
     if words == "intersection" and not common:
         raise ValueError('no word is in all views: give words="union", or leave a view out')
     return everything if words == "union" else common
-
-
-def _width(view: WordVectors) -> int:
-    return view.vectors.shape[1]
-
-
-def _aligned(view: WordVectors, words: Sequence[str], chunks: tuple[int, ...]) -> da.Array:
-    """Return the rows of words in a view, zeros for those that it lacks, copied as blocks are read."""
-    rows = da.from_array(view.index(words), chunks=(chunks,))
-    return lift(aligned_rows, "w->wc", rows, sizes={"c": _width(view)}, vectors=view.vectors)
 
 
 def _filled(rows: da.Array) -> NDArray[np.float32]:

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.linalg.blocks import gram
 from distembed.linalg.csr import canonical_csr
+from distembed.linalg.value_blocks import check_block
 from distembed.temporaries import block
 
 #: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero; above it SciPy is
@@ -96,13 +98,6 @@ def _add_transposed_times(data: Any, indices: Any, indptr: Any, Z: Any, out: Any
             value, sums = np.float64(data[p]), out[indices[p]]
             for c in range(row.size):
                 sums[c] += value * row[c]
-
-
-@block(temporaries=2)
-def gram(Z: Floats) -> Float64s:
-    """Return Zᵀ Z, (k, k) float64."""
-    exact = Z.astype(np.float64, copy=False)
-    return np.asarray(exact.T @ exact)
 
 
 def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) -> NDArray[Any]:
@@ -376,22 +371,20 @@ def membership(labels: Int64s, *, rank: int, floor: float, value_type: Any) -> F
 
 
 @block(temporaries=2)
-def inspect(X: csr_array) -> Floats:
-    """Return (1, 7 + d): negative, not finite, not whole, above one, squares, sum, empty rows, counts of columns."""
-    facts = np.empty((1, 7 + X.shape[1]))
+def inspect(X: csr_array, first_row: Int64s, *, called: str) -> Floats:
+    """Return (1, 5 + d): not whole, above one, squares, sum, empty rows, counts of columns; see `check_block`."""
+    check_block(X, first_row, called=called, nonnegative=True)
+    facts = np.empty((1, 5 + X.shape[1]))
     exact = X.data.astype(np.float64, copy=False)
-    finite = np.isfinite(exact)
-    facts[0, :7] = (
-        np.count_nonzero(exact < 0),
-        np.count_nonzero(~finite),
+    facts[0, :5] = (
         np.count_nonzero(X.data != np.floor(X.data)),
         np.count_nonzero(exact > 1),
-        np.vdot(exact, exact) if finite.all() else 0.0,
-        exact.sum() if finite.all() else 0.0,
+        np.vdot(exact, exact),
+        exact.sum(),
         np.count_nonzero(np.diff(X.indptr) == 0),
     )
-    del exact, finite
-    facts[0, 7:] = np.bincount(X.indices, minlength=X.shape[1])
+    del exact
+    facts[0, 5:] = np.bincount(X.indices, minlength=X.shape[1])
     return facts
 
 
@@ -420,17 +413,6 @@ def row_digests(X: csr_array) -> NDArray[np.uint64]:
         cells = (cells ^ (cells >> np.uint64(shift))) * factor
     ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
     return (ends[X.indptr[1:]] - ends[X.indptr[:-1]]).reshape(-1, 1)
-
-
-@block(temporaries=1)
-def unit_rows(X: csr_array) -> csr_array:
-    """Return X with rows of unit Euclidean length; an empty row stays empty."""
-    squares = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1]) * (
-        np.diff(X.indptr) > 0
-    )
-    scale = np.divide(1.0, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
-    data = (X.data * np.repeat(scale, np.diff(X.indptr))).astype(X.dtype)
-    return csr_array((data, X.indices, X.indptr), X.shape)
 
 
 @block(temporaries=0.5)

@@ -19,12 +19,17 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, tell, where
+from distembed.execution import compute, tell, where, whole
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import check_nonnegative, row_blocks, spherical_kmeans, unit_rows
+from distembed.factorization.clustering import (
+    check_nonnegative,
+    document_rows,
+    spherical_kmeans,
+    unit_documents,
+)
 from distembed.factorization.consensus import SUM_FAN_IN, Array
 from distembed.lift import block, fold, lift, part, total, total_of_part
-from distembed.linalg import operators
+from distembed.linalg.blocks import gram
 from distembed.states import keep, newest
 from distembed.typing import refuse_collection
 from distembed.validation import check_matrix
@@ -163,7 +168,7 @@ def _by_descent(update: Callable[..., Any]) -> Callable[..., Any]:
 def _step_documents(problem: Problem, update: Update, now: Factors) -> tuple[Array, Float64s]:
     """Return the document factors after an update, and Xᵀ Z above Zᵀ Z: one task for each row block makes both."""
     X, Z, W = problem.X, now.documents, now.words
-    small = W.T @ now.carried if update == "orthogonal" else blocks.gram(W)
+    small = W.T @ now.carried if update == "orthogonal" else gram(W)
     boxes: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}}
     if problem.graph is not None:
         A, weight = problem.graph
@@ -239,7 +244,7 @@ def start_of(problem: Problem, rank: int, init: Init, update: Update, seed: tupl
 def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
     """Return the memberships, lifted by `MEMBERSHIP_FLOOR`, and the lifted centroids of spherical k-means."""
     found = spherical_kmeans(
-        unit_rows(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
+        unit_documents(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
     )
     options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
     Z = lift(blocks.membership, "wl->wk", found.labels, dtype=X.dtype, sizes={"k": rank}, **options)
@@ -278,7 +283,7 @@ TIED_ROUNDS = 100
 
 def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
-    small = words, blocks.gram(words)
+    small = words, gram(words)
     return lift(blocks.solve_documents, "wd,dk,kl->wk", X, *small, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
 
 
@@ -286,7 +291,7 @@ def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
     """Return document factors after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows."""
     XW = lift(blocks.times, "wd,dk->wk", X, words, dtype=X.dtype)
     XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
-    WW, options = blocks.gram(words), {"dtype": X.dtype, "weight": graph.weight}
+    WW, options = gram(words), {"dtype": X.dtype, "weight": graph.weight}
     for _ in range(TIED_ROUNDS):
         arrays = XW, Z, WW, graph.adjacency, Z
         (Z,) = dask.persist(
@@ -326,7 +331,7 @@ def with_graph(problem: Problem, graph: Any, weight: float) -> Problem:
         raise ValueError(
             f"graph has shape {getattr(graph, 'shape', None)} and X has {n} documents: give documents × documents"
         )
-    adjacency = row_blocks(check_matrix(graph, name="graph", finite=False)).astype(problem.X.dtype)
+    adjacency = document_rows(check_matrix(graph, name="graph", finite=False)).astype(problem.X.dtype)
     check_nonnegative(adjacency, name="graph")
     _check_symmetric(adjacency, "graph", "pass graph.maximum(graph.T)")
     X, adjacency = alike(problem.X, adjacency)
@@ -343,7 +348,7 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
-    matrix = row_blocks(check_matrix(M, name="M", finite=False))
+    matrix = document_rows(check_matrix(M, name="M", finite=False))
     if check_nonnegative(matrix, name="M").is_counts:
         warnings.warn(
             "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
@@ -371,11 +376,5 @@ def alike(X: Array, M: Array) -> tuple[Array, Array]:
     """Return both matrices in memory or both as Dask arrays."""
     if isinstance(X, da.Array) == isinstance(M, da.Array):
         return X, M
-    return _as_blocks(X), _as_blocks(M)
-
-
-def _as_blocks(matrix: Array) -> da.Array:
-    """Return a matrix in memory as a Dask array of one block; a Dask array is returned unchanged."""
-    if isinstance(matrix, da.Array):
-        return matrix
-    return operators.row_blocks(matrix, values_per_block=max(matrix.nnz, 1)).persist()
+    X, M = (matrix if isinstance(matrix, da.Array) else whole(matrix).persist() for matrix in (X, M))
+    return X, M

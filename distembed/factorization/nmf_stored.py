@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from distembed.execution import compute, readers, shared
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import row_blocks
+from distembed.factorization.clustering import document_rows
 from distembed.factorization.consensus import Array
 from distembed.lift import block, lift
 from distembed.linalg.operators import whole_rows
@@ -49,7 +49,7 @@ class SeenDocuments(NamedTuple):
     def of(cls, X: da.Array, factors: da.Array) -> SeenDocuments:
         """Return the documents of a matrix with the factors that a fit gave them."""
         form: dict[str, Any] = {"dtype": np.uint64, "sizes": {"l": 1}}
-        digests = compute(lift(blocks.row_digests, "wd->wl", row_blocks(X), **form)).ravel()
+        digests = compute(lift(blocks.row_digests, "wd->wl", document_rows(X), **form)).ravel()
         rows = np.argsort(digests, kind="stable")
         return cls(digests[rows], rows, factors)
 

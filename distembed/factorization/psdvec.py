@@ -137,7 +137,6 @@ class PSDVec(BaseEstimator):
     _expected_failed_checks: ClassVar[dict[str, str]] = {
         "check_estimators_nan_inf": "its matrix is not square, which is found before the pass that finds NaN",
         "check_n_features_in_after_fitting": "new words are counted with core words, and the message says so",
-        "check_positive_only_tag_during_fit": "the message names the count and its place instead",
     }
 
     def __init__(

@@ -18,14 +18,13 @@ from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_inputs import check_length
 from distembed.lift import first_rows, fold, lift, total
-from distembed.linalg.chunks import batches
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     column_powers,
+    column_products,
     dense_blocks,
     gathered,
-    gram,
     transpose_row_blocks,
 )
 from distembed.states import keep, newest, scope
@@ -305,7 +304,7 @@ def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, 
 
     Each is a ridge regression against the core vectors. `options` is the estimator.
     """
-    forward = words.rows.rechunk((batches(words.rows.shape[0], options.batch_words), -1))
+    forward = words.rows.rechunk((options.batch_words, -1))
     backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)
     n_all = max(core.total_count, 1e-300)
     own, facing = (np.stack([side.row_totals, side.counts / n_all], axis=1) for side in (words, core))
@@ -319,7 +318,7 @@ def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, 
         facing,
         words.ridge,
         vectors,
-        gram(vectors, vectors),
+        column_products(vectors, vectors),
         weighting=weighting,
         uniform_weight=options.uniform_weight,
     )

@@ -20,8 +20,7 @@ from distembed.factorization.replicate_blocks import (
     Totals,
 )
 from distembed.lift import block, lift
-from distembed.linalg.chunks import batches
-from distembed.linalg.operators import gram
+from distembed.linalg.operators import column_products
 
 
 class Part(NamedTuple):
@@ -127,9 +126,8 @@ def _of_words(
     **options: Any,
 ) -> da.Array:
     """Return what a function finds of batches of words, from the rows that all groups have of them."""
-    n_words, n_core = judged.shape[0], core.shape[0]
-    rows = batches(n_words, batch_words)
-    counts = [group.rechunk((rows, -1)) for part in parts for group in part.groups]
+    n_core = core.shape[0]
+    counts = [group.rechunk((batch_words, -1)) for part in parts for group in part.groups]
     totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
     of_block = [
         _PartOfBlock(
@@ -142,8 +140,9 @@ def _of_words(
     vectors = core.rechunk((-1, -1))
     indices = ["wp", "wp", "wg", "wg", "cd", "de", *("wc" for _ in counts)]
     return lift(
-        function, f"{','.join(indices)}->wm", judged, sizes, *totals, vectors, gram(vectors, vectors), *counts,
-        sizes={"m": width}, of_parts=shared(of_block), rules=rules, **options,
+        function, f"{','.join(indices)}->wm", judged, sizes, *totals, vectors,
+        column_products(vectors, vectors), *counts, sizes={"m": width},
+        of_parts=shared(of_block), rules=rules, **options,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.lift import block, lift
-from distembed.linalg.chunks import batches, evenly_spaced
+from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import gathered
 from distembed.options import (
     NonNegativeFloat,
@@ -226,12 +226,21 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
             )
         weights = self._weights(evidence, len(words))
-        ridges = self._ridges(matrix.shape[1])
+        n_components = matrix.shape[1]
+        given = np.atleast_1d(np.asarray(self.regularization, np.float64))
+        if len(given) not in (1, n_components):
+            raise ValueError(
+                f"regularization has {len(given)} values for vectors of {n_components} components: give one number, or "
+                "one for each component"
+            )
+        ridges = np.broadcast_to(given, (n_components,))[None]
         found = find_ngrams(words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words)
         self.ngrams_, self.n_words_ = found.ngrams, found.n_words
         self._lengths = self.min_n, self.max_n
         self._table: SubwordTable | None = None
-        columns = _column_blocks(matrix)
+        chunks = (-1, COLUMNS_TOGETHER)
+        is_lazy = isinstance(matrix, da.Array)
+        columns = matrix.rechunk(chunks) if is_lazy else da.from_array(matrix, chunks=chunks)
         with one_blas_thread():
             with scope("subwords", self.get_params(), words, vectors, weights):
                 learned = self._learn(columns, found.averaging, weights, ridges)
@@ -306,16 +315,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not amount.any():
             raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
         return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
-
-    def _ridges(self, n_components: int) -> Float64s:
-        """Return lambda of each component."""
-        given = np.atleast_1d(np.asarray(self.regularization, np.float64))
-        if len(given) not in (1, n_components):
-            raise ValueError(
-                f"regularization has {len(given)} values for vectors of {n_components} components: give one number, or "
-                "one for each component"
-            )
-        return np.broadcast_to(given, (n_components,))[None]
 
     def _learn(
         self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
@@ -431,12 +430,6 @@ def make_table(vectors: Float32s, *, make: Callable[[Float32s], SubwordTable]) -
 def compose(words: NDArray[Any], tables: list[SubwordTable]) -> Float32s:
     """Return the vectors of words, composed by the one table."""
     return tables[0].compose(words.tolist())
-
-
-def _column_blocks(matrix: Any) -> da.Array:
-    """Return vectors as blocks of all rows and a few columns."""
-    chunks = (-1, batches(matrix.shape[1], COLUMNS_TOGETHER))
-    return matrix.rechunk(chunks) if isinstance(matrix, da.Array) else da.from_array(matrix, chunks=chunks)
 
 
 def _means(columns: da.Array, weights: Float64s) -> Float64s:

@@ -11,6 +11,7 @@ import codecs
 import re
 from typing import NamedTuple
 
+import pyarrow as pa
 from charset_normalizer import from_bytes
 
 HEAD_BYTES = 1 << 18
@@ -143,6 +144,63 @@ def text_encoding(name: str) -> str | None:
     except (LookupError, UnicodeError):
         return None
     return None if known.replace("_", "-") in NO_CHARSETS else known
+
+
+class EncodingError(ValueError):
+    """Text that is not in the encoding that is said or assumed: the file, the line, the byte, and a guess."""
+
+
+def utf8(data: bytes, name: str, encoding: str = "utf-8") -> bytes:
+    """Return a whole text in UTF-8 without its byte-order mark.
+
+    Parameters
+    ----------
+    data : bytes
+    name : str
+        The file, for the error.
+    encoding : str
+        That of a text without a byte-order mark.
+
+    Raises
+    ------
+    EncodingError
+        If there is no such encoding, or the text is not in it.
+
+    Examples
+    --------
+    >>> from distembed.formats.encodings import utf8
+    >>> utf8("Äpfel".encode("utf-16"), "a.txt").decode()
+    'Äpfel'
+    """
+    encoding = next((marked for mark, marked in MARKS if data.startswith(mark)), encoding)
+    known = text_encoding(encoding)
+    if known is None:
+        raise EncodingError(f'{name}: there is no encoding {encoding!r}: set encoding = "utf-8" or "latin-1"')
+    try:
+        if is_utf8(known):
+            data = data.removeprefix(codecs.BOM_UTF8)
+            offsets = pa.array([0, len(data)], pa.int64()).buffers()[1]
+            pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
+            return data
+        return data.decode(known).removeprefix("\ufeff").encode()
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        raise EncodingError(_not_in(data, name, known)) from None
+
+
+def _not_in(data: bytes, name: str, encoding: str) -> str:
+    """Return where a text is not in an encoding, and the one that charset-normalizer takes it for."""
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        place = error.start
+    line = data.count(b"\n", 0, place) + 1
+    told = f"{name} is not {encoding}: line {line} holds the byte {data[place]:#04x}"
+    window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
+    if detect_encoding(window) != ONE_BYTE:
+        return f"{told}: correct it, or set encoding to that of the file"
+    guess = guess_encoding(window)
+    likely = guess.encoding if guess else ONE_BYTE
+    return f'{told}. It may be {likely}: set encoding = "{likely}"'
 
 
 def is_utf8(encoding: str) -> bool:

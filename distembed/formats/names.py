@@ -38,9 +38,8 @@ VECTOR_FORMATS: dict[str, VectorFormat] = {
 }
 """The formats of word vectors by the extensions of their files."""
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".npz", ".xlsx", ".xlsm")
-WORKBOOK_SUFFIXES = (".xls", ".xlsb", ".ods", ".numbers")
-"""How the names of workbooks end that are not read."""
+TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".xlsm")
+"""How the names of tables end that are neither vectors nor told by their first bytes."""
 
 
 def compression_of(name: str) -> str:

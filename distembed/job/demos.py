@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
 from distembed.job.keys import Key
@@ -98,7 +100,9 @@ def _write_digits(folder: Path) -> None:
     names = np.array([f"{called[digit]}_{number:04d}" for number, digit in enumerate(digits.target)])
     upper, lower = digits.data[:, :32], digits.data[:, 32:]
     labels = np.array([str(digit) for digit in digits.target])
-    np.savez_compressed(folder / "upper_halves.npz", name=names, digit=labels, pixel=upper)
+    pixels = {f"pixel {number}": column for number, column in enumerate(upper.T)}
+    table = pa.table({"name": names, "digit": labels, **pixels})
+    pq.write_table(table, folder / "upper_halves.parquet", write_page_checksum=True)
     WordVectors(names[:600].tolist(), lower[:600].astype(np.float32)).save(folder / "lower_halves.txt")
 
 

@@ -31,7 +31,7 @@ from distembed.formats.heads import sniffed
 from distembed.formats.names import TABLE_SUFFIXES, compression_of, suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
-from distembed.formats.workbooks import SUFFIXES, read_sheet
+from distembed.formats.tables import read_table, texts_of
 from distembed.job import demos
 from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, sentence, toml_value
@@ -134,6 +134,9 @@ def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
         column = next((name for name in records if not _are_numbers(records[name])), None)
         is_prices = column is not None and _are_dates(records[column])  # a table whose rows are days
         found = {"name_column": column, "transform": "return_correlation" if is_prices else None}
+        text, named = separated(sample_of(file).text if format_of(file) in ("csv", "tsv") else "")
+        delimiter = named or delimiter_of(text, file)
+        found |= {"delimiter": None if delimiter in ",\t" else delimiter, "skip_rows": 1 if named else None}
     else:
         found = {}
     return {name: value for name, value in found.items() if name in known and value is not None}
@@ -219,9 +222,8 @@ def word_counts(sample: Sample) -> Counter[str]:
 
 def records_of(path: str) -> Records:
     """Return the first values of each field of JSON lines, Parquet, CSV, TSV or a workbook; nothing of other files."""
-    if suffix_of(path) in SUFFIXES:
-        with opened(path, "rb") as file:
-            return _of_csv(decoded(read_sheet(file, path).text), path)
+    if suffix_of(path) in (".xlsx", ".xlsm"):
+        return {name: texts_of(column) for name, column in read_table(path).columns.items()}
     kind = format_of(path)
     if kind == "parquet":
         with damage_told(path, JobError, "a Parquet file"), opened(path, "rb") as file:

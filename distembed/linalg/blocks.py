@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats
-from distembed.linalg.csr import extreme_rows, row_range, squarable
+from distembed.linalg.csr import row_range, unit_rows
 from distembed.temporaries import block
 
 ROUNDED = 64 * np.finfo(float).eps
@@ -134,14 +134,8 @@ def _fill_sampled_product(indptr, indices, place, first, left, right, out):  # t
             out[p] = total
 
 
-@block(temporaries=0.5)
-def gram(left: Floats, right: Floats) -> Floats:
-    """Return the contribution leftᵀ right of one row block, shape (columns, columns), float64."""
-    return (left.T @ right).astype(np.float64)
-
-
 @block(temporaries=2)
-def self_gram(block: Floats) -> Floats:
+def gram(block: Floats) -> Floats:
     """Return the contribution ZᵀZ of one row block, shape (b, b), multiplied in float64.
 
     The square of the condition number of Z has to fit in the precision (CholeskyQR), so that float32
@@ -223,21 +217,9 @@ def column_dots(left: Floats, right: Floats) -> Floats:
     return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)
 
 
-def directions(rows: Float64s) -> Float64s:
-    """Return rows scaled to length one; a row that is zero or not finite has no direction and becomes zero."""
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        extreme = extreme_rows(lengths[:, 0] ** 2)
-    if extreme.size and np.any(rows[extreme]):
-        rows = rows.copy()
-        rows[extreme] = squarable(rows[extreme])
-        lengths[extreme] = np.linalg.norm(rows[extreme], axis=1, keepdims=True)
-    return np.divide(rows, lengths, out=np.zeros_like(rows), where=(lengths > 0) & np.isfinite(lengths))
-
-
 def row_cosines(left: Float64s, right: Float64s) -> Float64s:
     """Return the cosine of each row with the other's row; 0 where one of them has no direction."""
-    return np.asarray(np.einsum("ij,ij->i", directions(left), directions(right)))
+    return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))
 
 
 def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:

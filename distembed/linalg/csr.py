@@ -16,6 +16,7 @@ LEAST_SQUARE = 1e-200
 """Squared length of a row under which the squares of its values may have lost digits to underflow."""
 
 
+@block(temporaries=1)
 def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
     """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
 
@@ -82,51 +83,55 @@ def row_sums(block: Any) -> Float64s:
     return np.asarray(sp.csr_array(block).astype(np.float64, copy=False).sum(axis=1)).ravel()
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def row_lengths(block: sp.csr_array) -> Float64s:
     """Return the Euclidean length of each row, float64 (rows,)."""
-    squares = block.data.astype(np.float64) ** 2
-    return np.sqrt(np.bincount(rows_of(block), squares, minlength=block.shape[0]))
+    return np.sqrt(_squared_lengths(block))
 
 
-@block(temporaries=2)
-def unit_rows(X: Any) -> Any:
-    """Divide each row, dense or sparse, by its Euclidean length, in float64; a row of zeros stays zero.
+def _squared_lengths(X: Any) -> Float64s:
+    if sp.issparse(X):
+        return _sparse_squares(X.data, X.indptr)
+    return _dense_squares(np.ascontiguousarray(X))
+
+
+@block(temporaries=0.5)
+def unit_rows(X: Any, *, dtype: Any = np.float64) -> Any:
+    """Divide each row, dense or sparse, by its Euclidean length; a row that is zero or not finite becomes zero.
 
     Sparse rows get sorted columns without duplicates.
     """
-    if sp.issparse(X):
+    is_sparse = sp.issparse(X)
+    if is_sparse:
         X = sp.csr_array(X)
         if not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        squares = X.astype(np.float64).multiply(X).sum(axis=1)
-        extreme = extreme_rows(squares)
-        if extreme.size and X[extreme].nnz:
-            scale = np.zeros(X.shape[0], np.int64)
-            scale[extreme] = _exponents(abs(X[extreme]).max(axis=1).toarray().ravel())
+    squares = _squared_lengths(X)
+    extreme = np.flatnonzero(~((squares > LEAST_SQUARE) & np.isfinite(squares)))
+    if extreme.size and (X[extreme].nnz if is_sparse else np.any(X[extreme])):
+        # Their squares have lost digits, or all of them, to underflow or overflow; powers of two change no digit.
+        largest = abs(X[extreme]).max(axis=1)
+        scale = np.zeros(len(squares), np.int64)
+        scale[extreme] = _exponents(largest.toarray().ravel() if is_sparse else largest)
+        if is_sparse:
             scaled = np.ldexp(X.data.astype(np.float64), -scale[rows_of(X)])
             X = sp.csr_array((scaled, X.indices, X.indptr), X.shape)
-            squares = X.multiply(X).sum(axis=1)
-        lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
-        return sp.csr_array((X.data / lengths[rows_of(X)], X.indices, X.indptr), X.shape)
-    squares = _row_squares(np.ascontiguousarray(X))
-    extreme = extreme_rows(squares)
-    if extreme.size and np.any(X[extreme]):
-        X = X.astype(np.float64)
-        X[extreme] = squarable(X[extreme])
-        squares = _row_squares(np.ascontiguousarray(X))
-    return X / np.sqrt(np.where(squares > 0, squares, 1.0))[:, None]
-
-
-def extreme_rows(squares: Float64s) -> Int64s:
-    """Return the rows whose squared lengths have lost digits, or all of them, to underflow or overflow."""
-    return np.flatnonzero(~((squares > LEAST_SQUARE) & np.isfinite(squares)))
-
-
-def squarable(X: Float64s) -> Float64s:
-    """Return rows divided by powers of two, so that their largest values are about 1; no digit changes."""
-    return np.ldexp(X, -_exponents(np.abs(X).max(axis=1, initial=0.0))[:, None])
+        else:
+            X = np.ldexp(X.astype(np.float64), -scale[:, None])
+        squares = _squared_lengths(X)
+    has_direction = (squares > 0) & np.isfinite(squares)
+    lengths = np.sqrt(np.where(has_direction, squares, 1.0))
+    if is_sparse:
+        of_values = np.repeat(lengths, np.diff(X.indptr))
+        units = np.divide(X.data, of_values, out=np.empty(X.nnz, dtype), casting="same_kind")
+        if extreme.size:
+            units[np.repeat(~has_direction, np.diff(X.indptr))] = 0
+        return sp.csr_array((units, X.indices, X.indptr), X.shape)
+    units = np.divide(X, lengths[:, None], out=np.empty(X.shape, dtype), casting="same_kind")
+    if extreme.size:
+        units[~has_direction] = 0
+    return units
 
 
 def _exponents(largest: Float64s) -> Int64s:
@@ -134,11 +139,18 @@ def _exponents(largest: Float64s) -> Int64s:
 
 
 @njit(cache=True, nogil=True)
-def _row_squares(X: Floats) -> Float64s:
-    out = np.empty(X.shape[0])
+def _dense_squares(X: Floats) -> Float64s:
+    out = np.zeros(X.shape[0])
     for i in range(X.shape[0]):
-        total = 0.0
         for t in range(X.shape[1]):
-            total += np.float64(X[i, t]) * np.float64(X[i, t])
-        out[i] = total
+            out[i] += np.float64(X[i, t]) * np.float64(X[i, t])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _sparse_squares(data: Floats, indptr: Int64s) -> Float64s:
+    out = np.zeros(len(indptr) - 1)
+    for i in range(len(out)):
+        for p in range(indptr[i], indptr[i + 1]):
+            out[i] += np.float64(data[p]) * np.float64(data[p])
     return out

@@ -375,7 +375,7 @@ def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
 
 def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
     """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
-    row = total(blocks.self_gram)._replace(finalize=partial(method, threshold=threshold))
+    row = total(blocks.gram)._replace(finalize=partial(method, threshold=threshold))
     width = block.shape[1]
     return times_matrix(block, fold(row, "wb", block, shape=(width, width)))
 
@@ -433,7 +433,7 @@ def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -
     last product, weighted with the vector's last coordinates, has outside.
     """
     width, projected = columns[-1].shape[1], _projected(columns)
-    squares = compute(fold(total(blocks.self_gram), "wb", product, shape=(width, width)))
+    squares = compute(fold(total(blocks.gram), "wb", product, shape=(width, width)))
     with one_blas_thread():
         values, rotation = _ritz_values(projected, np.asarray(projected.any(axis=0)), k)
         outside = squares - columns[-1].T @ columns[-1]

@@ -8,6 +8,7 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -20,8 +21,8 @@ from distembed.dtypes import Floats
 from distembed.execution import client_in_force, compute, whole
 from distembed.lift import block, fold, lift, total
 from distembed.linalg import blocks
-from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
-from distembed.linalg.csr import row_range
+from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
+from distembed.linalg.csr import canonical_csr, row_range
 
 
 class SymmetricMatrix(Protocol):
@@ -37,7 +38,7 @@ class SymmetricMatrix(Protocol):
 
 def whole_csr(matrix: da.Array) -> csr_array:
     """Return a Dask array of CSR row blocks in memory."""
-    found = compute(lift(as_csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))
+    found = compute(lift(canonical_csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))
     return csr_array(vstack(found.tolist(), format="csr"))
 
 
@@ -46,40 +47,43 @@ def whole_rows(matrix: da.Array) -> da.Array:
     return matrix.rechunk({1: -1}) if matrix.numblocks[1] > 1 else matrix
 
 
-def row_blocks(matrix: Any, *, values_per_block: int = VALUES_PER_BLOCK) -> da.Array:
-    """Return a matrix as a Dask array of CSR row blocks.
-
-    Row counts are chosen so that blocks are about equally costly, half by stored values and half by rows:
-    frequent words come first and have the fullest rows. A Dask array is returned in its own chunks,
-    joined along the columns.
+def row_blocks(
+    matrix: Any,
+    *,
+    dtype: Any = None,
+    values_per_block: int = VALUES_PER_BLOCK,
+    row_chunks: tuple[int, ...] | None = None,
+) -> da.Array:
+    """Return a matrix as a Dask array of CSR row blocks: sorted, without duplicates or stored zeros.
 
     Parameters
     ----------
     matrix : sparse matrix or array, array, or Dask array (n, m)
+    dtype : dtype, optional
+        The type of the result; by default that of the matrix.
     values_per_block : int
-        Stored values in one block, about.
+        Stored values in one block of a matrix in memory, about: see `cut_rows`. Frequent words come first and have the
+        fullest rows.
+    row_chunks : tuple of int, optional
+        The rows of each block; by default those of a Dask array, or of `values_per_block`.
 
     Returns
     -------
     Dask array (n, m) with csr_array chunks of all columns
     """
     if isinstance(matrix, da.Array):
-        return lift(as_csr, "wc->wc", whole_rows(matrix), dtype=matrix.dtype, sparse=True)
-    csr = matrix if isinstance(matrix, csr_array) else csr_array(matrix)
-    bounds = np.cumsum([0, *balanced_chunks(np.diff(csr.indptr), values_per_block)]).tolist()
-    parts = [whole(row_range(csr, i, j)) for i, j in pairwise(bounds)]
+        rows = matrix.rechunk((row_chunks, -1)) if row_chunks else whole_rows(matrix)
+        dtype = rows.dtype if dtype is None else dtype
+        return lift(partial(canonical_csr, dtype=dtype), "wc->wc", rows, dtype=dtype, sparse=True)
+    csr = canonical_csr(matrix, dtype)
+    chunks = row_chunks or cut_rows(np.diff(csr.indptr), values_per_block)
+    parts = [whole(row_range(csr, i, j)) for i, j in pairwise(np.cumsum([0, *chunks]).tolist())]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-@block(temporaries=1.5)
-def as_csr(rows: Any) -> csr_array:
-    """Return a block as a CSR array."""
-    return csr_array(rows)
-
-
-def dense_blocks(array: Any, row_chunks: tuple[int, ...]) -> da.Array:
+def dense_blocks(array: Any, row_chunks: int | tuple[int, ...]) -> da.Array:
     """Return dense vectors (n × b) as a Dask array in the given row chunks."""
-    chunks = (row_chunks, (array.shape[1],))
+    chunks = (row_chunks, -1)
     return array.rechunk(chunks) if isinstance(array, da.Array) else da.from_array(array, chunks=chunks)
 
 
@@ -93,9 +97,10 @@ def column_powers(vectors: da.Array, power: int) -> da.Array:
     return fold(total(blocks.column_powers), "wb", vectors, shape=vectors.shape[1:], power=power)
 
 
-def gram(left: da.Array, right: da.Array) -> da.Array:
+def column_products(left: da.Array, right: da.Array) -> da.Array:
     """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
-    return fold(total(blocks.gram), "wa,wb", left, right, shape=(left.shape[1], right.shape[1]))
+    shape = (left.shape[1], right.shape[1])
+    return fold(total(blocks.basis_products), "wb,wa", right, left, shape=shape)
 
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
@@ -177,7 +182,7 @@ class SparsePlusLowRank:
         """Return A X for vectors X (n × b) in the same row chunks."""
         result = sparse_times(self.sparse, vectors)
         if self.factor is not None:
-            result = result + times_matrix(self.factor, gram(self.factor, vectors))
+            result = result + times_matrix(self.factor, column_products(self.factor, vectors))
         if self.constant:
             sums = column_powers(vectors, 1)
             result = result + (self.constant * sums).astype(vectors.dtype)

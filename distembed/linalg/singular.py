@@ -130,7 +130,9 @@ def largest_singular_triplets(
     long = images * scaled_power(values, -1.0).astype(dtype)
     short = vectors * (values > 0)
     left, right = (long, short) if m <= n else (short, long)
-    residuals = _relative_residuals(far, images, vectors, values)
+    misfit = sparse_times(far, images).astype(np.float64) - vectors * values**2
+    lengths = np.sqrt(compute(column_powers(misfit, 2)))
+    residuals = lengths * scaled_power(values, -2.0)
     _warn_of_rounding(values, residuals, np.dtype(dtype))
     if not converged:
         warnings.warn(
@@ -142,13 +144,6 @@ def largest_singular_triplets(
     return SingularTriplets(
         left.astype(dtype), values, compute(right.astype(dtype)), residuals, passes, bool(converged)
     )
-
-
-def _relative_residuals(transposed: da.Array, images: da.Array, vectors: da.Array, values: Floats) -> Floats:
-    """Return ‖Xᵀ(X v) - s² v‖ / s², (k,), for the images X v."""
-    misfit = sparse_times(transposed, images).astype(np.float64) - vectors * values**2
-    lengths = np.sqrt(compute(column_powers(misfit, 2)))
-    return lengths * scaled_power(values, -2.0)
 
 
 def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -> None:

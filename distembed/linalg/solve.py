@@ -22,8 +22,8 @@ from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
     SymmetricMatrix,
+    column_products,
     dense_blocks,
-    gram,
     sparse_times,
     times_matrix,
 )
@@ -139,7 +139,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
     directions, vectors, n_iter = basis, da.zeros_like(right), 0
     while np.any(np.linalg.norm(sizes, axis=0) > target) and n_iter < max_iter:
         (products,) = dask.persist(matrix.apply(directions))
-        steps = _inverse(compute(gram(directions, products)))
+        steps = _inverse(compute(column_products(directions, products)))
         vectors, left_over = dask.persist(
             vectors + times_matrix(directions, steps @ sizes), basis - times_matrix(products, steps)
         )
@@ -163,7 +163,7 @@ def _factors(block: da.Array) -> tuple[da.Array, Floats]:
     The columns of Q are orthonormal, and zero where Z has fewer directions.
     Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
     """
-    squares = compute(gram(block, block))
+    squares = compute(column_products(block, block))
     transform = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(np.float64)])
     (basis,) = dask.persist(times_matrix(block, transform))
     coefficients = transform.T @ squares
@@ -171,7 +171,7 @@ def _factors(block: da.Array) -> tuple[da.Array, Floats]:
     scaled = squares / np.maximum(np.outer(lengths, lengths), np.finfo(float).tiny)
     if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
         return basis, coefficients
-    squares = compute(gram(basis, basis))
+    squares = compute(column_products(basis, basis))
     transform = blocks.renormalizing(squares, threshold=SHORTENED)
     (basis,) = dask.persist(times_matrix(basis, transform))
     return basis, transform.T @ squares @ coefficients

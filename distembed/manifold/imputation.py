@@ -470,22 +470,18 @@ def aligned(X: Any, Y: Any) -> Any:
     if not (is_frame(X) and is_frame(Y)):
         return Y
     for frame, called in ((X, "X"), (Y, "Y")):
-        _refuse_duplicates(frame, called)
+        twice = [str(name) for name, count in Counter(frame.index).items() if count > 1]
+        if twice:
+            raise ValueError(
+                f"the index of {called} has {plural(len(twice), 'name')} more than once ({first_words(twice)}): keep "
+                "one row of each"
+            )
     if not any(name in X.index for name in Y.index):
         raise ValueError(
             f"no row of Y is one of X: the index of X begins with {_first(X)}, and that of Y with {_first(Y)}; set the "
             "names as the index of both frames"
         )
     return Y.reindex(X.index)
-
-
-def _refuse_duplicates(frame: Any, called: str) -> None:
-    twice = [str(name) for name, count in Counter(frame.index).items() if count > 1]
-    if twice:
-        raise ValueError(
-            f"the index of {called} has {plural(len(twice), 'name')} more than once ({first_words(twice)}): keep one "
-            "row of each"
-        )
 
 
 def _first(frame: Any) -> str:

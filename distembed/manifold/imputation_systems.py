@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -16,7 +15,7 @@ from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute, tell
 from distembed.lift import lift
 from distembed.linalg import columns
-from distembed.linalg.chunks import COLUMN_BLOCKS, batches, column_chunk, row_chunk
+from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
 from distembed.neighbors.search import search_lists
@@ -24,6 +23,7 @@ from distembed.states import block_memory, keep, newest
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
+LEAST_COLUMNS = 8  # with fewer the sparse product has no columns to share an index over
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
 
@@ -110,7 +110,7 @@ def reconstruction_weights(
 
 def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
     """Return the number of neighbors of a batch of rows whose weights one task learns."""
-    return max(1, min(block_memory // (2 * row_bytes), -(-n_entries // COLUMN_BLOCKS)))
+    return max(1, min(block_memory // (2 * row_bytes), -(-n_entries // ROW_BLOCKS)))
 
 
 def _batch_weights(
@@ -184,7 +184,7 @@ def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_
 
 def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
     """Return the number of columns for which one task solves the system."""
-    return column_chunk(n_columns, COLUMN_COPIES * 8 * n_unknown, block_memory)
+    return row_chunk(n_columns, 8 * n_unknown, block_memory, copies=COLUMN_COPIES, least=LEAST_COLUMNS)
 
 
 def solve_by_krylov(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
@@ -293,11 +293,9 @@ def mixtures(weights: sp.csr_array, values: Any) -> Float64s:
     """Return the mixtures of rows of an array by sparse weights, reading the rows that some of them need at a time."""
     most = max(1, int(np.diff(weights.indptr).max()))
     size = row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory())
-    ends = np.cumsum([0, *batches(weights.shape[0], size)])
-    return np.concatenate([_mixture(weights[begin:end], values) for begin, end in pairwise(ends)])
-
-
-def _mixture(weights: sp.csr_array, values: Any) -> Float64s:
-    needed = np.unique(weights.indices)
-    of_needed = np.asarray(compute(values[needed]), np.float64)
-    return np.asarray(weights[:, needed] @ of_needed)
+    mixed = []
+    for first in range(0, weights.shape[0], size):
+        rows = weights[first : first + size]
+        needed = np.unique(rows.indices)
+        mixed.append(rows[:, needed] @ np.asarray(compute(values[needed]), np.float64))
+    return np.concatenate(mixed)

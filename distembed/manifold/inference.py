@@ -16,7 +16,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from distembed.dtypes import Float64s
 from distembed.execution import compute, one_blas_thread
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 from distembed.manifold.correspondences import shared_values
 from distembed.manifold.eigenmaps import smallest_eigenpairs
@@ -152,8 +152,8 @@ def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreser
 
 def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
     """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(directions(np.asarray(first, np.float64)))
-    nearest = search.kneighbors(directions(np.asarray(second, np.float64)), return_distance=False)
+    search = NearestNeighbors(n_neighbors=n_neighbors).fit(unit_rows(np.asarray(first, np.float64)))
+    nearest = search.kneighbors(unit_rows(np.asarray(second, np.float64)), return_distance=False)
     return np.asarray(V1, np.float64)[nearest].mean(axis=1)
 
 
@@ -186,7 +186,7 @@ def control_features(
     """
     values, pairs = np.asarray(V1, np.float64), links.tocoo()
     first, rotated, regressed = _linear_images(X1, X2, links, ridge=ridge)
-    second = directions(np.asarray(X2, np.float64))
+    second = unit_rows(np.asarray(X2, np.float64))
     with one_blas_thread():
         direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
     return {
@@ -204,7 +204,7 @@ def _linear_images(
     """Return the unit rows of X1, and the images of those of X2 by the best rotation and by ridge regression."""
     if not links.nnz:
         raise ValueError("the controls are fitted to correspondences, but there are none")
-    first, second = directions(np.asarray(X1, np.float64)), directions(np.asarray(X2, np.float64))
+    first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
     pairs = links.tocoo()
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():

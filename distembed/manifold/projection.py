@@ -18,9 +18,10 @@ from sklearn.utils import Tags
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, whole
-from distembed.lift import lift
+from distembed.lift import first_rows, lift
 from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
 from distembed.linalg.singular import largest_singular_triplets
+from distembed.linalg.value_blocks import check_block
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones
@@ -323,8 +324,7 @@ def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
     graph = sp.csr_array(graph).astype(np.float64)
     if graph.shape != (n_rows, n_rows):
         raise ValueError(f"the graph has shape {graph.shape}; X has {n_rows} rows")
-    if graph.nnz and (not np.isfinite(graph.data).all() or graph.data.min() < 0):
-        raise ValueError("the graph has a weight that is negative, NaN or infinite; give weights >= 0")
+    check_block(graph, first_rows(graph), called="the graph", nonnegative=True)
     if abs(graph - graph.T).sum() > 1e-9 * graph.sum():
         raise ValueError("the graph is not symmetric; give graph.maximum(graph.T)")
     return graph

@@ -23,7 +23,7 @@ LEAST_CONDITION = 1e-8
 """Reciprocal condition of XᵀX from which on eight digits are left of what is computed with it."""
 
 
-@block(temporaries=2)
+@block(temporaries=1.5)
 def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
     """Return the cosines above a threshold between unit rows of X and of Z, (r × s), some rows at a time."""
     size = X.nnz if sp.issparse(X) else X.size

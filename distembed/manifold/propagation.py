@@ -19,9 +19,9 @@ import scipy.sparse as sp
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import block, first_rows, lift
-from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import row_chunk
-from distembed.linalg.operators import column_powers
+from distembed.linalg.csr import unit_rows
+from distembed.linalg.operators import column_powers, dense_blocks
 from distembed.manifold import propagation_blocks as blocks
 from distembed.neighbors import blocks as neighbor_blocks
 from distembed.neighbors.distances import Metric
@@ -204,10 +204,9 @@ def _comparable(X: Any, metric: Metric) -> da.Array:
     """Return unit rows, or rows less their mean in units of their root mean square, in row blocks."""
     n, d = X.shape
     chunk = n if n <= ROWS_AT_ONCE else row_chunk(n, 8 * d, block_memory())
-    given = X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
-    rows = given.astype(np.float64)
+    rows = dense_blocks(X, chunk).astype(np.float64)
     if metric == "cosine":
-        return lift(directions, "wc->wc", rows, dtype=np.float64)
+        return lift(unit_rows, "wc->wc", rows, dtype=np.float64)
     rows = rows - compute(column_powers(rows, 1)) / n
     size = float(np.sqrt(compute(column_powers(rows, 2)).sum() / n))
     return rows / size if size > 0 else rows

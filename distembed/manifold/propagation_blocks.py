@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.temporaries import block
 
 ZERO_STRENGTH = 1e-13
@@ -31,7 +31,7 @@ def mapped(rows: Float64s, weights: Float64s) -> Float64s:
 @block(temporaries=1)
 def mapped_directions(rows: Float64s, weights: Float64s) -> Float64s:
     """Return the images of rows under a linear map, scaled to length one."""
-    return directions(rows @ weights)
+    return unit_rows(rows @ weights)
 
 
 def linked_product(X: Float64s, Y: Float64s, links: sp.csr_array) -> Float64s:

@@ -18,6 +18,7 @@ from distembed.execution import compute, one_blas_thread, shared
 from distembed.lift import block, lift
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import row_chunk
+from distembed.linalg.operators import dense_blocks
 from distembed.neighbors.blocks import typical_square
 from distembed.states import block_memory
 
@@ -108,8 +109,14 @@ def fit_known(model: Any, X: Any, Y: Any, known: Mask) -> Any:
 def predictions(model: Any, X: Any, n_columns: int) -> da.Array:
     """Return what a fitted regressor predicts for each row of X, (n, n_columns) float64, lazily by row blocks."""
     chunk = row_chunk(X.shape[0], 8 * (X.shape[1] + n_columns), block_memory())
-    rows = X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
-    return lift(predict, "wc->wk", rows, dtype=np.float64, sizes={"k": n_columns}, model=shared(model))
+    return lift(
+        predict,
+        "wc->wk",
+        dense_blocks(X, chunk),
+        dtype=np.float64,
+        sizes={"k": n_columns},
+        model=shared(model),
+    )
 
 
 @block(temporaries=1)

@@ -17,9 +17,9 @@ from distembed.execution import compute, tell, whole
 from distembed.lift import lift
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import (
+    column_products,
     dense_blocks,
     gathered,
-    gram,
     row_blocks,
     sparse_times,
     times_matrix,
@@ -90,7 +90,7 @@ def dense_rows(X: Any) -> da.Array:
     if isinstance(X, da.Array):
         return X.rechunk({1: -1}).astype(np.float64)
     chunk = row_chunk(X.shape[0], 8 * X.shape[1], BLOCK_MEMORY)
-    return da.from_array(np.asarray(X, np.float64), chunks=(chunk, -1))
+    return dense_blocks(np.asarray(X, np.float64), chunk)
 
 
 def _solve_rows(W: Float64s) -> Solution:
@@ -140,18 +140,18 @@ class _DenseNormalMatrix(NamedTuple):
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return (XᵀX + alpha I) times vectors (m × b)."""
-        return gram(self.rows, times_matrix(self.rows, gathered(vectors))) + self.alpha * vectors
+        return column_products(self.rows, times_matrix(self.rows, gathered(vectors))) + self.alpha * vectors
 
 
 def _iterated_dense(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
-    right = gram(rows, dense_blocks(targets, rows.chunks[0])).persist()
+    right = column_products(rows, dense_blocks(targets, rows.chunks[0])).persist()
     return conjugate_gradients(_DenseNormalMatrix(rows, alpha), right, tol=tol, max_iter=max_iter)
 
 
 def _direct_dense(rows: da.Array, targets: Float64s, alpha: float) -> Solution:
     """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
     if rows.shape[1] <= rows.shape[0]:
-        right = compute(gram(rows, dense_blocks(targets, rows.chunks[0])))
+        right = compute(column_products(rows, dense_blocks(targets, rows.chunks[0])))
         return _solve_rows(blocks.solve_ridge(_dense_products(rows), right, alpha))
     turned = rows.T.rechunk((row_chunk(rows.shape[1], 8 * rows.shape[0], BLOCK_MEMORY), -1))
     dual = blocks.solve_ridge(_dense_products(turned), targets, alpha)
@@ -164,7 +164,7 @@ def _dense_products(rows: da.Array) -> Float64s:
     products = np.empty((m, m))
     for first in range(0, m, PANEL):
         last = min(first + PANEL, m)
-        panel = compute(gram(rows[:, first:], rows[:, first:last]))
+        panel = compute(column_products(rows[:, first:], rows[:, first:last]))
         products[first:, first:last] = panel
         products[first:last, first:] = panel.T
         tell("columns", last, m)

@@ -5,7 +5,6 @@ The search for neighbors and the spanning tree compute the distances they need, 
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import isqrt
 from typing import Any, Literal
 
@@ -16,9 +15,9 @@ import scipy.sparse as sp
 from distembed.dtypes import Int64s
 from distembed.execution import compute
 from distembed.lift import lift
-from distembed.linalg.chunks import row_bounds, row_chunk
-from distembed.linalg.csr import row_range, row_sizes, unit_rows
-from distembed.linalg.operators import whole_rows
+from distembed.linalg.chunks import cut_rows, row_chunk
+from distembed.linalg.csr import row_sizes, unit_rows
+from distembed.linalg.operators import dense_blocks, row_blocks, whole_rows
 from distembed.neighbors import blocks
 from distembed.states import block_memory
 from distembed.validation import check_matrix
@@ -68,29 +67,18 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> da.
     X = check_matrix(X, name=name, directions=metric == "cosine")
     wanted = np.float32 if X.dtype.kind == "f" and X.dtype.itemsize <= 4 else np.float64
     X = X.astype(wanted, copy=False)
-    rows = _sparse_row_blocks(X) if sparse else _dense_row_blocks(X)
+    if sparse:  # in blocks bounded in rows and in stored values: frequent words have the fullest rows
+        X = whole_rows(X) if isinstance(X, da.Array) else X
+        sizes = compute(lift(row_sizes, "wc->w", X, dtype=np.int64))
+        rows = row_blocks(X, row_chunks=sparse_chunks(sizes, block_memory()))
+    else:
+        rows = dense_blocks(X, row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize, block_memory()))
     return lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sparse) if metric == "cosine" else rows
 
 
-def _dense_row_blocks(X: Any) -> da.Array:
-    chunk = row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize, block_memory())
-    return X.rechunk((chunk, -1)) if isinstance(X, da.Array) else da.from_array(X, chunks=(chunk, -1))
-
-
-def _sparse_row_blocks(X: Any) -> da.Array:
-    """Return sparse rows in blocks bounded in rows and in stored values: frequent words have the fullest rows."""
-    X = whole_rows(X) if isinstance(X, da.Array) else X
-    bounds = sparse_bounds(compute(lift(row_sizes, "wc->w", X, dtype=np.int64)), block_memory())
-    if isinstance(X, da.Array):
-        return X.rechunk((tuple(np.diff(bounds).tolist()), -1))
-    meta = sp.csr_array((0, 0), dtype=X.dtype)
-    parts = [row_range(X, first, stop) for first, stop in pairwise(bounds)]
-    return da.concatenate([da.from_array(part, chunks=-1, asarray=False, meta=meta) for part in parts])
-
-
-def sparse_bounds(sizes: Int64s, block_memory: int) -> list[int]:
-    """Return where to cut sparse rows with the given numbers of stored values."""
-    return row_bounds(sizes, rows_of_tile(block_memory), block_memory // VALUE_BYTES)
+def sparse_chunks(sizes: Int64s, block_memory: int) -> tuple[int, ...]:
+    """Return the rows of each block of sparse rows with the given numbers of stored values."""
+    return cut_rows(sizes, block_memory // VALUE_BYTES, rows_of_tile(block_memory))
 
 
 def distance_rows(X: Any, *, metric: Metric = "euclidean") -> da.Array:

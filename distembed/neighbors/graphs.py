@@ -19,10 +19,10 @@ from distembed.execution import compute
 from distembed.lift import first_rows, lift
 from distembed.linalg import csr
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
+from distembed.linalg.value_blocks import rows_with_values
 from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_neighbors, neighbors_of
-from distembed.validation import rows_with_values
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
@@ -190,25 +190,23 @@ def joint_adjacency(
         for a, graph in enumerate(adjacencies)
     ]
     for (a, b), link in links.items():
-        _check_link(a, b, link, sizes)
+        if not 0 <= a < b < len(sizes):
+            raise ValueError(
+                f"links of the sets {(a, b)}: give them as (a, b) with 0 <= a < b < {len(sizes)}"
+            )
+        if link.shape != (sizes[a], sizes[b]):
+            raise ValueError(
+                f"links of the sets {(a, b)} have shape {link.shape}, the sets {sizes[a], sizes[b]} rows"
+            )
+        if link.nnz and link.data.min() < 0:
+            raise ValueError(
+                f"links of the sets {(a, b)} have the weight {link.data.min():g}: weights are at least 0"
+            )
         tiles[a][b], tiles[b][a] = weight * sp.csr_array(link), weight * sp.csr_array(link).T
     joint = sp.csr_array(sp.block_array(tiles, format="csr"))
     joint.eliminate_zeros()
     joint.sort_indices()
     return joint
-
-
-def _check_link(a: int, b: int, link: Any, sizes: list[int]) -> None:
-    if not 0 <= a < b < len(sizes):
-        raise ValueError(f"links of the sets {(a, b)}: give them as (a, b) with 0 <= a < b < {len(sizes)}")
-    if link.shape != (sizes[a], sizes[b]):
-        raise ValueError(
-            f"links of the sets {(a, b)} have shape {link.shape}, the sets {sizes[a], sizes[b]} rows"
-        )
-    if link.nnz and link.data.min() < 0:
-        raise ValueError(
-            f"links of the sets {(a, b)} have the weight {link.data.min():g}: weights are at least 0"
-        )
 
 
 def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmetric") -> sp.csr_array:

@@ -12,7 +12,7 @@ from distembed.factorization.psdvec_core import rounds_of, slice_rows_and_column
 from distembed.factorization.psdvec_inputs import check_core_size
 from distembed.job.stage import Context
 from distembed.linalg.blocks import combine_basis, sparse_times_dense
-from distembed.linalg.chunks import VALUES_PER_BLOCK, balanced_chunks
+from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs
@@ -31,7 +31,7 @@ def core_block_values(block_memory: int) -> int:
 def core_counts(ctx: Context, counts: da.Array, n_core: int) -> da.Array:
     """Return the counts of the core words among each other."""
     row_nonzeros = np.asarray(outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
-    row_chunks = balanced_chunks(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
+    row_chunks = cut_rows(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
     return slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
 
 
@@ -56,8 +56,8 @@ def core_dimensions(
 
 
 def blocks_of_rows(n_rows: int, n_values: int, values_per_block: int, counted: bool) -> Dimension:
-    """Return the rows of a sparse matrix that is cut by `balanced_chunks`, where no block has twice their mean."""
-    n_blocks = max(1, round(n_values / values_per_block))
+    """Return the rows of a sparse matrix that is cut by `cut_rows`, where no block has twice their mean."""
+    n_blocks = max(1, -(-n_values // values_per_block))
     return Dimension(n_rows, min(n_rows, -(-2 * n_rows // n_blocks)), counted)
 
 

@@ -17,10 +17,16 @@ LIST_BYTES = 16
 EDGE_BYTES = 12
 """Bytes of an edge of a graph: a float64 value, and a row number of four bytes. A stored value of unit rows has as
 many."""
-DENSE_COPIES = 6
-"""Matrices of the size of a small graph's that its eigenvectors need: itself, its copies, LAPACK's, the result."""
-BASIS_COPIES = 6
-"""Bases of as many vectors as are wanted that the search for eigenvectors of a larger graph holds."""
+
+
+def eigenvector_bytes(n: int, k: int) -> int:
+    """Return what the search for the k smoothest vectors of a graph of n rows holds beside the graph.
+
+    Of a small graph six matrices of its size: itself, its copies, LAPACK's, the result. Of a larger one nine blocks of
+    vectors, each of a fifth more columns than are wanted, or of twenty more. Measured on 20,000 to 200,000 rows
+    (tests/benchmarks/TRANSFER.md).
+    """
+    return 6 * 8 * n**2 if is_small(n, k) else 9 * 8 * n * (k + max(20, k // 5))
 
 
 def plan_of_search(
@@ -91,7 +97,7 @@ def plan_of_eigenmaps(dims: Dimensions, row: str, edge: str, k: int) -> StagePla
     """Return what the k smoothest vectors of a graph in memory take, and the graph itself."""
     n = dims.size(row)
     vectors = dims.whole(row, k, itemsize=8)
-    held = dims.whole(DENSE_COPIES, row, row, itemsize=8) if is_small(n, k) else BASIS_COPIES * vectors
+    held = eigenvector_bytes(n, k)
     return stage_plan(whole=[dims.whole(3, edge, itemsize=EDGE_BYTES), held, vectors], stored=vectors)
 
 

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from distembed.dtypes import Float32s, Floats, Int64s
-from distembed.formats.cells import Decimal, NumberColumns, read_numbers, readings
-from distembed.formats.tables import (
-    Table,
-    TableError,
-    column_of,
-    no_column,
-    read_table,
-    refuse_twice,
-    texts_of,
-)
-from distembed.tables.advice import advice_on
-from distembed.tables.features import features_of, from_prices, key_and_problems
-from distembed.tables.known import Known, from_vectors, holds_vectors
+from distembed.display import first_repeat
+from distembed.dtypes import Float32s, Int64s
+from distembed.formats.names import TABLE_SUFFIXES, suffix_of, vector_format
+from distembed.formats.tables import Table, TableError, names_of, read_table
+from distembed.job.inputs import file_sizes
+from distembed.job.stage import vectors_at
+from distembed.storage.workspace import Workspace
 from distembed.tables.names import match_names
+from distembed.tables.prices import from_prices
 from distembed.tables.rows import (
     Domain,
     Scales,
     filled,
     missing_cells,
     on_scales,
+    read_rows,
+    read_values,
     scaled,
     settled,
-    without_named,
 )
-from distembed.tables.sections import DomainSection, MatchingSection
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.urls import opened
+from distembed.vectors import WordVectors
+
+ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
+"""Keys of the section that say nothing of a vector file."""
+
+TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
+"""Endings of files whose numbers are written as text, not compressed."""
+
+
+# ---- the domain --------------------------------------------------------------------------------------------------
 
 
 def read_domain(section: DomainSection) -> Domain:
@@ -45,34 +52,65 @@ def read_domain(section: DomainSection) -> Domain:
         If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
         not say what is to become of it; all problems are named at once.
     """
-    if holds_vectors(section.path, section.format):
-        lacking: list[str] = []
-        domain = renamed(without_named(from_vectors(section), section.drop_rows, lacking), section)
-        domain = settled(domain, section, key="domain", problems=lacking)
-        return scaled(domain, standardize=True) if section.standardize else domain
-    table = section.table()
-    key, problems = key_and_problems(
-        table, section, [*section.columns, *filter(None, [section.label_column])]
-    )
-    has_features = section.transform == "none"
-    make = _from_features if has_features else from_prices
-    made = without_named(make(section, table, key, problems), section.drop_rows, problems)
-    domain = settled(renamed(made, section), section, key="domain", problems=problems)
+    is_table, problems = not holds_vectors(section.path, section.format), list[str]()
+    if not is_table:
+        domain = _from_vectors(section)
+    elif section.transform == "return_correlation":
+        domain = from_prices(section)
+    else:
+        domain, problems = read_rows(section, columns=section.columns, label=section.label_column)
+    domain = settled(renamed(domain, section), section, "domain", problems)
     left_out = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
     domain = domain._replace(left_out=left_out)
-    if not has_features:
-        return scaled(domain, standardize=True) if section.standardize else domain
-    domain = domain._replace(notes=[*domain.notes, *advice_on(domain)])
-    return scaled(domain, standardize=section.standardize is not False)
+    has_features = is_table and section.transform == "none"
+    standardize = has_features if section.standardize is None else section.standardize
+    return scaled(domain, standardize=standardize) if has_features or standardize else domain
 
 
-def _from_features(section: DomainSection, table: Table, key: str, problems: list[str]) -> Domain:
-    names = texts_of(table.columns[key])
-    label = section.label_column
-    labels = texts_of(table.columns[label]) if label in table.columns else [""] * len(names)
-    wanted = section.columns or [name for name in table.columns if name not in (key, label, *section.drop)]
-    found = features_of(section, table, names, wanted, problems, remedy="set domain.decimal")
-    return found._replace(labels=labels)
+def holds_vectors(path: str, chosen: str) -> bool:
+    """Return whether the domain at a path is vectors of words, as it says or by its name and its first line.
+
+    A `.parquet` file counts as a table unless `format = "vectors"`, and so does text whose fields are separated by
+    more than spaces.
+    """
+    if chosen != "auto":
+        return chosen == "vectors"
+    by_name = vector_format(path)
+    if by_name not in (None, "word2vec", "parquet"):
+        return True
+    if Workspace.exists(path):
+        return True
+    if by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES:
+        return False
+    with opened(path, "rb", compression="infer") as file:
+        line = file.readline(1 << 16).decode(errors="replace")
+    fields = line.split()
+    values = fields if len(fields) == 2 else fields[1:]
+    try:
+        return (
+            len(fields) > 1
+            and not any(sign in line for sign in ",;\t|")
+            and all(map(math.isfinite, map(float, values)))
+        )
+    except ValueError:
+        return False
+
+
+def _from_vectors(section: DomainSection) -> Domain:
+    """Return vectors of words as a domain: a row per word, as it came."""
+    named: Sequence[str] = [name for name in ONLY_OF_TABLES if getattr(section, name)]
+    if section.transform != "none":
+        named = ["transform", *named]
+    if named:
+        raise TableError(
+            f"{section.path} holds vectors of words, of which domain.{named[0]} says nothing: leave it out, or set "
+            'domain.format = "table"'
+        )
+    vectors = vectors_at(section.path, max_words=section.max_words)
+    words, matrix = list(vectors.words), np.asarray(vectors.vectors)
+    columns = [f"component {number}" for number in range(matrix.shape[1])]
+    note = f"{section.path} holds vectors of words: {len(words):,} words x {matrix.shape[1]} components"
+    return Domain(words, matrix, columns, [""] * len(words), [], [note], holds_vectors=True)
 
 
 def renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -86,22 +124,123 @@ def renamed(domain: Domain, section: DomainSection) -> Domain:
         given = _mapping(table, section.names_from, section.names_label)
         labels = [given.get(name, "") for name in domain.names]
     names = [new.get(name, name) for name in domain.names]
-    own = {
-        name: before for name, before in reversed([*zip(names, domain.names, strict=True)]) if name != before
-    }
+    pairs = reversed([*zip(names, domain.names, strict=True)])
+    own = {name: before for name, before in pairs if name != before}
     return domain._replace(names=names, labels=labels, notes=[*domain.notes, *table.notes], spellings=own)
 
 
 def _mapping(table: Table, key: str, value: str) -> dict[str, str]:
     """Return what one column of a table says of the names in another; rows that say nothing are passed over."""
     found: dict[str, str] = {}
-    keys, values = (texts_of(column_of(table, name)) for name in (key, value))
-    for name, text in zip(keys, values, strict=True):
+    for name, text in zip(names_of(table, key), names_of(table, value), strict=True):
         if name and text and found.setdefault(name, text) != text:
             raise TableError(
                 f"{table.path} has the name {name!r} twice, as {found[name]!r} and {text!r}: keep one"
             )
     return found
+
+
+def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales) -> Domain:
+    """Return new rows in the columns of an earlier table and on its scales; other columns are ignored.
+
+    An empty cell takes the median of its column in the earlier table where the section says `missing = "median"`.
+
+    Parameters
+    ----------
+    section : DomainSection
+        That of the job, with the path of the new table.
+    columns : sequence of str
+        The columns of the earlier table.
+    scales : Scales
+        Of these columns.
+
+    Raises
+    ------
+    TableError
+        If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
+        not say what is to become of it; or if it holds no row.
+    """
+    problems: list[str] = []
+    if holds_vectors(section.path, section.format):
+        domain = _from_vectors(section)
+        if len(domain.columns) != len(columns):
+            raise TableError(
+                f"{section.path} holds vectors of {len(domain.columns)} components, but the job has {len(columns)} "
+                "columns per name: give vectors of the same set"
+            )
+    else:
+        read = section.model_copy(update={"drop": (), "missing": "median"})
+        domain, problems = read_rows(read, columns=columns)
+        if not problems and (left := [name for name in columns if name not in domain.columns]):
+            raise TableError(
+                f"{section.path} has numbers of the job in the column {left[0]!r}, where names are looked for: name "
+                "the column of names with domain.name_column"
+            )
+    if not domain.names:
+        raise TableError(f"{section.path} has no row: give one per new name")
+    if section.missing == "median" and not problems and np.isnan(domain.matrix).any():
+        domain = filled(domain, scales.medians)
+    if section.missing != "drop_row" and (cells := missing_cells(domain)):
+        problems.append(f'{cells}: fill the cells in, or set domain.missing = "median" or "drop_row"')
+    rest = section.model_copy(update={"missing": "drop_row"})
+    domain = settled(renamed(domain, section), rest, "domain", problems)
+    return domain._replace(matrix=on_scales(domain.matrix, scales), scales=scales)
+
+
+# ---- known vectors -----------------------------------------------------------------------------------------------
+
+
+class Known(NamedTuple):
+    """The vectors a job knows, and what was done to the table they came from."""
+
+    vectors: WordVectors
+    notes: list[str]
+
+
+def read_known(section: KnownSection) -> Known:
+    """Return the vectors a job knows, from a vector file, a workspace or a table.
+
+    Raises
+    ------
+    TableError
+        As `read_domain`.
+    ValueError
+        If the vector file is damaged, or a name stands twice.
+    """
+    if not _is_table(section):
+        return Known(vectors_at(section.path, max_words=section.max_words), [])
+    read = read_values(section, key="known")
+    rows = slice(section.max_words)
+    return Known(WordVectors(read.names[rows], read.matrix[rows]), read.notes)
+
+
+def _is_table(section: KnownSection) -> bool:
+    return section.format == "table" or (
+        section.format == "auto" and suffix_of(section.path) in TABLE_SUFFIXES
+    )
+
+
+def known_width(section: KnownSection) -> int:
+    """Return the number of components of the vectors a job knows, from the first of them."""
+    if _is_table(section):
+        return int(read_known(section).vectors.vectors.shape[1])
+    return int(vectors_at(section.path, max_words=1).vectors.shape[1])
+
+
+def known_bytes(section: KnownSection, n_components: int) -> int:
+    """Return about how many bytes the vectors that a job knows take in memory: at most those of their file.
+
+    A component of four bytes takes about nine characters as text, and about four where that is compressed.
+    """
+    if Workspace.exists(section.path):
+        n_bytes = 4 * math.prod(Workspace.open(section.path).describe("vectors").spec.shape)
+    else:
+        n_bytes = file_sizes([section.path])[section.path]
+        n_bytes //= 2 if section.path.lower().endswith(TEXT_VECTORS) else 1
+    return n_bytes if section.max_words is None else min(n_bytes, 4 * section.max_words * n_components)
+
+
+# ---- both joined -------------------------------------------------------------------------------------------------
 
 
 class Joined(NamedTuple):
@@ -115,25 +254,17 @@ class Joined(NamedTuple):
     known : Known
     others : int64
         The rows of known vectors that no name matched.
-    rare : int64 (n,)
-        The row among the known vectors of a name that was seen too rarely to count as known, -1 for all others.
     """
 
     domain: Domain
     rows: Int64s
     known: Known
     others: Int64s
-    rare: Int64s
 
     @property
     def words(self) -> Sequence[str]:
         """The words with a known vector."""
         return self.known.vectors.words
-
-    @property
-    def matched(self) -> Int64s:
-        """The row of a name among the known vectors, taken as known or not, -1 where there is none."""
-        return np.maximum(self.rows, self.rare)
 
     @property
     def targets(self) -> Float32s:
@@ -142,166 +273,28 @@ class Joined(NamedTuple):
         vectors[self.rows < 0] = np.nan
         return vectors
 
-    @property
-    def names(self) -> list[str]:
-        """The names as the table has them."""
-        return [self.domain.spellings.get(name, name) for name in self.domain.names]
-
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
-        found = [self.words[row] if row >= 0 else "" for row in self.matched]
-        names, labels = self.names, list(self.domain.labels)
-        words = [word or name for word, name in zip(found, self.domain.names, strict=True)]
-        origin = ["known" if row >= 0 else "imputed" for row in self.rows]
+        names = [self.domain.spellings.get(name, name) for name in self.domain.names]
+        labels, more = list(self.domain.labels), list[str]()
         if with_others:
             more = [self.words[row] for row in self.others]
-            words, names, labels = words + more, names + [""] * len(more), labels + [""] * len(more)
-            origin += ["other"] * len(more)
-        refuse_twice("the joined table", "word", words)
-        return pa.table({"word": words, "name": names, "origin": origin, "label": labels})
-
-    def replaced(self) -> pa.Table:
-        """Return the names whose vector is imputed again: word, name in the table, and how often it was seen."""
-        names = np.flatnonzero(self.rare >= 0)
-        rows = self.rare[names]
-        counts = np.zeros(0, np.int64) if self.known.counts is None else self.known.counts[rows]
-        return pa.table(
-            {
-                "word": pa.array([self.words[row] for row in rows], pa.string()),
-                "name": pa.array([self.names[name] for name in names], pa.string()),
-                "count": pa.array(counts, pa.int64()),
-            }
-        )
+        pairs = zip(self.rows.tolist(), self.domain.names, strict=True)
+        words = [*(self.words[row] if row >= 0 else name for row, name in pairs), *more]
+        if found := first_repeat(words):
+            raise TableError(f"the joined table has the word {found[0]!r} twice: keep one")
+        origin = [*("known" if row >= 0 else "imputed" for row in self.rows), *["other"] * len(more)]
+        blank = [""] * len(more)
+        return pa.table({"word": words, "name": names + blank, "origin": origin, "label": labels + blank})
 
 
-def join(domain: Domain, known: Known, matching: MatchingSection, *, min_count: int | None = None) -> Joined:
+def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
     """Join a domain with known vectors by name; see `match_names`.
 
-    Parameters
-    ----------
-    domain : Domain
-    known : Known
-    matching : MatchingSection
-    min_count : int, optional
-        Names that were seen less often are imputed, whatever vector they have. A name of which the counts say nothing
-        stays known.
-
     Raises
     ------
     TableError
-        If no name matches, or none of those that match was seen often enough.
+        If no name matches.
     """
     rows = match_names(domain.names, known.vectors.words, matching)
-    others = np.setdiff1d(np.arange(len(known.vectors)), rows)
-    rare = np.full(len(rows), -1)
-    if min_count is not None and known.counts is not None:
-        counts = known.counts[rows]
-        is_rare = (rows >= 0) & (counts >= 0) & (counts < min_count)
-        rare[is_rare], rows[is_rare] = rows[is_rare], -1
-        if (rows < 0).all():
-            raise TableError(
-                f"known.min_count is {min_count}, and the most frequent of the {is_rare.sum():,} names with a vector "
-                f"was seen {counts.max():,} times: choose a smaller known.min_count"
-            )
-    return Joined(domain, rows, known, others, rare)
-
-
-def read_new_rows(
-    section: DomainSection, columns: Sequence[str], scales: Scales, *, decimal: Decimal | None = None
-) -> Domain:
-    """Return new rows in the columns of an earlier table and on its scales; other columns are ignored.
-
-    An empty cell takes the median of its column in the earlier table where the section says `missing = "median"`.
-
-    Parameters
-    ----------
-    section : DomainSection
-        That of the job, with the path of the new table.
-    columns : sequence of str
-        The columns of the earlier table.
-    scales : Scales
-        Of these columns.
-    decimal : "." or ",", optional
-        The decimal sign of the earlier table, for cells such as 1,234 that are numbers with either.
-
-    Raises
-    ------
-    TableError
-        If the table lacks a column, a name stands twice, or a cell holds no finite number, where the section does
-        not say what is to become of it; or if it holds no row.
-    """
-    problems: list[str] = []
-    if holds_vectors(section.path, section.format):
-        domain = _components(section, columns)
-    else:
-        domain = _cells(section, columns, decimal, problems)
-    if not domain.names:
-        raise TableError(f"{section.path} has no row: give one per new name")
-    if section.missing == "median" and not problems and np.isnan(domain.matrix).any():
-        domain = filled(domain, scales.medians)
-    if section.missing != "drop_row" and (cells := missing_cells(domain)):
-        problems.append(f'{cells}: fill the cells in, or set domain.missing = "median" or "drop_row"')
-    domain = settled(
-        renamed(domain, section),
-        section.model_copy(update={"missing": "drop_row"}),
-        key="domain",
-        problems=problems,
-    )
-    return domain._replace(matrix=on_scales(domain.matrix, scales), scales=scales)
-
-
-def _components(section: DomainSection, columns: Sequence[str]) -> Domain:
-    """Return vectors of words, which have as many components as the earlier ones."""
-    domain = from_vectors(section)
-    if len(domain.columns) != len(columns):
-        raise TableError(
-            f"{section.path} holds vectors of {len(domain.columns)} components, but the job has {len(columns)} columns "
-            "per name: give vectors of the same set"
-        )
-    return domain
-
-
-def _cells(
-    section: DomainSection, columns: Sequence[str], decimal: Decimal | None, problems: list[str]
-) -> Domain:
-    """Return the columns of a table that the earlier one had; what is wrong with them is added to the problems."""
-    table = section.table()
-    drop = tuple(name for name in section.drop if name in table.columns)
-    key, _ = key_and_problems(table, section.model_copy(update={"drop": drop}), [])
-    if key in columns:
-        raise TableError(
-            f"{section.path} has numbers of the job in the column {key!r}, where names are looked for: name the column "
-            "of names with domain.name_column"
-        )
-    names, wanted = texts_of(table.columns[key]), set(columns)
-    # A matrix is a column of the file, and each column of the matrix has its number in brackets.
-    held = [name for name in table.columns if name in wanted or f"{name}[0]" in wanted]
-    read = read_numbers(table, held, decimal=section.decimal, ties=decimal)
-    matrix = np.zeros((len(names), len(columns)))
-    values = {column.name: column.values for column in read.numbers}
-    for place, column in enumerate(columns):
-        fault = _fault(column, len(names), values, read, table)
-        if fault:
-            problems.append(fault)
-        else:
-            matrix[:, place] = values.get(column, np.nan)
-    matrix[~np.isfinite(matrix)] = np.nan
-    unread = {column.name: column.unread for column in read.numbers if column.unread}
-    notes = [*table.notes, *readings(read.numbers)]
-    return Domain(names, matrix, list(columns), [""] * len(names), [], notes, unread)
-
-
-def _fault(column: str, n_names: int, values: dict[str, Floats], read: NumberColumns, table: Table) -> str:
-    """Return what is wrong with a column that the job reads, "" where nothing is."""
-    if column in values:
-        n_values = len(values[column])
-        return (
-            ""
-            if n_values == n_names
-            else f"has {n_values} values in the column {column!r} for {n_names} names"
-        )
-    if column in read.empty:
-        return ""
-    if column in read.texts:
-        return f"holds text in the column {column!r}, where the job has read numbers"
-    return f"{no_column(table, column)}, and the job reads it"
+    return Joined(domain, rows, known, np.setdiff1d(np.arange(len(known.vectors)), rows))

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.display import plural
-from distembed.formats.tables import SHOWN, TableError, some
+from distembed.formats.delimited import SHOWN
+from distembed.formats.tables import TableError, some
 from distembed.tables.sections import MatchingSection
 
 

@@ -1,19 +1,20 @@
-"""What becomes of rows of a table that have no name, a name twice, or no number in a cell."""
+"""The rows of a table by name: how they are read, and what becomes of a name twice or a cell without a number."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 
 from distembed.display import plural
-from distembed.dtypes import Float64s, Floats, Int64s, Mask
-from distembed.formats.cells import read_numbers, readings
-from distembed.formats.tables import SHOWN, TableError, key_column, no_column, some, texts_of
-from distembed.linalg.blocks import directions
+from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.formats.delimited import SHOWN, numbers, remedy
+from distembed.formats.tables import TableError, names_of, no_column, some
+from distembed.linalg.csr import unit_rows
 from distembed.neighbors.distances import Metric
 from distembed.tables.sections import TableSection
 
@@ -52,9 +53,7 @@ class Domain(NamedTuple):
     labels : n labels, "" where there is none
     left_out : names without a row
     notes : what was done to the table, one sentence each
-    unread : by column, a cell that is neither missing nor a number
     holds_vectors : whether rows are vectors of words, which are compared by their directions
-    decimal : the decimal sign of the cells, None where none has one; the comma where columns differ
     scales : how the columns came to one scale; None where they are no columns of one table
     spellings : by name, how the table has it, where a table of names calls it otherwise
     """
@@ -65,11 +64,21 @@ class Domain(NamedTuple):
     labels: list[str]
     left_out: list[LeftOut]
     notes: list[str]
-    unread: Mapping[str, str] = {}
     holds_vectors: bool = False
     scales: Scales | None = None
-    decimal: Literal[".", ","] | None = None
     spellings: Mapping[str, str] = {}
+
+    def take(self, rows: Int64s) -> Domain:
+        """Return some rows, in order."""
+        names, labels = ([values[row] for row in rows.tolist()] for values in (self.names, self.labels))
+        return self._replace(names=names, labels=labels, matrix=self.matrix[rows])
+
+    def without(self, rows: Int64s, left_out: Sequence[LeftOut], note: str) -> Domain:
+        """Return the table without some rows, with the reason of each and a note; as it is if there are none."""
+        if not rows.size:
+            return self
+        rest = self.take(np.setdiff1d(np.arange(len(self.names)), rows))
+        return rest._replace(left_out=[*self.left_out, *left_out], notes=[*self.notes, note])
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:
@@ -80,7 +89,111 @@ def refusal(path: str, problems: Sequence[str]) -> TableError:
     return TableError(f"{path} has {len(problems)} problems: {listed}")
 
 
-def settled(domain: Domain, section: TableSection, *, key: str, problems: Sequence[str]) -> Domain:
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+def read_rows(
+    section: TableSection, *, columns: Sequence[str] = (), label: str | None = None
+) -> tuple[Domain, list[str]]:
+    """Return the names and the numbers of a table, and what is wrong with it.
+
+    Parameters
+    ----------
+    section : where the table is, and how it is read
+    columns : those that are taken; by default all of numbers that have a name
+    label : the column of labels
+
+    Raises
+    ------
+    TableError
+        If the file is no table, or has no column of names.
+    """
+    table = section.table()
+    asked = [*section.drop, *filter(None, [label, section.name_column]), *columns]
+    problems = [no_column(table, name) for name in dict.fromkeys(asked) if name not in table.columns]
+    left = {name: column for name, column in table.columns.items() if name not in section.drop}
+    key = section.name_column or next(iter(left), "")
+    if key not in left:
+        raise refusal(section.path, problems or ["has no column of names"])
+    names = names_of(table, key)
+    labels = names_of(table, label) if label in table.columns else [""] * len(names)
+    matrix: dict[str, Floats] = {}
+    faults: dict[str, list[tuple[str, Int64s]]] = {}
+    ignored: dict[str, list[str]] = {"without a name": [], "of text": [], "of no values": []}
+    for name in columns or left:
+        if name == key or name not in left or (name == label and not columns):
+            continue
+        values, wrong = _numbers_of(left[name], section)
+        if not name:
+            ignored["without a name"].append(name)
+        elif name in columns and values is None:
+            problems.append(f"holds text in the column {name!r}, not numbers: leave it out of columns")
+        elif values is None or (np.isnan(values).all() and not wrong.size and name not in columns):
+            ignored["of text" if values is None else "of no values"].append(name)
+        else:
+            matrix[name] = values
+            if wrong.size:
+                faults.setdefault(remedy(left[name], wrong), []).append((name, wrong))
+                matrix[name] = np.where(
+                    np.isin(np.arange(len(names)), wrong), 0.0, values
+                )  # not told as missing, too
+    for advice, cells in faults.items():
+        (name, wrong), n_cells = cells[0], sum(wrong.size for _, wrong in cells)
+        where = (
+            f"the column {name!r}"
+            if len(cells) == 1
+            else f"{len(cells)} columns ({some(name for name, _ in cells)})"
+        )
+        problems.append(
+            f"has {plural(n_cells, 'cell')} without a number in {where}, first {left[name][wrong[0]].as_py()!r} in the "
+            f"row of {names[wrong[0]]!r} (row {wrong[0] + 2 + section.skip_rows}): {advice}"
+        )
+    if not matrix and not problems:
+        raise refusal(section.path, ["has no column of numbers beside its names"])
+    stacked = np.stack([*matrix.values()], axis=1) if matrix else np.zeros((len(names), 0))
+    stacked[~np.isfinite(stacked)] = np.nan
+    told = [
+        f"{plural(len(own), 'column')} {what} ignored: {some(own)}" for what, own in ignored.items() if own
+    ]
+    return Domain(names, stacked, [*matrix], labels, [], [*table.notes, *told]), problems
+
+
+def _numbers_of(column: Any, section: TableSection) -> tuple[Floats | None, Int64s]:
+    """Return the numbers of a column, None for one of text, and the rows whose cells are no numbers."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        read = numbers(column, decimal=section.decimal, thousands=section.thousands)
+        return None if read.is_text else read.values, read.wrong
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    if not any(test(column.type) for test in tests):
+        return None, np.zeros(0, np.int64)
+    return column.cast(pa.float64(), safe=False).to_numpy(), np.zeros(0, np.int64)
+
+
+def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ()) -> Domain:
+    """Return the rows of a table that hold a number, by their names.
+
+    Parameters
+    ----------
+    section : where the table is, and what becomes of faults in it
+    key : the name of the section in the job file, for messages
+    columns : those that are taken; by default all of numbers
+
+    Raises
+    ------
+    TableError
+        If there is a problem that the section refuses; all are told at once.
+    """
+    found, problems = read_rows(section, columns=columns)
+    empty = np.flatnonzero(np.isnan(found.matrix).all(axis=1)) if found.columns else np.zeros(0, np.int64)
+    return settled(
+        found.without(empty, [], f"{plural(empty.size, 'row')} without any number"), section, key, problems
+    )
+
+
+# ---- a name twice, a cell without a number ------------------------------------------------------------------------
+
+
+def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[str]) -> Domain:
     """Return a table in which every row has a name of its own and a number in every cell, as its section says.
 
     Parameters
@@ -96,93 +209,54 @@ def settled(domain: Domain, section: TableSection, *, key: str, problems: Sequen
         If there is a problem that the section refuses.
     """
     found = list(problems)
-    domain = _without_empty_names(domain)
-    if section.duplicates == "refuse":
-        found += duplicate_problems(domain.names, key=key)
-    else:
-        domain = _without_duplicates(domain, average=section.duplicates == "mean")
-    if section.missing == "refuse":
-        found += _missing_problems(domain, key=key)
+    empty = np.array([row for row, name in enumerate(domain.names) if not name], np.int64)
+    lines = ", ".join(str(row + 2) for row in empty[:5].tolist()) + (" …" if empty.size > 5 else "")
+    domain = domain.without(
+        empty,
+        [
+            LeftOut("", f"row {row + 2} has no name (the header is row 1)", "give it a name")
+            for row in empty.tolist()
+        ],
+        f"{plural(empty.size, 'row')} without a name left out (row {lines}, the header being row 1)",
+    )
+    twice = [name for name, count in Counter(domain.names).items() if count > 1]
+    if twice and section.duplicates == "refuse":
+        what = (
+            f"the name {twice[0]!r} twice" if len(twice) == 1 else f"{len(twice)} names twice ({some(twice)})"
+        )
+        found.append(f'has {what}: keep one, or set {key}.duplicates = "first"')
+    elif twice:
+        first = np.sort(np.unique(domain.names, return_index=True)[1])
+        domain = domain.without(
+            np.setdiff1d(np.arange(len(domain.names)), first),
+            [LeftOut(name, "a further row of this name") for name in twice],
+            f"{plural(len(twice), 'name')} stood more than once ({some(twice)}): the first row was kept",
+        )
+    if section.missing == "refuse" and (cells := missing_cells(domain)):
+        found.append(f'{cells}: fill the cells in, or set {key}.missing = "median" or "drop_row"')
     if found:
         raise refusal(section.path, found)
-    return _without_missing(domain, section, key=key)
-
-
-def _kept(domain: Domain, rows: Int64s) -> Domain:
-    """Return some rows of a table, in order."""
-    names, labels = ([values[row] for row in rows.tolist()] for values in (domain.names, domain.labels))
-    return domain._replace(names=names, labels=labels, matrix=domain.matrix[rows])
-
-
-def _without_empty_names(domain: Domain) -> Domain:
-    empty = [row for row, name in enumerate(domain.names) if not name]
-    if not empty:
-        return domain
+    missing = np.isnan(domain.matrix)
+    if section.missing == "median":
+        if missing.all(axis=0).any():
+            raise refusal(section.path, ["has a column without any number: leave it out with drop"])
+        return filled(domain, np.nanmedian(domain.matrix, axis=0)) if missing.any() else domain
+    rows = np.flatnonzero(missing.any(axis=1))
+    reasons = [
+        some(name for name, gone in zip(domain.columns, missing[row], strict=True) if gone) for row in rows
+    ]
     left_out = [
-        LeftOut("", f"row {row + 2} has no name (the header is row 1)", "give it a name") for row in empty
+        LeftOut(domain.names[row], f"no number in {reason}", 'missing = "median" keeps it')
+        for row, reason in zip(rows.tolist(), reasons, strict=True)
     ]
-    lines = ", ".join(str(row + 2) for row in empty[:5]) + (" …" if len(empty) > 5 else "")
-    note = f"{plural(len(empty), 'row')} without a name left out (row {lines}, the header being row 1)"
-    rest = _kept(domain, np.setdiff1d(np.arange(len(domain.names)), empty))
-    return rest._replace(left_out=[*domain.left_out, *left_out], notes=[*domain.notes, note])
-
-
-# ---- a name twice -----------------------------------------------------------------------------------------
-
-
-def without_named(domain: Domain, dropped: Sequence[str], problems: list[str]) -> Domain:
-    """Return a table without the rows of some names; those that it lacks are added to the problems."""
-    gone = [row for row, name in enumerate(domain.names) if name in dropped]
-    absent = [name for name in dropped if name not in domain.names]
-    problems += [
-        f"has no name {name!r}, which domain.drop_rows leaves out: correct the key" for name in absent
-    ]
-    if not gone:
-        return domain
-    left_out = [LeftOut(domain.names[row], "domain.drop_rows names it") for row in gone]
-    rest = _kept(domain, np.setdiff1d(np.arange(len(domain.names)), gone))
-    return rest._replace(left_out=[*domain.left_out, *left_out])
-
-
-def duplicate_problems(names: Sequence[str], *, key: str) -> list[str]:
-    """Return what to say of names that stand more than once."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if not twice:
-        return []
-    what = f"the name {twice[0]!r} twice" if len(twice) == 1 else f"{len(twice)} names twice ({some(twice)})"
-    return [f'has {what}: keep one, or set {key}.duplicates = "first" or "mean"']
-
-
-def _without_duplicates(domain: Domain, *, average: bool) -> Domain:
-    """Return the first row of each name, or the mean of its rows in every column, missing numbers left out."""
-    _, first, group, counts = np.unique(
-        domain.names, return_index=True, return_inverse=True, return_counts=True
+    domain = domain.without(
+        rows, left_out, f"{plural(rows.size, 'name')} with a cell without a number left out"
     )
-    more = np.flatnonzero(counts > 1)
-    if not more.size:
-        return domain
-    matrix = domain.matrix.copy()
-    for index in more if average else ():
-        rows = domain.matrix[group == index]
-        seen = ~np.isnan(rows).all(axis=0)
-        matrix[first[index], seen] = np.nanmean(rows[:, seen], axis=0)
-    names = [domain.names[first[index]] for index in more]
-    note = (
-        f"{plural(len(names), 'name')} stood more than once ({some(names)}): "
-        f"{'the rows were averaged' if average else 'the first row was kept'}"
-    )
-    left_out = [] if average else [LeftOut(name, "a further row of this name") for name in names]
-    kept = _kept(domain._replace(matrix=matrix), np.sort(first))
-    return kept._replace(left_out=[*domain.left_out, *left_out], notes=[*domain.notes, note])
-
-
-# ---- a cell without a number ------------------------------------------------------------------------------
-
-
-def _missing_problems(domain: Domain, *, key: str) -> list[str]:
-    cells = missing_cells(domain)
-    choices = f'{key}.missing = "median", "drop_row" or "drop_column"'
-    return [f"{cells}: fill the cells in, or set {choices}"] if cells else []
+    if not domain.matrix.size:
+        raise refusal(
+            section.path, [f'has nothing left after {key}.missing = "{section.missing}": take another']
+        )
+    return domain
 
 
 def missing_cells(domain: Domain) -> str:
@@ -193,73 +267,25 @@ def missing_cells(domain: Domain) -> str:
         return ""
     where = [
         f"{missing[:, column].sum()} of {plural(len(domain.names), 'name')} in the column "
-        f"{domain.columns[column]!r}, first "
-        f"{domain.names[int(missing[:, column].argmax())]!r}{_holding(domain.unread.get(domain.columns[column]))}"
+        f"{domain.columns[column]!r}, first {domain.names[int(missing[:, column].argmax())]!r}"
         for column in columns[:SHOWN]
     ]
     more = [f"{columns.size - SHOWN} more columns"] if columns.size > SHOWN else []
     return f"has no finite number for {' and '.join([', '.join(where), *more])}"
 
 
-def _holding(cell: str | None) -> str:
-    return f" (one holds {cell!r})" if cell else ""
-
-
-def _without_missing(domain: Domain, section: TableSection, *, key: str) -> Domain:
-    """Return the table without missing numbers: filled in, or without their rows or columns."""
-    missing = np.isnan(domain.matrix)
-    if not missing.any():
-        return domain
-    without = {"median": _with_medians, "drop_row": _without_rows, "drop_column": _without_columns}
-    domain = without[section.missing](domain, missing)
-    if not domain.matrix.size:
-        raise refusal(
-            section.path, [f'has nothing left after {key}.missing = "{section.missing}": take another']
-        )
-    return domain
-
-
-def _with_medians(domain: Domain, missing: Mask) -> Domain:
-    columns = np.flatnonzero(missing.any(axis=0))
-    medians = np.zeros(len(domain.columns))
-    for column in columns.tolist():
-        medians[column] = np.median(domain.matrix[~missing[:, column], column])
-    return filled(domain, medians)
-
-
 def filled(domain: Domain, medians: Float64s) -> Domain:
     """Return a table with the median of its column in every cell without a number."""
     missing = np.isnan(domain.matrix)
-    matrix = np.where(missing, medians, domain.matrix).astype(domain.matrix.dtype)
     columns = (domain.columns[column] for column in np.flatnonzero(missing.any(axis=0)))
     note = f"{plural(int(missing.sum()), 'cell')} without a number took the median of the column, in {some(columns)}"
-    return domain._replace(matrix=matrix, notes=[*domain.notes, note])
+    return domain._replace(matrix=np.where(missing, medians, domain.matrix), notes=[*domain.notes, note])
 
 
-def _without_rows(domain: Domain, missing: Mask) -> Domain:
-    rows = np.flatnonzero(missing.any(axis=1))
-    left_out = [
-        LeftOut(
-            domain.names[row],
-            f"no number in {some(domain.columns[column] for column in np.flatnonzero(missing[row]))}",
-            'missing = "median" keeps it',
-        )
-        for row in rows.tolist()
-    ]
-    note = f"{plural(rows.size, 'name')} with a cell without a number left out"
-    rest = _kept(domain, np.flatnonzero(~missing.any(axis=1)))
-    return rest._replace(left_out=[*domain.left_out, *left_out], notes=[*domain.notes, note])
+# ---- scales ------------------------------------------------------------------------------------------------------
 
-
-def _without_columns(domain: Domain, missing: Mask) -> Domain:
-    gone = np.flatnonzero(missing.any(axis=0))
-    kept = np.flatnonzero(~missing.any(axis=0))
-    note = (
-        f"{plural(gone.size, 'column')} with cells without a number left out: "
-        f"{some(domain.columns[column] for column in gone)}"
-    )
-    columns = [domain.columns[column] for column in kept]
-    return domain._replace(matrix=domain.matrix[:, kept], columns=columns, notes=[*domain.notes, note])
+ROWS_TOGETHER = 1 << 14
+"""Rows of a block of a table whose columns are standardized."""
 
 
 def scaled(domain: Domain, *, standardize: bool) -> Domain:
@@ -268,12 +294,16 @@ def scaled(domain: Domain, *, standardize: bool) -> Domain:
     A constant column becomes zeros and says nothing.
     """
     d = domain.matrix.shape[1]
-    medians = np.array([np.median(column) for column in domain.matrix.T], np.float64)
+    medians = np.median(domain.matrix, axis=0).astype(np.float64)
     if not standardize:
         return domain._replace(scales=Scales(np.zeros(d), np.ones(d), medians))
-    matrix = domain.matrix
-    scales = Scales(matrix.mean(axis=0, dtype=np.float64), matrix.std(axis=0, dtype=np.float64), medians)
-    return domain._replace(matrix=on_scales(matrix, scales), scales=scales)
+    from dask_ml.preprocessing import StandardScaler  # noqa: PLC0415 - a second, of a job that needs it
+
+    scaler = StandardScaler().fit(da.from_array(domain.matrix.astype(np.float64), chunks=(ROWS_TOGETHER, -1)))
+    means, variances = np.asarray(scaler.mean_), np.asarray(scaler.var_)
+    is_constant = domain.matrix.min(axis=0) == domain.matrix.max(axis=0)
+    scales = Scales(means, np.where(is_constant, 0.0, np.sqrt(variances)), medians)
+    return domain._replace(matrix=on_scales(domain.matrix, scales), scales=scales)
 
 
 def on_scales(matrix: Floats, scales: Scales) -> Floats:
@@ -301,7 +331,7 @@ def column_shares(matrix: Floats, *, metric: Metric) -> Float64s:
 
     It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
     """
-    rows = directions(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
+    rows = unit_rows(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
     variances = rows.var(axis=0, dtype=np.float64)
     total = variances.sum()
     return np.asarray(variances / total if total > 0 else np.zeros_like(variances))
@@ -311,95 +341,13 @@ MOST = 0.6
 """Share of the distance above which a column alone decides which names are neighbors; half would be one of two."""
 
 
-NEARLY_ALL = 0.9
-"""Share of the length of all known vectors above which a column is hardly a component of them."""
-
-
 def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
     """Return what to say of a column that carries most of the distance between names, "" where none does."""
-    largest, share = _most(column_shares(domain.matrix, metric=metric), MOST)
-    if not share:
-        return ""
-    return (
-        f"the column {domain.columns[largest]!r} carries {share:.1%} of the distance between names, and all "
-        f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
-    )
-
-
-def warn_of_one_component(known: Domain) -> str:
-    """Return what to say of a column of known vectors that is larger than all others, "" where none is."""
-    squares = (np.asarray(known.matrix, np.float64) ** 2).sum(axis=0)
-    largest, share = _most(squares / max(squares.sum(), np.finfo(float).tiny), NEARLY_ALL)
-    if not share:
-        return ""
-    return (
-        f"warning: the column {known.columns[largest]!r} holds {share:.1%} of the length of the known vectors: if it "
-        "is no component of them, leave it out with known.drop"
-    )
-
-
-def _most(shares: Float64s, limit: float) -> tuple[int, float]:
-    """Return the column of the largest share, and its share, 0 where it is not above the limit."""
+    shares = column_shares(domain.matrix, metric=metric)
     largest = int(shares.argmax())
-    return largest, float(shares[largest]) if len(shares) > 1 and shares[largest] > limit else 0.0
-
-
-def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ()) -> Domain:
-    """Return the rows of a table that hold numbers, by their ids.
-
-    Parameters
-    ----------
-    section : TableSection
-        Where the table is, and what becomes of faults in it.
-    key : str
-        The name of the section in the job file, for messages.
-    columns : sequence of str
-        The columns that are taken; by default all of numbers.
-
-    Raises
-    ------
-    TableError
-        If the table lacks a column, an id stands twice, or a row that is not empty has a cell without a finite number,
-        where the section does not say what is to become of it; all problems are named at once.
-    """
-    table = section.table()
-    problems = [no_column(table, name) for name in (*section.drop, *columns) if name not in table.columns]
-    left = {name: column for name, column in table.columns.items() if name not in section.drop}
-    ids = key_column(table._replace(columns=left), section.name_column)
-    wanted = [name for name in columns or left if name in left and name != ids]
-    read = read_numbers(table, wanted, decimal=section.decimal)
-    problems += [f"holds no numbers in the column {name!r}" for name in (*read.texts, *read.empty) if columns]
-    if problems or not read.numbers:
-        raise refusal(section.path, problems or ["has no column of numbers beside its ids"])
-    names = texts_of(table.columns[ids])
-    matrix = np.stack([column.values.astype(np.float64) for column in read.numbers], axis=1)
-    matrix[~np.isfinite(matrix)] = np.nan
-    unread = {column.name: column.unread for column in read.numbers if column.unread}
-    ignored = (
-        [f"{plural(len(read.texts), 'column')} of text ignored: {some(read.texts)}"] if read.texts else []
-    )
-    notes = [*table.notes, *readings(read.numbers, remedy=f"set {key}.decimal"), *ignored]
-    found = Domain(
-        names,
-        matrix,
-        [column.name for column in read.numbers],
-        [""] * len(names),
-        [],
-        notes,
-        unread,
-    )
-    return settled(without_empty_rows(found), section, key=key, problems=[])
-
-
-def without_empty_rows(values: Domain) -> Domain:
-    """Return the rows with at least one number."""
-    filled = np.flatnonzero(~np.isnan(values.matrix).all(axis=1))
-    n_empty = len(values.names) - filled.size
-    if not n_empty:
-        return values
-    return values._replace(
-        names=[values.names[row] for row in filled.tolist()],
-        labels=[""] * filled.size,
-        matrix=values.matrix[filled],
-        notes=[*values.notes, f"{plural(n_empty, 'row')} without any number"],
+    if len(shares) < 2 or shares[largest] <= MOST:
+        return ""
+    return (
+        f"the column {domain.columns[largest]!r} carries {shares[largest]:.1%} of the distance between names, and all "
+        f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
     )

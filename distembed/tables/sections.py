@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from distembed.formats.delimited import Decimal, Thousands
 from distembed.formats.tables import Table, read_table
 from distembed.job.model import InputPath, Only, Section
 
@@ -14,7 +15,7 @@ class PlaceSection(Section):
     """Where a table lies."""
 
     path: InputPath
-    """The table: CSV, TSV, Excel (.xlsx), Parquet or npz, text also compressed."""
+    """The table: CSV, TSV, Excel (.xlsx) or Parquet, text also compressed."""
 
 
 class ReadingSection(Section):
@@ -24,22 +25,21 @@ class ReadingSection(Section):
     """The column of names, or of dates; by default the first."""
     drop: tuple[str, ...] = ()
     """Columns that are left out."""
-    delimiter: str = "auto"
-    """What separates the columns of a text file; "auto" finds it."""
-    encoding: str = "auto"
-    """The encoding of a text file; "auto" finds it."""
+    delimiter: str | None = None
+    """What separates the columns of a text file; by default a tab where its name ends in .tsv, else a comma."""
+    encoding: str = "utf-8"
+    """The encoding of a text file without a byte-order mark."""
     skip_rows: int = Field(default=0, ge=0)
     """Rows above the header of a text file or a sheet that are passed over."""
-    decimal: Literal["auto", ".", ","] = "auto"
-    """The decimal sign of numbers; "auto" finds it."""
-    missing: Literal["refuse", "median", "drop_row", "drop_column"] = "refuse"
-    """What becomes of empty cells: the table is refused, they get the median of their column, or their row or column is
-    left out.
+    decimal: Decimal = "."
+    """The decimal sign of numbers."""
+    thousands: Thousands = ""
+    """What stands between groups of three digits of numbers; "" where nothing does."""
+    missing: Literal["refuse", "median", "drop_row"] = "refuse"
+    """What becomes of empty cells: the table is refused, they get the median of their column, or their row is left out.
     """
-    duplicates: Literal["refuse", "first", "mean"] = "refuse"
-    """What becomes of a name that comes twice: the table is refused, the first row is taken, or the mean of its
-    rows.
-    """
+    duplicates: Literal["refuse", "first"] = "refuse"
+    """What becomes of a name that comes twice: the table is refused, or the first row is taken."""
 
 
 class TableSection(ReadingSection, PlaceSection):
@@ -72,8 +72,6 @@ class DomainSection(TableSection):
     """"none": a row is a name and its columns are features. "return_correlation": a column is a name, and its rows are
     the prices of a day, the date first; their returns are correlated.
     """
-    drop_rows: tuple[str, ...] = ()
-    """Names of the table that are left out, such as those of sums."""
     first: str | None = None
     """The first row that is taken, by its name or date."""
     last: str | None = None
@@ -105,16 +103,6 @@ class KnownSection(TableSection):
     """Read only the first so many vectors of a file."""
     keep_others: bool = True
     """Whether vectors of names that the domain table lacks are written too."""
-    min_count: int | None = Field(default=None, ge=1)
-    """How often a name must have been seen for its vector to count as known: rarer ones are imputed again."""
-    counts: InputPath | None = None
-    """A table or a workspace that says how often each name was seen; by default the known vectors' own workspace, or a
-    column of their table.
-    """
-    counts_name: str | None = None
-    """The column of names in the table of counts; by default the first."""
-    counts_column: str = "count"
-    """The column of counts, in the table of counts or else in that of the known vectors."""
 
 
 class MatchingSection(Section):

@@ -17,28 +17,15 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.linalg.csr import canonical_csr, row_lengths, rows_of, with_values
+from distembed.linalg.csr import canonical_csr, rows_of, unit_rows, with_values
+from distembed.linalg.value_blocks import check_block
 from distembed.temporaries import block
 
 
-@block(temporaries=0)
-def check_counts(block: object, first_row: Int64s) -> csr_array:
-    """Return a block of counts, whose first row has this number, if every count is finite and not negative.
-
-    Raises
-    ------
-    ValueError
-        If a count is NaN, infinite or negative; the message names it and its place.
-    """
-    counts = canonical_csr(block)
-    wrong = ~(np.isfinite(counts.data) & (counts.data >= 0))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        row = int(first_row.item()) + int(np.searchsorted(counts.indptr, place, side="right")) - 1
-        raise ValueError(
-            f"counts hold {counts.data[place]} at row {row}, column {counts.indices[place]}; "
-            "counts must be finite and not negative: remove or clip such cells before fitting"
-        )
+@block(temporaries=0.5)
+def checked_counts(block: object, first_row: Int64s) -> csr_array:
+    """Return a block of counts as a CSR array, if every count is finite and not negative: see `check_block`."""
+    counts: csr_array = check_block(canonical_csr(block), first_row, called="counts", nonnegative=True)
     return counts
 
 
@@ -127,18 +114,14 @@ def largest_value(block: Any) -> float:
 # --- documents by words ------------------------------------------------------------------------------------------
 
 
-def _unit_rows(counts: csr_array, values: Float64s) -> Float64s:
-    length = row_lengths(with_values(counts, values, np.float64))
-    return values / np.where(length > 0, length, 1.0)[rows_of(counts)]
-
-
 @block(temporaries=3)
 def weigh_tf_idf(block: Any, idf: Float64s, *, sublinear: bool, normalize: bool, dtype: Any) -> csr_array:
     """Return tf · idf of one block, its rows of unit length if `normalize`."""
     counts = canonical_csr(block)
     frequency = counts.data.astype(np.float64)
     values = (1 + np.log(frequency) if sublinear else frequency) * idf[counts.indices]
-    return with_values(counts, _unit_rows(counts, values) if normalize else values, dtype)
+    weighted = with_values(counts, values, np.float64 if normalize else dtype)
+    return unit_rows(weighted, dtype=dtype) if normalize else weighted
 
 
 @block(temporaries=1)

@@ -38,7 +38,7 @@ def document_frequencies(counts: Matrix) -> Int64s:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _frequencies(check_counts(_matrix(counts)))
+    return _frequencies(check_counts(counts))
 
 
 def _frequencies(matrix: Any) -> Int64s:
@@ -218,7 +218,7 @@ def tf_idf(
     >>> np.allclose(de.tf_idf(counts).toarray(), TfidfTransformer().fit_transform(counts).toarray())
     True
     """
-    matrix = check_counts(_matrix(counts))
+    matrix = check_counts(counts)
     if frequencies is None:
         frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
@@ -253,7 +253,7 @@ def entropy_weights(counts: Matrix) -> Float64s:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    return _entropy_weights(check_counts(_matrix(counts)))
+    return _entropy_weights(check_counts(counts))
 
 
 def _entropy_weights(matrix: Any) -> Float64s:
@@ -317,7 +317,7 @@ def log_entropy(
      [0.   0.  ]
      [0.   1.39]]
     """
-    matrix = check_counts(_matrix(counts))
+    matrix = check_counts(counts)
     weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
     if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
         raise ValueError(
@@ -348,7 +348,7 @@ def check_counts(counts: Any) -> Any:
         If a count is NaN, infinite or negative: at once where the counts are in memory, otherwise when the block that
         holds it is computed.
     """
-    refuse_collection(counts, "counts")
-    matrix = whole_rows(counts) if isinstance(counts, da.Array) else counts
-    dtype = getattr(counts, "dtype", None)
-    return lift(blocks.check_counts, "wc,w->wc", matrix, first_rows(matrix), dtype=dtype, sparse=True)
+    matrix = _matrix(counts)
+    return lift(
+        blocks.checked_counts, "wc,w->wc", matrix, first_rows(matrix), dtype=matrix.dtype, sparse=True
+    )

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Float32s, Floats
-from distembed.execution import compute
+from distembed.execution import compute, one_blas_thread
 from distembed.lift import Sum, fold, lift, total
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import whole_rows
@@ -98,6 +98,7 @@ def pmi(counts: SparseMatrix, **options: Unpack[SignedPMIOptions]) -> csr_array:
 def pmi(counts: DenseInMemory, **options: Unpack[SignedPMIOptions]) -> Float32s: ...
 
 
+@one_blas_thread()  # once, where each of the lifts of a small matrix would set it
 def pmi(
     counts: MatrixLike,
     *,

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from distembed.tables.domain import join, read_domain
-from distembed.tables.known import read_known
+from distembed.tables.domain import join, read_domain, read_known
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from tests.benchmarks.inputs import open_text
 

@@ -26,7 +26,7 @@ from sklearn.metrics import roc_auc_score
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.model import data_folder
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changes_of
 from distembed.weighting.pmi import ppmi
 from tests.benchmarks.inputs import open_text
@@ -198,8 +198,7 @@ def distances_of(sides: list[de.WordVectors], words: list[str], *, turned: bool 
     shared = [word for word in sides[0].words if word in sides[1]]
     rows = [side.vectors - side.vectors.mean(axis=0) if turned else side.vectors for side in sides]
     first, second = (
-        directions(each.astype(np.float64))[side.index(shared)]
-        for each, side in zip(rows, sides, strict=True)
+        unit_rows(each.astype(np.float64))[side.index(shared)] for each, side in zip(rows, sides, strict=True)
     )
     if turned:
         first = first @ orthogonal_procrustes(first, second)[0]

@@ -72,7 +72,7 @@ def test_the_last_folders_of_a_path_are_columns(novels: Path) -> None:
 def test_a_table_is_joined_by_file_or_id(novels: Path, key: str, tmp_path: Path) -> None:
     """A title of the table is the document's own; a document without a row has nothing, and is counted."""
     table = tmp_path / "meta.csv"
-    table.write_text(f"gender;File;title\nf;{key};Wives and Daughters\nm;other;Other\n", encoding="utf-8")
+    table.write_text(f"gender,File,title\nf,{key},Wives and Daughters\nm,other,Other\n", encoding="utf-8")
     if key == "doc-1":
         lines = [{"id": "doc-1", "text": "a"}, {"id": "doc-2", "text": "b"}]
         source = tmp_path / "d.jsonl"

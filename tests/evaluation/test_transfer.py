@@ -6,7 +6,7 @@ import pytest
 from scipy.spatial.distance import jensenshannon
 
 from distembed.evaluation.transfer import mean_interval, on_simplex, score_retrieval, score_transfer
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 
 
 def proportions(n=30, f=5, seed=0):
@@ -66,7 +66,7 @@ def test_retrieval_matches_sorting(block_memory):
     generator = np.random.default_rng(0)
     first, second = generator.standard_normal((40, 8)), generator.standard_normal((25, 8))
     wanted = generator.integers(40, size=25)
-    cosines = directions(second) @ directions(first).T
+    cosines = unit_rows(second) @ unit_rows(first).T
     orders = zip(np.argsort(-cosines, axis=1), wanted, strict=True)
     ranks = 1 + np.array([np.flatnonzero(order == i)[0] for order, i in orders])
     with dask.config.set({"distembed.block_memory": block_memory}):

@@ -12,12 +12,13 @@ from sklearn.metrics import adjusted_rand_score
 from distembed.factorization import clustering
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import SphericalKMeans
+from distembed.linalg.csr import unit_rows
 from tests.factorization.test_nmf import CHUNKS, lazy, planted
 from tests.references import nmf as plain
 
 
 def test_rounds_equal_the_oracle():
-    X = blocks.unit_rows(planted()[0])
+    X = unit_rows(planted()[0])
     seeds = clustering._seeds(X, 3, (0, 0), 20_000)
     model = SphericalKMeans(3, tol=0).fit(X)
     centroids = seeds.T
@@ -67,7 +68,7 @@ def test_workers_do_not_change_the_bits():
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_an_empty_cluster_takes_the_farthest_document(in_blocks):
     X = csr_array(np.array([[1.0, 0, 0], [1, 0.1, 0], [0, 1, 0.9], [0, 0.2, 1]]))
-    X = blocks.unit_rows(X)
+    X = unit_rows(X)
     matrix = lazy(X, (2, 2)) if in_blocks else X
     centroids = np.array([[1.0, 0, 0], [0, 1, 0], [-1.0, 0, 0]]).T
     sums = clustering._cluster_sums(matrix, centroids)
@@ -84,25 +85,25 @@ def test_no_cluster_ends_empty_on_hard_data():
 
 
 def test_seeds_differ_from_one_another():
-    X = blocks.unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
+    X = unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
     for seed in range(20):
         rows = blocks.draw_seeds(X, 4, np.random.default_rng(seed))
         assert np.unique(rows % 4).size == 4
 
 
 def test_duplicates_alone_still_give_seeds():
-    X = blocks.unit_rows(csr_array(np.ones((5, 3))))
+    X = unit_rows(csr_array(np.ones((5, 3))))
     assert np.unique(blocks.draw_seeds(X, 4, np.random.default_rng(0))).size == 4
     assert SphericalKMeans(3).fit(X).labels_.shape == (5,)
 
 
 def test_unit_rows_keep_an_empty_row_and_the_argument():
     X = csr_array(np.array([[0.0, 0, 0], [3, 0, 4], [0, 0, 0]], dtype=np.float32))
-    unit = blocks.unit_rows(X)
+    unit = unit_rows(X, dtype=X.dtype)
     np.testing.assert_allclose(unit.toarray(), [[0, 0, 0], [0.6, 0, 0.8], [0, 0, 0]], rtol=1e-6)
     assert X.data.tolist() == [3, 4]
     assert unit.dtype == np.float32
-    lazily = clustering.unit_rows(lazy(X, (1, 2)))
+    lazily = clustering.unit_documents(lazy(X, (1, 2)))
     assert isinstance(lazily, da.Array)
 
 
@@ -119,7 +120,7 @@ def test_an_empty_document_has_no_label():
 def test_bad_values_are_refused(bad):
     X = planted()[0].toarray()
     X[3, 3] = bad
-    with pytest.raises(ValueError, match="X holds 1"):
+    with pytest.raises(ValueError, match=r"X holds .* row 3, column 3"):
         SphericalKMeans(3).fit(X)
 
 

@@ -13,6 +13,8 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.replicate_blocks import Design, Regression, Samples, Totals, group_samples
 from distembed.factorization.replicates import Part, part_vectors, word_differences
 from distembed.lift import lift
+from distembed.linalg.blocks import gram
+from distembed.linalg.csr import canonical_csr, unit_rows
 from tests.temporaries import assert_declared, measured
 
 N_DOCUMENTS, N_WORDS, RANK = 3000, 2000, 20
@@ -45,13 +47,13 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(blocks.cluster_sums, "wd,dk->dk", X, W)
         for function in (blocks.transposed_times, blocks.document_sums):
             lift(function, "wd,wk->dk", X, Z)
-        for function in (blocks.inspect, blocks.row_digests, blocks.unit_rows):
+        for function in (blocks.row_digests, unit_rows):
             lift(function, "wd->wd", X)
         lift(blocks.subtract_shift, "wd->wd", X, shift=1.5)
         for documents in (X, X.toarray(), X.astype(np.float64)[:, ::-1]):
-            lift(clustering._as_csr, "wd->wd", documents, value_type=np.float32)
+            lift(canonical_csr, "wd->wd", documents, dtype=np.float32)
         lift(clustering._take, "wd,t->td", X, np.arange(0, N_DOCUMENTS, 2))
-        lift(blocks.gram, "wk->kl", Z)
+        lift(gram, "wk->kl", Z)
         lift(blocks.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
         lift(blocks.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
         lift(nmf_rounds._even_rows, "wd->wk", X, rank=RANK, value=1.0)

@@ -22,7 +22,7 @@ from sklearn.metrics import normalized_mutual_info_score
 from distembed.factorization import clustering, nmf_rounds
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.lift import fold, total
+from distembed.lift import first_rows, fold, total
 from distembed.states import keeping
 from tests.kept_states import KeptStates
 from tests.references import nmf as plain
@@ -333,7 +333,7 @@ def test_products_with_the_documents_are_summed_in_float64():
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
     with dask.config.set({"distembed.block_memory": 4000}):
-        cut = clustering.row_blocks(X)
+        cut = clustering.document_rows(X)
     assert cut.numblocks[0] > 2
     np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
@@ -342,8 +342,9 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     X, _, _ = planted()
     rows = (1,) * (n_blocks - 1) + (60 - n_blocks + 1,)
-    found = fold(total(blocks.inspect), "wd", lazy(X, rows), shape=(1, 47), fan_in=4)
-    np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X))
+    cut, options = lazy(X, rows), {"shape": (1, 45), "fan_in": 4, "called": "X"}
+    found = fold(total(blocks.inspect), "wd,w", cut, first_rows(cut), **options)
+    np.testing.assert_array_equal(np.asarray(found), blocks.inspect(X, np.zeros(1, int), called="X"))
 
 
 def test_rows_are_taken_in_the_order_asked_for():
@@ -444,7 +445,7 @@ def test_a_round_is_one_step_for_each_row_block():
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_bad_values_are_refused(in_blocks):
     X, M, _ = planted()
-    for bad, message in ((-1.0, "1 negative"), (np.nan, "1 NaN"), (np.inf, "1 NaN or infinite")):
+    for bad, message in ((-1.0, "one in row"), (np.nan, "NaN or infinity"), (np.inf, "NaN or infinity")):
         spoilt = X.copy()
         spoilt.data[5] = bad
         spoilt = lazy(spoilt, CHUNKS["ragged"]) if in_blocks else spoilt

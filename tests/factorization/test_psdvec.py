@@ -341,8 +341,8 @@ def with_cell(value):
 
 
 BAD_INPUT = [
-    (with_cell(np.nan), WORD_COUNTS, None, "hold nan at row 17, column 4"),
-    (with_cell(-2), WORD_COUNTS, None, "hold -2.0 at row 17, column 4"),
+    (with_cell(np.nan), WORD_COUNTS, None, "counts holds NaN or infinity, first in row 17, column 4"),
+    (with_cell(-2), WORD_COUNTS, None, "Negative values in data: counts holds one in row 17, column 4"),
     (COUNTS[:80], WORD_COUNTS, None, "counts are 80 × 90"),
     (np.zeros((0, 0)), [], None, "vocabulary is empty"),
     (COUNTS, WORD_COUNTS[:5], None, r"word_counts has shape \(5,\)"),

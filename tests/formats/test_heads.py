@@ -45,8 +45,7 @@ def test_vectors_tables_and_corpora_refuse_the_same_files(what: str, tmp_path: P
         (tmp_path / name).write_bytes(NO_TEXT[what])
     with pytest.raises(VectorFileError, match=rf"a\.txt is {what}, not vectors: \w"):
         WordVectors.load(tmp_path / "a.txt")
-    table = r"a workbook of a spreadsheet" if "office" in what else f"{what}, not a table: "
-    with pytest.raises(TableError, match=rf"a\.csv is {table}"):
+    with pytest.raises(TableError, match=rf"a\.csv is {what}, not a table: \w"):
         read_table(str(tmp_path / "a.csv"))
     with pytest.raises(CorpusError, match=rf"a\.txt is {what}, not text: \w"):
         read_corpus(tmp_path / "a.txt")
@@ -55,12 +54,3 @@ def test_vectors_tables_and_corpora_refuse_the_same_files(what: str, tmp_path: P
 def test_a_head_tells_compression_and_encoding() -> None:
     found = sniffed("\ufeffÄpfel".encode("utf-16-le"), "TEXT.TXT.GZ")
     assert (found.compression, found.encoding, found.what) == ("gz", "utf-16", "")
-
-
-def test_a_table_of_utf_8_with_a_damaged_byte_is_no_table_of_windows_1252(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes("name,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n")
-    message = r"t\.csv is not utf-8: line 4 holds the byte 0xff; set another encoding"
-    with pytest.raises(TableError, match=message):
-        read_table(str(tmp_path / "t.csv"))
-    (tmp_path / "t.csv").write_bytes("name;a\nKöln;1\n".encode("utf-16-le"))
-    assert list(read_table(str(tmp_path / "t.csv")).columns) == ["name", "a"]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.formats.tables import read_columns
+from distembed.formats.tables import read_table, texts_of
 from distembed.job import demos
 from distembed.job.keys import as_markdown, as_text, keys_of
 from distembed.job.load import load_job
@@ -263,9 +263,12 @@ def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, first
     table = tmp_path / "Firmen.csv"
     rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
     table.write_bytes((first + rows).encode(encoding))
-    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Firma\r\n(kurz)"}
-    columns = read_columns(str(table))
-    assert {name: list(column) for name, column in columns.items()} == {
+    keys = {"name_column", "path", "delimiter", "skip_rows"}
+    reading = {"delimiter": ";", **({"skip_rows": 1} if first else {})}
+    assert settings_for(keys, str(table)) == {"name_column": "Firma\r\n(kurz)", **reading}
+    own = {"encoding": "cp1252"} if encoding == "cp1252" else {}
+    columns = read_table(str(table), **reading, **own).columns
+    assert {name: texts_of(column) for name, column in columns.items()} == {
         "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
     }  # fmt: skip
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distembed.linalg.blocks import directions
-from distembed.linalg.chunks import balanced_rows, batches, evenly_spaced, row_bounds
+from distembed.linalg.chunks import cut_rows, evenly_spaced
 from distembed.linalg.csr import canonical_csr, row_lengths, row_range, rows_of, unit_rows
 
 
@@ -19,7 +18,6 @@ def test_rows_whose_squares_underflow_or_overflow_have_a_direction(scale):
     mixed, expected = X * np.array([[scale], [1], [1]]), unit_rows(X)
     np.testing.assert_allclose(unit_rows(mixed), expected, rtol=1e-15)
     np.testing.assert_allclose(unit_rows(sp.csr_array(mixed)).toarray(), expected, rtol=1e-15)
-    np.testing.assert_allclose(directions(mixed), expected, rtol=1e-15)
     assert mixed[0, 0] == 3 * scale
 
 
@@ -64,26 +62,26 @@ def test_ranges_share_values_and_lengths_count_them():
 # --- grids of blocks keep what they promise of rows and values ----------------------------------------------
 
 
-@pytest.mark.parametrize("block_bytes", [1, 60, 1000, 10**9])
-def test_rows_are_balanced_by_their_values(block_bytes):
+@pytest.mark.parametrize("values", [1, 60, 1000, 10**9])
+def test_rows_are_balanced_by_their_values(values):
     sizes = np.array([500, 200, 90, 0, 0, 10, 5, 1, 1, 1])
-    chunks = balanced_rows(sizes, block_bytes)
+    chunks = cut_rows(sizes, values)
     assert sum(chunks) == len(sizes)
     assert min(chunks) > 0
     bounds = np.cumsum((0, *chunks))
     largest = max(sizes[i:j].sum() for i, j in pairwise(bounds))
-    assert largest <= max(sizes.max(), block_bytes)
+    assert largest <= max(sizes.max(), 2 * values)
 
 
 def test_rows_without_any_value_are_one_block():
-    assert balanced_rows(np.zeros(5, int), 100) == (5,)
+    assert cut_rows(np.zeros(5, int), 100) == (5,)
+    assert cut_rows(np.zeros(0, int), 100) == ()
 
 
 @pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
 def test_row_blocks_keep_both_limits(sizes):
     sizes = np.array(sizes)
-    bounds = row_bounds(sizes, 2, 10)
-    assert bounds[0] == 0
+    bounds = np.cumsum([0, *cut_rows(sizes, 10, rows_per_block=2)])
     assert bounds[-1] == len(sizes)
     for first, stop in pairwise(bounds):
         assert 1 <= stop - first <= 2
@@ -92,14 +90,17 @@ def test_row_blocks_keep_both_limits(sizes):
 
 def test_a_limit_below_one_is_one():
     """A block memory of a few bytes divided by zero."""
-    assert row_bounds(np.array([3, 3]), 0, 0) == row_bounds(np.array([3, 3]), 1, 1) == [0, 1, 2]
+    assert cut_rows(np.array([3, 3]), 0, 0) == cut_rows(np.array([3, 3]), 1, 1) == (1, 1)
 
 
-@pytest.mark.parametrize(
-    ("n", "size", "expected"), [(0, 4, ()), (3, 4, (3,)), (8, 4, (4, 4)), (9, 4, (4, 4, 1))]
-)
-def test_batches_hold_every_row_once(n, size, expected):
-    assert batches(n, size) == expected
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_row_that_is_not_finite_has_no_direction(sparse, value):
+    X = np.array([[3.0, 4.0], [value, 1.0], [0.0, 2.0]], np.float32)
+    found = unit_rows(sp.csr_array(X) if sparse else X, dtype=np.float32)
+    assert found.dtype == np.float32
+    expected = np.array([[0.6, 0.8], [0, 0], [0, 1]], np.float32)
+    np.testing.assert_array_equal(found.toarray() if sparse else found, expected)
 
 
 @pytest.mark.parametrize(

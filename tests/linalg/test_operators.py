@@ -14,8 +14,8 @@ from distembed import lift
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
     SparsePlusLowRank,
+    column_products,
     dense_blocks,
-    gram,
     row_blocks,
     sparse_times,
     times_matrix,
@@ -97,7 +97,9 @@ def test_sparse_plus_low_rank_equals_the_dense_matrix(per_block):
 def test_products_have_the_same_bits_for_every_scheduler_and_number_of_threads():
     lazy = row_blocks(draw_sparse(60, 60), values_per_block=100)
     vectors = dense_blocks(draw_dense(60, 4), lazy.chunks[0])
-    both = da.concatenate([sparse_times(lazy, vectors), times_matrix(vectors, gram(vectors, vectors))])
+    both = da.concatenate(
+        [sparse_times(lazy, vectors), times_matrix(vectors, column_products(vectors, vectors))]
+    )
     results = [both.compute(scheduler="sync")]
     for threads in (1, 2, 5):
         with dask.config.set(num_workers=threads):

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.linalg.chunks import LEAST_COLUMNS
 from distembed.manifold import imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation, UnreachedRowsError
+from distembed.manifold.imputation_systems import LEAST_COLUMNS
 from distembed.neighbors import distances
 from distembed.states import keeping
 from tests.kept_states import KeptStates
@@ -414,7 +414,7 @@ def test_the_unit_of_the_vectors_changes_nothing(solver, scale):
 @pytest.mark.parametrize("solver", ["krylov", "power"])
 def test_each_task_writes_what_it_made(solver, monkeypatch):
     """A row block is what a task writes: blocks of columns would wait for each other, and one task write them all."""
-    monkeypatch.setattr(imputation_systems, "COLUMN_BLOCKS", 4)
+    monkeypatch.setattr(imputation_systems, "ROW_BLOCKS", 4)
     X, Y = problem(s=3 * LEAST_COLUMNS)
     states = KeptStates()
     with keeping(states):

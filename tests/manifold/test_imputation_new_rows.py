@@ -11,7 +11,8 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import pairwise_distances
 
 import distembed as de
-from distembed.linalg.blocks import directions, row_cosines
+from distembed.linalg.blocks import row_cosines
+from distembed.linalg.csr import unit_rows
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_blocks import LEAST_FLOOR
 from distembed.manifold.imputation_shares import known_shares, strongest_paths
@@ -43,7 +44,7 @@ def fitted(**options):
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_a_new_row_is_the_mixture_of_its_nearest_rows_vectors(metric):
     model, X, Y, new, _ = fitted(metric=metric)
-    of_metric = directions if metric == "cosine" else np.asarray
+    of_metric = unit_rows if metric == "cosine" else np.asarray
     expected = plain_mixtures(of_metric(new), of_metric(X), model.vectors_)
     found = model.infer(new, X, Y)
     assert found.dtype == Y.dtype

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.inference import TwoSets, control_features, infer_by_each_method, nearest_features
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
@@ -90,9 +90,9 @@ def test_controls():
     np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
     np.testing.assert_allclose(found["procrustes"], V)
     np.testing.assert_allclose(found["procrustes_1"], V)
-    expected = Ridge(alpha=0.3).fit(directions(X2)[:20], V[:20]).predict(directions(X2))
+    expected = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], V[:20]).predict(unit_rows(X2))
     np.testing.assert_allclose(found["ridge"], expected)
-    mapped = Ridge(alpha=0.3).fit(directions(X2)[:20], directions(X1)[:20]).predict(directions(X2))
-    np.testing.assert_allclose(found["ridge_map"], nearest_features(directions(X1), mapped, V))
+    mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
+    np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
     with pytest.raises(ValueError, match="there are none"):
         control_features(X1, X2, V, sp.csr_array((60, 60)))

@@ -404,7 +404,7 @@ def test_bad_graphs(monkeypatch):
     graph = neighborhood_graph(X, n_neighbors=5)
     with pytest.raises(ValueError, match=r"the graph has shape \(5, 5\); X has 60 rows"):
         model.fit(X, graph=graph[:5][:, :5])
-    with pytest.raises(ValueError, match="negative"):
+    with pytest.raises(ValueError, match="Negative values in data: the graph holds one"):
         model.fit(X, graph=-graph)
     with pytest.raises(ValueError, match="not symmetric"):
         model.fit(X, graph=sp.triu(graph))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.execution import compute
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.manifold import propagation
 from distembed.manifold import propagation_blocks as blocks
 from distembed.manifold.alignment_blocks import procrustes_map
@@ -27,7 +27,7 @@ from .test_alignment import pairs_of, planted
 
 def test_mutual_choices_match_brute_force():
     generator = np.random.default_rng(0)
-    first, second = (directions(generator.standard_normal((n, 5))) for n in (9, 11))
+    first, second = (unit_rows(generator.standard_normal((n, 5))) for n in (9, 11))
     cosines = first @ second.T
 
     def lists(similarity):
@@ -67,7 +67,7 @@ def test_search_in_one_call_equals_search_by_blocks(metric):
     first, second = (np.round(generator.standard_normal((n, 5)), 1) for n in (70, 90))
     second[:20] = first[:20]
     if metric == "cosine":
-        first, second = directions(first), directions(second)
+        first, second = unit_rows(first), unit_rows(second)
 
     def lists(chunk):
         sets = (da.from_array(X, chunks=(chunk, -1)) for X in (first, second))

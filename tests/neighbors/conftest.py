@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from distembed.neighbors import distances
@@ -24,5 +25,7 @@ def single_rows(monkeypatch):
 def cut_into(chunk, monkeypatch):
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
     monkeypatch.setattr(
-        distances, "sparse_bounds", lambda sizes, _: [*range(0, len(sizes), chunk), len(sizes)]
+        distances,
+        "sparse_chunks",
+        lambda sizes, _: tuple(np.diff([*range(0, len(sizes), chunk), len(sizes)])),
     )

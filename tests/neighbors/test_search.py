@@ -127,7 +127,7 @@ def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
 
     monkeypatch.setattr(distances, "unit_rows", block(temporaries=1)(counted))
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
-    monkeypatch.setattr(distances, "sparse_bounds", lambda sizes, block_memory: [0, 10, 20, 24])
+    monkeypatch.setattr(distances, "sparse_chunks", lambda sizes, block_memory: (10, 10, 4))
     X = np.abs(points()) + 0.1
     nearest_neighbors(sp.csr_array(X) if sparse else X, 5, metric="cosine")
     assert sorted(made) == [4, 10, 10]
@@ -324,7 +324,7 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
 
 def test_sparse_blocks_are_bounded_in_rows_and_values():
     sizes = np.array([50_000] * 300 + [100] * 100_000)
-    bounds = np.array(distances.sparse_bounds(sizes, 128 * 2**20))
+    bounds = np.cumsum([0, *distances.sparse_chunks(sizes, 128 * 2**20)])
     assert np.diff(bounds).max() <= distances.rows_of_tile(128 * 2**20) == 2896
     values = np.add.reduceat(sizes, bounds[:-1])
     assert values.max() <= 128 * 2**20 // distances.VALUE_BYTES + 50_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -81,10 +82,11 @@ def job_of_names(folder: Path, n_names: int) -> Path:
     folder.mkdir()
     rng = np.random.default_rng(0)
     names, n_known = np.array([f"n{i}" for i in range(n_names)]), n_names // 5
-    np.savez(folder / "domain.npz", name=names, x=rng.standard_normal((n_names, 300)).astype(np.float32))
+    columns = {f"x{i}": rng.standard_normal(n_names).astype(np.float32) for i in range(300)}
+    pq.write_table(pa.table({"name": names, **columns}), folder / "domain.parquet")
     known = rng.standard_normal((n_known, 200)).astype(np.float32)
-    np.savez(folder / "known.npz", name=names[:n_known], y=known)
-    text = JOB.replace("domain.csv", "domain.npz").replace("known.txt", "known.npz")
+    de.WordVectors(names[:n_known].tolist(), known).save(folder / "known.safetensors")
+    text = JOB.replace("domain.csv", "domain.parquet").replace("known.txt", "known.safetensors")
     (folder / "job.toml").write_text(text.replace('label_column = "kind"\n', ""))
     return folder / "job.toml"
 

@@ -15,7 +15,7 @@ from distembed.execution import compute
 from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.systems.imputation import stages
 from distembed.systems.imputation.solving import REGRESSORS
-from distembed.tables.known import read_known
+from distembed.tables.domain import read_known
 from distembed.tables.sections import KnownSection
 from tests.commands import job_fixtures, run, run_once, succeed
 from tests.small_jobs.imputation import N_NAMES, write

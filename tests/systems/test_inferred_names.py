@@ -10,9 +10,6 @@ import pytest
 
 import distembed as de
 from distembed.manifold.regressions import LinearRidge
-from distembed.tables.domain import read_domain, read_new_rows
-from distembed.tables.rows import Scales
-from distembed.tables.sections import DomainSection
 from tests.commands import run, succeed
 
 JOB = """
@@ -111,22 +108,11 @@ def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(
     np.testing.assert_allclose(vectors, de.WordVectors.load(whole).vectors[-2:], rtol=1e-5)
 
 
-def test_a_cell_that_is_a_number_either_way_is_read_as_in_the_table_of_the_job(tmp_path: Path) -> None:
-    table = tmp_path / "neu.csv"
-    table.write_text("Firma;a\nx;1,234\n")
-    section, scales = DomainSection(path=str(table)), Scales(np.zeros(1), np.ones(1), np.zeros(1))
-    assert read_new_rows(section, ["a"], scales, decimal=",").matrix == [[1.234]]
-    assert read_new_rows(section, ["a"], scales, decimal=".").matrix == [[1234]]
-    assert read_new_rows(section, ["a"], scales).matrix == [[1.234]]  # the semicolon speaks for commas
-    (tmp_path / "alt.csv").write_text("Firma;a\nx;1,2\n")
-    assert read_domain(DomainSection(path=str(tmp_path / "alt.csv"))).decimal == ","
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,a,c\nx,1,2\n", "has no column 'b'; it has 'name', 'a', 'c', and the job reads it"),
-        ("name,a,b,c\nx,1,many,2\n", "holds text in the column 'b', where the job has read numbers"),
+        ("name,a,c\nx,1,2\n", "has no column 'b'; it has 'name', 'a', 'c'"),
+        ("name,a,b,c\nx,1,many,2\n", "holds text in the column 'b', not numbers"),
         ("name,a,b,c\n", "has no row: give one per new name"),
         ("a,b,c\n1,2,3\n", "has numbers of the job in the column 'a', where names are looked for"),
         ("name,a,b,c\nname 1,1,2,3\n", "holds no new name: 1 name ('name 1') of it had a vector before"),

@@ -152,7 +152,7 @@ def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> Non
             "id,a,b\ndoc 1,1,2\ndoc 2,,3\n",
             "no finite number for 1 of 2 names in the column 'a', first 'doc 2'",
         ),
-        ("id,a\ndoc 1,x\n", "no column of numbers beside its ids"),
+        ("id,a\ndoc 1,x\n", "no column of numbers beside its names"),
         ("id,a\nno 1,1\nno 2,2\n", "set features.name_column, or first.id_field"),
     ],
 )

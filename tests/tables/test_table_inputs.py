@@ -1,4 +1,4 @@
-"""A vector file as domain, and names seen too rarely to count as known."""
+"""A vector file as domain."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import distembed as de
 from distembed.formats.tables import TableError
-from distembed.tables.domain import join, read_domain, read_new_rows
-from distembed.tables.known import holds_vectors, read_known
+from distembed.tables.domain import holds_vectors, read_domain, read_new_rows
 from distembed.tables.rows import Scales
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.sections import DomainSection
 from tests.commands import run, succeed
 
 WORDS = ["General_Motors", "Ford", "Shell", "BP", "Total", "Fiat"]
@@ -72,96 +70,6 @@ def test_a_key_of_tables_is_refused_for_vectors(
         read_domain(DomainSection(path=str(tmp_path / "v.bin"), **options))
 
 
-COUNTS = "index,Freq,Token\n0,50,general_motors\n1,7,ford\n2,39,shell\n3,40,bp\n"
-
-
-def known_with_counts(folder: Path, vectors: de.WordVectors, **options: Any) -> Any:
-    vectors.save(folder / "known.bin")
-    (folder / "counts.csv").write_text(COUNTS)
-    given = {
-        "counts": str(folder / "counts.csv"),
-        "counts_name": "Token",
-        "counts_column": "Freq",
-        "min_count": 40,
-    }
-    section = KnownSection(path=str(folder / "known.bin"), **(given | options))
-    return read_known(section, MatchingSection(ignore_case=True))
-
-
-def test_rare_names_are_imputed_again(tmp_path: Path, vectors: de.WordVectors) -> None:
-    known = known_with_counts(tmp_path, vectors)
-    np.testing.assert_array_equal(known.counts, [50, 7, 39, 40, -1, -1])
-    table = tmp_path / "t.csv"
-    table.write_text("name,a\nGeneral Motors,1\nFord,2\nShell,3\nTotal,4\nLada,5\nBP,6\n")
-    both = join(read_domain(DomainSection(path=str(table))), known, MatchingSection(), min_count=40)
-    vocabulary = both.vocabulary(with_others=True).to_pydict()
-    assert vocabulary["word"] == ["General_Motors", "Ford", "Shell", "Total", "Lada", "BP", "Fiat"]
-    assert vocabulary["origin"] == ["known", "imputed", "imputed", "known", "imputed", "known", "other"]
-    assert np.isnan(both.targets).all(axis=1).tolist() == [False, True, True, False, True, False]
-    assert both.replaced().to_pylist() == [
-        {"word": "Ford", "name": "Ford", "count": 7},
-        {"word": "Shell", "name": "Shell", "count": 39},
-    ]
-    assert "2 known vectors without a count" in known.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"counts": None}, "min_count is 40 and nothing says how often names were seen: set known.counts"),
-        ({"counts_column": "count"}, "no column 'count'; it has 'index', 'Freq', 'Token'"),
-        ({"counts_column": "Token"}, "no numbers in the column 'Token'"),
-        ({"counts_name": None}, r"the counts of .*counts\.csv: no name"),
-    ],
-)
-def test_counts_that_are_not_there_are_named(
-    tmp_path: Path, vectors: de.WordVectors, options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(TableError, match=message):
-        known_with_counts(tmp_path, vectors, **options)
-
-
-def test_a_workspace_says_how_often_its_words_were_seen(tmp_path: Path, vectors: de.WordVectors) -> None:
-    for columns in (["word", "count"], ["word"]):
-        with de.Workspace.create(tmp_path / columns[-1], owner="test") as workspace:
-            stage = workspace.stage("vocabulary", parameters={}, inputs={})
-            stage.store_table("vocabulary", pa.table({"word": WORDS[:2], "count": [5, 3]}).select(columns))
-            stage.commit()
-    known = known_with_counts(tmp_path, vectors, counts=str(tmp_path / "count"))
-    np.testing.assert_array_equal(known.counts, [5, 3, -1, -1, -1, -1])
-    with pytest.raises(TableError, match=r"the vocabulary of .*word has no counts"):
-        known_with_counts(tmp_path, vectors, counts=str(tmp_path / "word"))
-
-
-def test_counts_are_whole_numbers(tmp_path: Path, vectors: de.WordVectors) -> None:
-    vectors.save(tmp_path / "known.bin")
-    (tmp_path / "counts.csv").write_text("word\tcount\nFord\t1.234\nShell\t2.000\n")
-    section = KnownSection(
-        path=str(tmp_path / "known.bin"), counts=str(tmp_path / "counts.csv"), min_count=40
-    )
-    with pytest.raises(
-        TableError, match=r"no whole count for 1 name \('Ford'\).*set known.decimal where 1.234"
-    ):
-        read_known(section)
-    known = read_known(section.model_copy(update={"decimal": ","}))
-    assert known.counts is not None
-    assert sorted(known.counts.tolist())[-2:] == [1234, 2000]
-
-
-def test_nothing_known_is_left_by_a_threshold_that_is_too_high(
-    tmp_path: Path, vectors: de.WordVectors
-) -> None:
-    known = known_with_counts(tmp_path, vectors)
-    domain = read_domain(DomainSection(path=_table(tmp_path, "name,a\nFord,1\nShell,2\n")))
-    with pytest.raises(TableError, match="most frequent of the 2 names with a vector was seen 39 times"):
-        join(domain, known, MatchingSection(), min_count=41)
-
-
-def _table(folder: Path, text: str) -> str:
-    (folder / "t.csv").write_text(text)
-    return str(folder / "t.csv")
-
-
 JOB = """
 [job]
 system = "imputation"
@@ -170,8 +78,6 @@ workspace = "w"
 path = "domain.bin"
 [known]
 path = "known.csv"
-min_count = 10
-counts_column = "seen"
 [imputation]
 min_degree = 4
 [evaluation]
@@ -187,18 +93,13 @@ def test_a_job_imputes_the_vocabulary_of_one_embedding_from_another(tmp_path: Pa
     Y = np.tanh(X @ rng.standard_normal((3, 5)))
     names = [f"n{i}" for i in range(40)]
     de.WordVectors(names, X).save(tmp_path / "domain.bin")
-    lines = [f"{names[i]}," + ",".join(map(str, Y[i])) + f",{i}" for i in range(30)]
-    (tmp_path / "known.csv").write_text("name,a,b,c,d,e,seen\n" + "\n".join(lines) + "\n")
+    lines = [f"{names[i]}," + ",".join(map(str, Y[i])) for i in range(20)]
+    (tmp_path / "known.csv").write_text("name,a,b,c,d,e\n" + "\n".join(lines) + "\n")
     (tmp_path / "job.toml").write_text(JOB)
     planned = run("plan", tmp_path / "job.toml")
     assert "40 names x 3 numbers, vectors of 5 components" in planned.output
     assert 'imputation.metric = "cosine"' in planned.output
     done = succeed("run", tmp_path / "job.toml")
     assert "40 names: 20 matched a known vector, 20 were imputed" in done.output
-    assert "10 have vectors that were replaced" in done.output
-    workspace = de.Workspace.open(tmp_path / "w")
-    assert workspace.table("replaced")["name"].to_pylist() == names[:10]
-    vectors = workspace.array("vectors").compute()
-    np.testing.assert_array_equal(vectors[10:30], Y[10:30].astype(np.float32))
-    succeed("export", tmp_path / "w", "--to", tmp_path / "names.csv")
-    assert "replaced_count" in (tmp_path / "names.csv").read_text().split("\n")[0]
+    vectors = de.Workspace.open(tmp_path / "w").array("vectors").compute()
+    np.testing.assert_array_equal(vectors[:20], Y[:20].astype(np.float32))

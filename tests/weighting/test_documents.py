@@ -128,7 +128,7 @@ def test_bad_counts_are_refused(weigh, bad):
     counts[7, 4] = bad
     counts = csr_array(counts)
     for matrix in (counts, lazy(counts, CHUNKS["ragged"])):
-        with pytest.raises(ValueError, match=f"hold {bad} at row 7, column 4"):
+        with pytest.raises(ValueError, match=r"counts holds .* row 7, column 4"):
             da.compute(weigh(matrix))
 
 

@@ -148,7 +148,7 @@ def test_cutoff_without_a_corner_or_counts_is_none():
 def test_a_bad_count_is_named_with_its_place(bad, lazy, name):
     counts = draw_counts() + 1
     counts[17, 4] = bad
-    with pytest.raises(ValueError, match=rf"hold {bad} at row 17, column 4"):
+    with pytest.raises(ValueError, match=r"counts holds .* row 17, column 4"):
         da.compute(OF_COUNTS[name](lifted(counts, (10, 20)) if lazy else counts, np.ones(30)))
 
 

@@ -57,8 +57,7 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     path = new.paths[0]
     known = read_vectors(workspace)
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
-    decimal = workspace.stages()["join"].facts.get("decimal", ".")
-    domain = read_new_rows(names, *_learned(job, workspace), decimal=decimal)
+    domain = read_new_rows(names, *_learned(job, workspace))
     rows, remarks = _new_names(job, workspace, domain, known, path)
     vectors = _vectors(job, workspace, domain.matrix[rows])
     words = [domain.names[row] for row in rows.tolist()]

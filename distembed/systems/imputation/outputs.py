@@ -18,11 +18,6 @@ NEAR_MISSES = TableOutput(
     columns=("name", "word", "difference"),
 )
 READING = TableOutput("reading", "What was done to the tables when they were read.", columns=("note",))
-REPLACED = TableOutput(
-    "replaced",
-    "Words whose vector was replaced, since they are too rare to trust it.",
-    columns=("name", "word", "count"),
-)
 DOMAIN_COLUMNS = TableOutput(
     "domain_columns",
     "How each column of the table was scaled.",

@@ -44,8 +44,15 @@ from distembed.stages.graphs import EDGE_BYTES, plan_of_search
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import HoldOutSection, ImputationJob
-from distembed.tables.domain import Joined, join, read_domain
-from distembed.tables.known import holds_vectors, known_bytes, known_width, read_known
+from distembed.tables.domain import (
+    Joined,
+    holds_vectors,
+    join,
+    known_bytes,
+    known_width,
+    read_domain,
+    read_known,
+)
 from distembed.tables.names import NearMiss, advice_on, near_misses
 from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
 from distembed.tables.sections import DomainSection
@@ -76,11 +83,12 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
         n_known, n_input, notes = facts["n_known"], recorded_bytes(made.parameters), tuple[str, ...]()
         n_unknown, held = n - n_known, 4 * s * (n_known + facts["n_unmatched_words"])
     else:
-        (n, d), notes = _read_sizes(job.domain, job.imputation.metric)
+        (n, d), notes = _read_once(
+            job.domain, tuple(file_sizes([job.domain.path]).values()), job.imputation.metric
+        )
         s = known_width(job.known)
-        paths = [job.domain.path, job.known.path, *filter(None, [job.known.counts])]
         n_known, n_unknown, held = n, n, known_bytes(job.known, s)
-        n_input = sum(file_sizes(paths).values())
+        n_input = sum(file_sizes([job.domain.path, job.known.path]).values())
     memory, n_edges = job.resources.block_memory, n * (job.imputation.min_degree + 2)
     n_fitted, n_hidden = min(n_known, LINEAR_ROWS), min(n_known, job.evaluation.max_names)
     sizes = f"{n:,} names x {d:,} numbers, vectors of {s} components"
@@ -101,11 +109,6 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
     return Dimensions(dimensions, "\n".join([sizes, *(f"  {note}" for note in notes)]))
 
 
-def _read_sizes(section: DomainSection, metric: Metric) -> tuple[tuple[int, int], tuple[str, ...]]:
-    """Return the shape of a table, and what was done to it; a run asks before each stage until it is stored."""
-    return _read_once(section, tuple(file_sizes([section.path]).values()), metric)
-
-
 @lru_cache(maxsize=1)
 def _read_once(
     section: DomainSection,
@@ -119,8 +122,8 @@ def _read_once(
 
 def joined(job: ImputationJob) -> Joined:
     """Read both tables of a job and join them by name."""
-    known = read_known(job.known, job.matching)
-    return join(read_domain(job.domain), known, job.matching, min_count=job.known.min_count)
+    known = read_known(job.known)
+    return join(read_domain(job.domain), known, job.matching)
 
 
 def advice_on_metric(domain: Domain, metric: Metric) -> str:
@@ -175,13 +178,11 @@ def run_join(ctx: Context) -> dict[str, Any]:
     notes += filter(None, [advice_on_metric(both.domain, job.imputation.metric)])
     for note in notes:
         ctx.reporter.note(f"  {note}")
-    misses = near_misses(both.domain.names, both.words, both.matched, job.matching)
+    misses = near_misses(both.domain.names, both.words, both.rows, job.matching)
     left_out = both.domain.left_out
     ctx.store_table(outputs.LEFT_OUT, _table_of(LeftOut, left_out))
     ctx.store_table(outputs.NEAR_MISSES, _table_of(NearMiss, misses))
     ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
-    if job.known.min_count is not None:
-        ctx.store_table(outputs.REPLACED, both.replaced())
     if both.domain.scales is not None:
         ctx.store_table(outputs.DOMAIN_COLUMNS, scales_table(both.domain))
     block = job.resources.block_memory
@@ -198,9 +199,7 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "n_unmatched_words": len(both.others),
         "n_other": len(others),
         "one_column": warning,
-        "decimal": both.domain.decimal,
         "advice": advice_on(misses),
-        **({} if job.known.min_count is None else {"n_replaced": int((both.rare >= 0).sum())}),
     }
 
 

@@ -99,7 +99,6 @@ def _counts(workspace: Workspace) -> str:
     notes = [
         f"Note that {join['one_column']}." if join["one_column"] else "",
         join["advice"] and f"{join['advice']}.",
-        _replaced(join.get("n_replaced", 0)),
     ]
     more = "".join(f" {note}" for note in notes if note)
     return (
@@ -107,17 +106,6 @@ def _counts(workspace: Workspace) -> str:
         f"{imputed:,} {'was' if imputed == 1 else 'were'} imputed; "
         f"{left_out:,} more {'was' if left_out == 1 else 'were'} left out of the table; "
         f"{plural(unmatched, 'known vector')} {'matches' if unmatched == 1 else 'match'} no name.{more}"
-    )
-
-
-def _replaced(n_names: int) -> str:
-    """Return how many of the imputed names have a known vector that counts for nothing, "" for none."""
-    if not n_names:
-        return ""
-    verb, whose = ("has a vector", "was") if n_names == 1 else ("have vectors", "were")
-    return (
-        f"Of the imputed ones, {n_names:,} {verb} that {whose} replaced, because the name was seen less often than "
-        "known.min_count (table replaced)."
     )
 
 
@@ -200,9 +188,6 @@ def _reading_sections(workspace: Workspace) -> list[report.Section]:
     if notes:
         html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
         sections.append(report.Section("How the tables were read", html))
-    if n_replaced := workspace.stages()["join"].facts.get("n_replaced", 0):
-        rows = outputs.REPLACED.read(workspace).to_pylist()[:LISTED]
-        sections.append(report.table("Vectors that were replaced", rows, caption=_replaced(n_replaced)))
     if misses:
         caption = (
             f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
@@ -266,17 +251,13 @@ NAME_COLUMNS = ("name", "matched", "word", "origin", "label", "like")
 """The name as the table has it, the known word that it matched, and the word under which the workspace has its vector:
 the matched one, or the name, as the table of names calls it."""
 LEFT_OUT = "left out"
-COUNT = pa.field("replaced_count", pa.int64())
-"""How often a name was seen whose known vector was replaced, where the job replaces those of rare names."""
 
 
 def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return every name of the table: known, imputed, or left out and why; with its label and its vector."""
-    replaced = _replaced_counts(workspace)
     vectors, left_out = outputs.VECTORS.read(workspace), outputs.LEFT_OUT.read(workspace)
     facts = workspace.stages()["join"].facts
     extra = [field for field in left_out.schema if field.name != "name"]
-    extra += [] if replaced is None else [COUNT]
     schema = pa.schema([*((name, pa.string()) for name in NAME_COLUMNS), *extra])
     width = vectors.shape[1]
     n_rows = facts["n_names"] + left_out.num_rows
@@ -285,18 +266,10 @@ def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG
         schema,
         Numbers("vector", width, as_lists=True),
         n_rows,
-        _names(joined, left_out, _likes(workspace), replaced, schema),
+        _names(joined, left_out, _likes(workspace), schema),
         f"{plural(n_rows, 'name')}: {facts['n_known']:,} known, {facts['n_imputed']:,} imputed, "
         f"{left_out.num_rows:,} left out; vectors of {plural(width, 'dimension')}",
     )
-
-
-def _replaced_counts(workspace: Workspace) -> dict[str, int] | None:
-    """Return by name how often those were seen whose known vector was replaced; None where no job asked for it."""
-    if "n_replaced" not in workspace.stages()["join"].facts:
-        return None
-    table = outputs.REPLACED.read(workspace)
-    return dict(zip(table["name"].to_pylist(), table["count"].to_pylist(), strict=True))
 
 
 def _likes(workspace: Workspace) -> dict[str, str]:
@@ -309,7 +282,6 @@ def _names(
     joined: Iterable[Piece],
     left_out: pa.Table,
     like: Mapping[str, str],
-    replaced: Mapping[str, int] | None,
     schema: pa.Schema,
 ) -> Iterator[Piece]:
     """Yield the names that have a vector, then those that were left out, whose numbers are missing."""
@@ -318,15 +290,12 @@ def _names(
         is_name = pc.not_equal(piece.columns["origin"], "other")
         if piece.numbers is not None and pc.any(is_name).as_py():
             kept, width = piece.columns.filter(is_name), piece.numbers.shape[1]
-            names, words = kept["name"].to_pylist(), kept["word"]
+            words = kept["word"]
             is_known = pc.equal(kept["origin"], "known")
             kept = kept.append_column("matched", pc.if_else(is_known, words, pa.scalar(None, pa.string())))
             kept = kept.append_column(
                 "like", pa.array([like.get(word) for word in words.to_pylist()], pa.string())
             )
-            if replaced is not None:
-                counts = pa.array([replaced.get(name) for name in names], COUNT.type)
-                kept = kept.append_column(COUNT.name, counts)
             yield Piece(_as(schema, kept), piece.numbers[np.asarray(is_name)])
     for batch in left_out.to_batches():
         origin = pa.array([LEFT_OUT] * batch.num_rows)

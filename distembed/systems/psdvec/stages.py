@@ -38,8 +38,7 @@ from distembed.job.stage import (
     read_subwords,
     sections,
 )
-from distembed.linalg.blocks import self_gram, split_columns
-from distembed.linalg.chunks import batches
+from distembed.linalg.blocks import gram, split_columns
 from distembed.linalg.eigen import EIGEN_COPIES
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
@@ -156,7 +155,7 @@ def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     axes = dims.whole(EIGEN_COPIES, width, width, itemsize=8) if kept else 0
     return stage_plan(
         task(join, rows, output=rows),
-        task(self_gram, rows, output=square),
+        task(gram, rows, output=square),
         whole=[axes],
         stored=dims.whole("row", kept or width),
         n_tasks=dims.n_blocks("row"),
@@ -231,7 +230,7 @@ def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
             dims.whole(2, "word", width),
         ],
         stored=dims.whole("ngram", width),
-        n_tasks=len(batches(width, columns)),
+        n_tasks=len(range(0, width, columns)),
     )
 
 

@@ -47,7 +47,8 @@ def described_topics(job: TopicsJob, workspace: Workspace, method: Method) -> li
     words = workspace.table("vocabulary")["word"].to_pylist()
     telling = telling_words(outputs.DOCUMENT_TERMS.read(workspace), labels, n_topics, n_words)
     parts = _parts(known_columns(job, workspace), labels, n_topics)
-    again = found_again(labels, _other_starts(workspace, method), n_topics)
+    places = [place for place, row in rows_of(workspace, method).items() if not row.kept]
+    again = found_again(labels, np.asarray(compute(outputs.LABELS.read(workspace)[places])), n_topics)
     return [
         row
         | {
@@ -84,12 +85,6 @@ def _parts(columns: dict[str, pa.ChunkedArray], labels: Int64s, n_topics: int) -
     return [
         sorted(parts, key=lambda part: part.share_of_all / part.share)[:PARTS_NAMED] for parts in standing_out
     ]
-
-
-def _other_starts(workspace: Workspace, method: Method) -> Int64s:
-    """Return the topics of the documents by the starts of a method that are not what is kept, (starts, documents)."""
-    places = [place for place, row in rows_of(workspace, method).items() if not row.kept]
-    return np.asarray(compute(outputs.LABELS.read(workspace)[places]))
 
 
 def document_norms(job: TopicsJob, workspace: Workspace) -> Float64s:

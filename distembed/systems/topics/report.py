@@ -22,8 +22,8 @@ from distembed.factorization.consensus_blocks import STABLE
 from distembed.factorization.nmf_stored import StartRow, loss_curves
 from distembed.job.tables import rows_of_blocks
 from distembed.job.terminal import shown
-from distembed.linalg.blocks import directions
 from distembed.linalg.chunks import evenly_spaced
+from distembed.linalg.csr import unit_rows
 from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
@@ -487,7 +487,7 @@ def _maps(job: TopicsJob, workspace: Workspace, result: Result) -> list[report.S
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(result.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
-    unit = directions(compute(result.documents[rows]).astype(np.float64))
+    unit = unit_rows(compute(result.documents[rows]).astype(np.float64))
     names = {row["topic"]: topic_name(row) for row in result.topics}
     drawings = {"Map of documents by topic": [names[topic] for topic in result.labels[rows].tolist()]}
     classes = classes_of(workspace)
@@ -520,7 +520,7 @@ def _cosine_sections(job: TopicsJob, workspace: Workspace, results: list[Result]
 def _top_word_cosines(result: Result, place: dict[str, int]) -> NDArray[np.float64]:
     found = []
     for row in result.topics:
-        unit = directions(result.words[[place[word] for word in row["words"]]].astype(np.float64))
+        unit = unit_rows(result.words[[place[word] for word in row["words"]]].astype(np.float64))
         found += [float(unit[a] @ unit[b]) for a, b in combinations(range(len(unit)), 2)]
     return np.array(found)
 

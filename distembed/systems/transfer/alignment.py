@@ -13,17 +13,16 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from distembed.job.stage import Context, Counted
-from distembed.linalg.chunks import balanced_chunks
+from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import collection_dimensions, find_pairs, ids_of, pair_options, sides_of
-from distembed.stages.graphs import EDGE_BYTES, plan_of_affinity, plan_of_search
+from distembed.stages.graphs import EDGE_BYTES, eigenvector_bytes, plan_of_affinity, plan_of_search
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
@@ -51,11 +50,6 @@ MAPPED_COPIES = 4
 """Copies in float64 of rows that are searched in memory: as given, of unit length, mapped, and centered."""
 VALUE_COPIES = 4
 """Copies of the values of the features, of what is fitted to them, and of the embedding that a round holds."""
-START_COPIES = 9
-"""Blocks of vectors that the search for eigenvectors holds, each of a fifth more columns than are wanted, or of twenty
-more. Measured on 20,000 to 200,000 rows (tests/benchmarks/TRANSFER.md)."""
-SMALL_COPIES = 6
-"""Matrices of the size of a small graph's that its eigenvectors need: itself, its copies, LAPACK's, the result."""
 
 
 def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def run_graphs(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
         # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
         found = keep(f"{side}-graph", partial(_graph_of, ctx, side))
         sizes = row_sizes(found)
-        graph = found.rechunk((balanced_chunks(sizes), -1))
+        graph = found.rechunk((cut_rows(sizes), -1))
         ctx.store(outputs.GRAPH.of(side=side), graph)
         facts[f"{side}_n_edges"] = int(sizes.sum()) // 2
     return facts
@@ -224,10 +218,9 @@ def plan_fit(dims: Dimensions, sides: Sequence[str]) -> StagePlan:
     rounds = (
         VALUE_COPIES * n * (dims.whole("axis", itemsize=8) + dims.whole("feature", itemsize=8)) + 3 * edges
     )
-    start = SMALL_COPIES * 8 * n**2 if is_small(n, k) else START_COPIES * 8 * n * (k + max(20, k // 5))
     return stage_plan(
         task(solve_group, group, group, output=group),
-        whole=[edges, max(rounds, start + 3 * edges)],
+        whole=[edges, max(rounds, eigenvector_bytes(n, k) + 3 * edges)],
         n_tasks=dims.n_blocks("axis"),
         states=n * dims.whole("axis", itemsize=8),
     )

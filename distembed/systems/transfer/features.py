@@ -45,7 +45,7 @@ from distembed.stages.singular import plan_of_triplets
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
-from distembed.systems.transfer.job import FeaturesSection, TransferJob
+from distembed.systems.transfer.job import TransferJob
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
 
@@ -211,13 +211,10 @@ def _tables(job: TransferJob) -> dict[str, Domain]:
     found: dict[str, Domain] = {}
     for side, path in job.features.tables().items():
         columns = found["first"].columns if found else job.features.columns
-        found[side] = read_values(_section(job.features, path), key="features", columns=columns)
+        shared = set(TableSection.model_fields) - {"path"}
+        section = TableSection(path=path, **job.features.model_dump(include=shared))
+        found[side] = read_values(section, key="features", columns=columns)
     return found
-
-
-def _section(options: FeaturesSection, path: str) -> TableSection:
-    shared = set(TableSection.model_fields) - {"path"}
-    return TableSection(path=path, **options.model_dump(include=shared))
 
 
 def run_features(ctx: Context) -> dict[str, Any]:
@@ -233,7 +230,13 @@ def run_features(ctx: Context) -> dict[str, Any]:
         store_memory(ctx, stored[side], values)
         if side == "first":
             ctx.store_table(outputs.FEATURE_COLUMNS, _columns(table.columns, values))
-        _say(ctx, side, path, table, unknown)
+        for note in table.notes:
+            ctx.reporter.note(f"  features: {note}")
+        if unknown:
+            ctx.reporter.note(
+                f"warning: {plural(len(unknown), 'id')} of {path} of {len(table.names):,} name no document of the "
+                f"{side} collection: {some(unknown)} (the table unknown_ids has all)"
+            )
         strangers += [(path, name) for name in unknown]
         facts[f"{side}_n_known"] = len(table.names) - len(unknown)
         facts[f"{side}_n_unknown_ids"] = len(unknown)
@@ -269,17 +272,6 @@ def _columns(names: list[str], values: Float64s) -> pa.Table:
             "largest": np.nanmax(values, axis=0),
         }
     )
-
-
-def _say(ctx: Context, side: str, path: str, table: Domain, unknown: list[str]) -> None:
-    """Report what was done to a table, and which of its ids are no document's."""
-    for note in table.notes:
-        ctx.reporter.note(f"  features: {note}")
-    if unknown:
-        ctx.reporter.note(
-            f"warning: {plural(len(unknown), 'id')} of {path} of {len(table.names):,} name no document of the {side} "
-            f"collection: {some(unknown)} (the table unknown_ids has all)"
-        )
 
 
 def plan_vectors(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
@@ -408,13 +400,10 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     return {"n_rounds": len(objective)}
 
 
-def _nmf_of(job: TransferJob) -> NMF:
-    options = job.topics
-    return NMF(options.n_topics, n_iter=options.n_iter, random_state=options.random_state)
-
-
 def _nmf_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
-    model = _nmf_of(ctx.job).fit(SIDE_TERMS.read(ctx.workspace, side="first"))
+    options = ctx.job.topics
+    model = NMF(options.n_topics, n_iter=options.n_iter, random_state=options.random_state)
+    model.fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
 

@@ -97,7 +97,7 @@ class FeaturesSection(ReadingSection):
     effects = (Only((), "path"),)
 
     path: InputPath | None = None
-    """A table with a row per document of the first collection, its id and numbers: CSV, TSV, Parquet or npz, also
+    """A table with a row per document of the first collection, its id and numbers: CSV, TSV or Parquet, text also
     compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
     """
     second: InputPath | None = None

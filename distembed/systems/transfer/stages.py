@@ -39,11 +39,11 @@ from distembed.stages.collections import (
     stage_of,
     term_parameters,
 )
+from distembed.stages.graphs import eigenvector_bytes
 from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.alignment import (
-    START_COPIES,
     graph_parameters,
     link_parameters,
     model_of,
@@ -95,8 +95,8 @@ def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     rows = [
         set_bytes(job, dims, side) + CONTROL_COPIES * set_bytes(job, dims, side, itemsize=8) for side in SIDES
     ]
-    n_documents = sum(dims.whole(f"{side}_document", itemsize=8) for side in SIDES)
-    alignment = START_COPIES * n_documents * (ALIGNMENT_COMPONENTS + 20)
+    n_documents = sum(dims.size(f"{side}_document") for side in SIDES)
+    alignment = eigenvector_bytes(n_documents, ALIGNMENT_COMPONENTS)
     return stage_plan(
         max(fit.task_bytes, found.task_bytes, ranked),
         whole=[*rows, fit.whole_bytes, found.whole_bytes, alignment],

@@ -19,7 +19,7 @@ from distembed.factorization.lsa import LSA, with_contexts
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context
 from distembed.lift import lift
-from distembed.linalg.chunks import balanced_rows
+from distembed.linalg.chunks import STORED_BYTES, cut_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.manifold.eigenmaps import measured_eigenmaps
@@ -64,7 +64,7 @@ def _by_word(ctx: Context, documents: da.Array) -> da.Array:
     """Return documents x words as words x documents, in row blocks of about equal bytes."""
     sizes = vocabulary_of(ctx.workspace).document_counts
     # a task holds the pieces of its block, and the block they make
-    chunks = balanced_rows(sizes, ctx.job.resources.block_memory // DOCUMENT_BLOCKS)
+    chunks = cut_rows(sizes, ctx.job.resources.block_memory // (2 * STORED_BYTES * DOCUMENT_BLOCKS))
     return transpose_row_blocks(documents, row_chunks=chunks)
 
 

@@ -19,7 +19,7 @@ from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.run import report_job
 from distembed.job.stage import system_of
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
@@ -117,7 +117,7 @@ def _groups(names: list[str], matrix: Float32s, labeled: Mask) -> list[Coloring]
     """Return a coloring by groups of words that are near one another, none where there are few words."""
     if len(names) < 20 * N_GROUPS:
         return []
-    unit = directions(matrix.astype(np.float64))
+    unit = unit_rows(matrix.astype(np.float64))
     with one_blas_thread():
         rank = min(GROUP_COMPONENTS, *unit.shape)
         places = PCA(rank, svd_solver="covariance_eigh").fit_transform(unit)

@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.execution import compute, one_blas_thread
 from distembed.extras import check_installed, optional
-from distembed.linalg.blocks import directions
+from distembed.linalg.csr import unit_rows
 from distembed.neighbors.search import nearest_neighbors
 from distembed.views.explorer.items import Coloring, Items, NeighborList
 from distembed.views.report.page import escaped, printable
@@ -62,7 +62,7 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
     ImportError
         As `check_extra`.
     """
-    vectors = directions(np.asarray(items.vectors, np.float64)).astype(np.float32)
+    vectors = unit_rows(np.asarray(items.vectors, np.float64)).astype(np.float32)
     n = len(vectors)
     if n < 2:
         return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))
