@@ -224,8 +224,6 @@ def test_damage_to_one_array_is_found_where_it_is_read(tmp_path: Path) -> None:
                 DamagedError, match=f"Block {index} of 'x' .* 'distembed run' writes it again"
             ):
                 workspace.array("x").blocks[index].compute(scheduler="sync")
-            with pytest.raises(DamagedError, match=f"Block {index} of 'x'"):
-                workspace.block("x", index)
         workspace.array("x").blocks[2].compute()
         assert {problem.block for problem in workspace.verify()} == {0, 1}
 

@@ -28,7 +28,7 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
-from distembed.storage import stage as stage_module
+from distembed.storage import journal
 from distembed.storage.catalog import read_record
 from distembed.storage.folder import Folder
 from distembed.storage.records import VERSION, Header, LockedError, ManifestError, NewerFormatError, dumped
@@ -368,7 +368,7 @@ def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path: Path)
 def test_seconds_of_work_do_not_count_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was killed on Monday and went on on Tuesday has not worked for a day."""
     now = [1000.0]
-    monkeypatch.setattr(stage_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def slow(block: np.ndarray, block_id: tuple[int, ...], fail_at: int) -> np.ndarray:
         now[0] += 5
