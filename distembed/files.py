@@ -13,7 +13,8 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,19 @@ def partial_name(path: str) -> str:
     return f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
 
 
+_allowed: ContextVar[Callable[[], None]] = ContextVar("allowed", default=lambda: None)
+
+
+@contextlib.contextmanager
+def asking(check: Callable[[], None]) -> Iterator[None]:
+    """Call `check`, which raises where it is not allowed, before `replacing` begins or names a file in the block."""
+    before = _allowed.set(check)
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
+
+
 @contextlib.contextmanager
 def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> Iterator[str]:
     """Yield a partial name to write to, which is renamed to `path` when the block ends without an error.
@@ -261,9 +275,11 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
         If an OSError of the block, or of the rename, means that there is no room.
     """
     partial = partial_name(path)
+    _allowed.get()()
     try:
         with naming_a_full_disk(path):  # before the partial file is gone, and with it the lack of room
             yield partial
+            _allowed.get()()  # it may have taken hours
             _rename(partial, path, filesystem, durable=durable)
     except BaseException:
         with contextlib.suppress(OSError):

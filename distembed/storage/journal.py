@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
@@ -150,8 +150,9 @@ class Journal:
 
     def _write_begun(self) -> None:
         digests = self._catalog.digests(self.made_from.inputs)
-        begun = self.made_from.model_copy(update={"input_digests": digests})
-        self._folder.write(begun_file(self.stage), dumped(begun))
+        begun, name = self.made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
+        self._folder.write(name, dumped(begun))
+        self._folder.sync([name])  # it tells, where nothing is committed, that what lies here is a workspace
 
     # --- its outputs ---------------------------------------------------------------------------------------
 
@@ -196,10 +197,9 @@ class Journal:
     def _remove_others(self, spec: Output, before: Stored | None, kept: Mapping[int, Block]) -> None:
         """Remove what lies in the place of a new output, but for the items that it keeps."""
         if kept:
-            places = tuple(f"{spec.block_location(0, item.key)}/" for item in kept.values())
-            for name in self._folder.find(spec.location):
-                if spec.may_own(name) and not name.startswith(places):
-                    self._folder.remove(name)
+            wanted = {spec.block_location(0, item.key) for item in kept.values()}
+            for place in _item_folders(spec, self._folder.find(spec.location)) - wanted:
+                self._folder.remove(place)
         else:
             for old in [spec, *([] if before is None else [before.spec])]:
                 remove_data(self._folder, old)
@@ -316,12 +316,17 @@ def _remove_ended(folder: Folder, stage: str) -> None:
 def remove_data(folder: Folder, spec: Output) -> None:
     """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
     if spec.kind == "files":
-        names = list(folder.find(spec.location))
-        own = [name for name in names if spec.may_own(name)]
-        for name in own if len(own) < len(names) else [spec.location]:
-            folder.remove(name)
+        names = folder.find(spec.location)
+        for place in {spec.location} if all(map(spec.may_own, names)) else _item_folders(spec, names):
+            folder.remove(place)
     elif spec.is_array or _is_as_announced(folder, spec):
         folder.remove(spec.location)
+
+
+def _item_folders(spec: Output, names: Iterable[str]) -> set[str]:
+    """Return the folders of the items that some files are of; others are the user's."""
+    depth = spec.location.count("/") + 2
+    return {"/".join(name.split("/")[:depth]) for name in names if spec.may_own(name)}
 
 
 def _is_as_announced(folder: Folder, spec: Output) -> bool:

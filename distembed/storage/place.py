@@ -9,6 +9,8 @@ from distembed.storage import lock
 from distembed.storage.catalog import has_records
 from distembed.storage.folder import Folder
 from distembed.storage.records import (
+    ARRAYS,
+    COPIES,
     FORMAT,
     JOURNAL,
     MANIFEST,
@@ -28,7 +30,9 @@ def is_workspace(folder: Folder) -> bool:
     Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
     """
     if folder.is_local:
-        links = [name for name in RESERVED if Path(folder.inside(name)).is_symlink()]
+        links = [
+            name for name in (MANIFEST, COPIES, JOURNAL, ARRAYS) if Path(folder.inside(name)).is_symlink()
+        ]
         if links:
             raise OutsideError(
                 f"{folder.path(links[0])} is a symbolic link: a workspace holds its files itself; copy it as a whole."

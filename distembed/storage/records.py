@@ -521,7 +521,13 @@ def dumped(record: _Record) -> bytes:
     ValueError
         If it has more than `RECORD_BYTES`.
     """
-    return seal(canonical_json(record.model_dump(mode="python", exclude_defaults=True), "record"))
+    data = seal(canonical_json(record.model_dump(mode="python", exclude_defaults=True), "record"))
+    if len(data) > RECORD_BYTES:  # it could not be read again
+        raise ValueError(
+            f"A record would have {len(data):,} bytes, more than the {RECORD_BYTES:,} that are read: make fewer and "
+            "larger blocks, of fewer files."
+        )
+    return data
 
 
 def loaded(data: bytes, kind: type[AnyRecord], file: str) -> AnyRecord:

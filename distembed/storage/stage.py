@@ -17,6 +17,7 @@ import dask.array as da
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distembed.files import asking
 from distembed.storage import blocks, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import (
@@ -467,7 +468,8 @@ def _make_item(folder: Folder, spec: Output, make: MakeFiles, keys: Sequence[str
     place = spec.block_location(index, key)
     folder.remove(place)
     prefix = f"{folder.make_folder(place)}/part"
-    summary = dict(make(index, prefix))
+    with asking(folder.check):
+        summary = dict(make(index, prefix))
     folder.check()  # it may have taken hours
     files = {name: folder.record(name) for name in sorted(folder.find(place))}
     if not files:

@@ -25,6 +25,7 @@ from distembed.storage.place import is_workspace, refuse_other_things
 from distembed.storage.records import (
     JOURNAL,
     LOCK_FILE,
+    MANIFEST,
     RESERVED,
     WORKSPACE_FILE,
     Begun,
@@ -282,6 +283,7 @@ class Workspace:
         """Copy everything to a new workspace, which then has a single writer of its own.
 
         A copy that was stopped is a workspace with missing blocks: a run there finds them and computes them again.
+        Records are therefore copied first.
 
         Raises
         ------
@@ -301,7 +303,7 @@ class Workspace:
             raise FileExistsError(f"{target.url} is there already: choose a new folder.")
         own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
         names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
-        for name in sorted(names, key=lambda name: name != WORKSPACE_FILE):
+        for name in sorted(names, key=lambda name: not name.startswith((WORKSPACE_FILE, MANIFEST, JOURNAL))):
             with (
                 target.writing(name) as copy,
                 self._folder.fs.open(self._folder.readable(name), "rb") as file,

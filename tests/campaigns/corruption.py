@@ -50,11 +50,10 @@ OLDER = {
 
 PARTS = {
     "chunk of an array": r"arrays\.zarr/.*/c/",
-    "head of a block": r"arrays\.zarr/.*/\d{6}/.*zarr\.json",
+    "head of a sparse block": r"arrays\.zarr/.*/\d{6}/.*zarr\.json",
     "head of an array or a group": r"arrays\.zarr/.*zarr\.json",
     "commit of a stage": r"manifest/\w+\.json",
-    "record of a block": r"manifest/.*/blocks/",
-    "other record of a stage": r"manifest/",
+    "copy of a commit": r"manifest/copies/",
     "first file": r"workspace\.json",
     "job": r"job\.toml",
     "report": r"report/",

@@ -9,7 +9,7 @@ its folder, and of each file any content since its last sync, or a part of it, o
 such disks: the one that kept nothing unsynced, the one that kept all names and no unsynced content, and random ones
 between. On each of them
 
-- every stage whose commit is there is whole, but for temporary outputs, and `verify` says so;
+- every stage whose commit is there is whole, and `verify` says so;
 - `verify` names no file that is as it was written, and no other reader finds a damaged one that `verify` does not name;
 - the same run ends with the digest of the undisturbed one, and `verify` finds nothing.
 """
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distembed.storage import lock
-from distembed.storage import manifest as records
+from distembed.storage.catalog import Catalog
 from distembed.storage.folder import Folder
 from distembed.storage.verify import checks, run_checks
 from distembed.storage.workspace import Workspace
@@ -174,11 +174,10 @@ WAYS = ("lost", "names", "any", "any")
 
 
 def lacking(root: Path) -> dict[str, set[str]]:
-    """Return of each committed stage the files that are not what its commit says, temporary outputs left out."""
+    """Return of each committed stage the files that are not what its commit says."""
     folder, found = Folder.at(root), {}
-    for stage in records.committed(folder).values():
-        kept = [output for output in stage.outputs.values() if not output.spec.temporary]
-        todo = [check for output in kept for check in checks(folder, output, decode=False)]
+    for stage in Catalog(folder, is_writer=False).manifests().values():
+        todo = [check for output in stage.outputs.values() for check in checks(folder, output)]
         found[stage.stage] = {problem.file for problem in run_checks(todo)}
     return found
 

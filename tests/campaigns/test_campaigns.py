@@ -37,12 +37,14 @@ def test_a_short_campaign_finds_no_fault(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "left_out", ["files.Folder.sync = lambda *_: None", "files.replacing = unsynced"], ids=["files", "names"]
+    "left_out",
+    ["folder.Folder.sync = lambda *_: None", "folder.replacing = unsynced"],
+    ids=["files", "names"],
 )
 def test_a_sync_that_is_left_out_is_found(left_out: str) -> None:
     program = (
-        "from distembed.storage import files\nfrom tests.campaigns import power\n"
-        "real = files.replacing\ndef unsynced(path, durable=False): return real(path)\n"
+        "from distembed.storage import folder\nfrom tests.campaigns import power\n"
+        "real = folder.replacing\ndef unsynced(path, durable=False): return real(path)\n"
         f"{left_out}\npower.main(times=120)"
     )
     done = ended("-c", program)

@@ -24,7 +24,7 @@ META: dict[str, Any] = {"dims": ("word", "component"), "units": "1", "meaning": 
 
 def dense_array() -> da.Array:
     values = np.random.default_rng(3).normal(size=(12, 5)).astype(np.float32)
-    return da.from_array(values, chunks=((4, 1, 7), (5,)))
+    return da.from_array(values, chunks=(4, 5))
 
 
 def sparse_array(values: np.ndarray, rows: tuple[int, ...]) -> da.Array:

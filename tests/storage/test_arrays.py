@@ -121,7 +121,7 @@ def rerun(root: Path, name: str, array: da.Array) -> None:
 
 
 OF_BOTH_KINDS: dict[str, Callable[[float], da.Array]] = {
-    "dense": lambda add: dense_array().rechunk((4, 5)) + np.float32(add),
+    "dense": lambda add: dense_array() + np.float32(add),
     "sparse": lambda add: sparse_array(np.eye(12) * (1 + add), (4, 4, 4)),
     "large": lambda add: da.full((1024, 1 << 14), add, dtype=np.float64, chunks=(512, -1)),  # 128 MiB
 }

@@ -23,15 +23,19 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
-from zarr.storage import LocalStore
+from distributed import LocalCluster
 
+from distembed.files import replacing
 from distembed.storage import lock
 from distembed.storage.folder import Folder
 from distembed.storage.records import LockedError
+from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.commands import environment
+from tests.conftest import forked_workers
 from tests.faults import killed_writer
-from tests.storage.examples import META, dense_array, store_all, write_item
+from tests.processes import Process
+from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
 
 ELSEWHERE = "another kernel"
 
@@ -117,17 +121,17 @@ def test_a_robbed_owner_records_no_further_block(tmp_path: Path) -> None:
         stage = robbed.stage("a", parameters={}, inputs={})
         with pytest.raises(LockedError, match="is gone"):
             stage.store("x", dense_array().map_blocks(rob, meta=np.empty((0, 0), np.float32)), **META)
-    assert (tmp_path / "ws/manifest/a/x/output.json").exists()
-    assert not list((tmp_path / "ws/manifest/a/x").rglob("blocks/*.json"))
+    assert [path.name for path in (tmp_path / "ws/journal/a/x").iterdir()] == ["output.json"]
 
 
 def succeed(root: Path) -> None:
-    """Let another run take a workspace over: its lock, and a block that it has written."""
+    """Let another run take a workspace over: its lock, and blocks that it has written."""
     (root / "ws/lock.json").write_text(json.dumps({"token": "0" * 32, "job": "heir"}))
-    block = root / "ws/arrays.zarr/x/000000"
-    shutil.rmtree(block, ignore_errors=True)
-    block.mkdir(parents=True)
-    (block / "of the heir").write_text("x")
+    for place in ("x/c/0", "s/000000"):
+        block = root / "ws/arrays.zarr" / place
+        shutil.rmtree(block, ignore_errors=True)
+        block.mkdir(parents=True)
+        (block / "0").write_text("of the heir")
 
 
 def files_of(root: Path) -> dict[str, bytes]:
@@ -148,14 +152,14 @@ def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(
         with pytest.raises(LockedError, match="commits nothing more"):
             stage.store("x", lazy, **META)
         beats = {name: data for name, data in files_of(tmp_path).items() if not name.endswith(".beat")}
-        assert [Path(name).name for name in beats if "000000" in name] == ["of the heir"]
+        assert [data for name, data in beats.items() if "/c/" in name] == [b"of the heir"]
         for write in (
             lambda: robbed.write_file("notes.txt", b""),
             lambda: stage.store_bytes("y", b""),
             lambda: stage.store_files("z", 1, write_item),
             stage.discard,
+            stage.reopen,
             robbed.mend,
-            lambda: robbed.drop_temporary("a"),
         ):
             with contextlib.suppress(LockedError):
                 write()
@@ -163,35 +167,98 @@ def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(
         assert len(files_of(tmp_path)) == len(beats) + 1
 
 
-def test_a_robbed_owner_that_wakes_between_two_chunks_writes_no_further_one(
+def test_a_robbed_owner_that_wakes_between_two_files_writes_no_further_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distembed.storage.blocks.CHUNK_BYTES", 20)
-    real = LocalStore.set
+    real = Folder.write
 
-    async def robbed_after_the_second(self: LocalStore, key: str, value: object) -> None:
-        await real(self, key, value)
-        if key.endswith("c/1/0"):
+    def robbed_after_the_data(self: Folder, name: str, *pieces: Any, **options: bool) -> Any:
+        written = real(self, name, *pieces, **options)
+        if name.endswith("data/c/0"):
             succeed(tmp_path)
+        return written
 
-    monkeypatch.setattr(LocalStore, "set", robbed_after_the_second)
+    monkeypatch.setattr(Folder, "write", robbed_after_the_data)
     with create(tmp_path) as robbed, dask.config.set(scheduler="sync"):
         with pytest.raises(LockedError):
-            robbed.stage("a", parameters={}, inputs={}).store("x", dense_array()[:4], **META)
-        assert [path.name for path in (tmp_path / "ws/arrays.zarr/x/000000").iterdir()] == ["of the heir"]
+            robbed.stage("a", parameters={}, inputs={}).store("s", sparse_array(np.eye(4), (4,)), **META)
+        assert [path.name for path in (tmp_path / "ws/arrays.zarr/s/000000").iterdir()] == ["0"]
 
 
-def test_a_robbed_owner_puts_no_table_in_place(tmp_path: Path) -> None:
+def table_of_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
     def pieces() -> Iterator[pa.Table]:
         yield pa.table({"word": ["cat"]})
-        succeed(tmp_path)
+        meanwhile()
         yield pa.table({"word": ["dog"]})
 
+    stage.store_batches("words", pa.schema({"word": pa.string()}), pieces(), n_rows=2)
+
+
+def items(stage: Stage, meanwhile: Callable[[], None]) -> None:
+    def make(index: int, prefix: str) -> dict[str, int]:
+        meanwhile()
+        return write_item(index, prefix)
+
+    stage.store_files("words", 1, make)
+
+
+def items_in_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
+    def make(index: int, prefix: str) -> dict[str, int]:
+        with replacing(prefix) as first:
+            Path(first).write_text("x")
+        Path(prefix).unlink()
+        meanwhile()
+        with contextlib.suppress(LockedError), replacing(prefix) as second:
+            Path(second).write_text("x")
+        assert not list(Path(prefix).parent.iterdir())
+        return {}
+
+    stage.store_files("words", 1, make)
+
+
+@pytest.mark.parametrize("way", [table_of_pieces, items, items_in_pieces])
+def test_a_robbed_owner_records_no_files_that_took_long_to_write(
+    tmp_path: Path, way: Callable[[Stage, Callable[[], None]], None]
+) -> None:
     with create(tmp_path) as robbed:
         stage = robbed.stage("a", parameters={}, inputs={})
         with pytest.raises(LockedError):
-            stage.store_batches("words", pa.schema({"word": pa.string()}), pieces(), n_rows=2)
-        assert not list(tmp_path.glob("ws/words*"))
+            way(stage, lambda: succeed(tmp_path))
+        assert not list(tmp_path.glob("ws/words.parquet*"))
+        assert [path.name for path in tmp_path.glob("ws/journal/a/*/*")] == ["output.json"]
+
+
+def wait_for(file: Path) -> None:
+    end = time.monotonic() + 60
+    while not file.exists():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.cluster
+def test_the_worker_of_a_killed_client_writes_nothing_once_another_run_has_begun(tmp_path: Path) -> None:
+    """The workers of a scheduler that somebody else has started go on when the client is gone."""
+    root, gate = tmp_path / "ws", tmp_path / "gate"
+    gate.mkdir()
+    with (
+        forked_workers(),
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+    ):
+        words = (str(root), "0", "10", cluster.scheduler_address, str(gate))
+        client = Process(*words, program=killed_writer.__name__)
+        wait_for(gate / "begun")
+        client.send_signal(signal.SIGKILL)
+        client.communicate()
+        with create(tmp_path) as heir:
+            before = files_of(tmp_path)
+            (gate / "open").touch()
+            wait_for(gate / "ended")
+            assert "was taken over by second" in (gate / "ended").read_text()
+            changed = {name for name, data in files_of(tmp_path).items() if before.get(name) != data}
+            assert [name for name in changed if not name.endswith(".beat")] == []
+            assert files_of(tmp_path).keys() >= before.keys()
+            assert len(killed_writer.write(heir, pause=0)) == killed_writer.N_BLOCKS
+            assert heir.verify() == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +373,7 @@ def test_containers_do_not_rob_each_other_and_a_killed_one_is_succeeded(
     root = tmp_path / "ws"
     command = isolated(sys.executable, "-m", killed_writer.__name__, str(root), "0.05", "0.1")
     process = subprocess.Popen(command, env=environment())
-    while not list(root.glob("manifest/slow/x/blocks/*.json")):
+    while not list(root.glob("journal/slow/x/0*.json")):
         assert process.poll() is None
         time.sleep(0.01)
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.3)

@@ -1,4 +1,4 @@
-"""Records and CSR blocks survive the trip through JSON and Zarr, whatever they hold."""
+"""Records, listings and blocks survive the trip through JSON and a disk, whatever they hold."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from distembed.storage import manifest, schema
-from distembed.storage.blocks import canonical_csr, content_digest, index_dtype, read_block, write_block
+from distembed.storage import catalog, records
+from distembed.storage.blocks import StoredBlock, canonical_csr, index_dtype, read_block, write_block
+from distembed.storage.catalog import Catalog, read_record
 from distembed.storage.folder import Folder
+from distembed.storage.records import Begun, ManifestError, NewerFormatError, dumped, loaded, seal, unseal
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import store_all
 
@@ -31,36 +33,30 @@ SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)
 
 
 @settings(max_examples=25, deadline=None)
-@given(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), st.booleans())
-def test_block_round_trip(values: np.ndarray, as_csr: bool) -> None:
-    block = sparse.csr_array(values) if as_csr else values
-    kind = "csr" if as_csr else "dense"
-    rows = values.shape[0]
-    output = schema.Output("s", "x", kind, (rows,), values.shape, values.dtype.str, ("i", "j"))
+@given(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), st.booleans(), st.booleans())
+def test_block_round_trip(values: np.ndarray, as_csr: bool, temporary: bool) -> None:
+    block, rows = sparse.csr_array(values) if as_csr else values, values.shape[0]
+    output = records.Output(
+        stage="s", name="x", kind="csr" if as_csr else "dense", row_blocks=(rows,), shape=values.shape,
+        dtype=values.dtype.str, dims=("i", "j"), temporary=temporary,
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as root:
-        record = write_block(Folder.at(root), output, 0, rows, block)
-        back = read_block(Folder.at(root), output, 0, rows)
+        folder = Folder.at(root)
+        record = write_block(folder, output, 0, rows, block)
+        again = write_block(folder, output, 0, rows, block)
+        back = read_block(folder, output, StoredBlock(0, rows, record.files, record.summary))
         on_disk = {str(p.relative_to(root)) for p in Path(root).rglob("*") if p.is_file()}
-    assert set(record.files) <= on_disk
-    assert content_digest(back) == record.digest
+    assert set(record.files) == on_disk
+    assert again.digest == record.digest
     assert back.dtype == values.dtype
     got = back.toarray() if as_csr else back
     expected = block.toarray() if as_csr else values
     assert got.tobytes() == expected.tobytes()
 
 
-@settings(max_examples=50, deadline=None)
-@given(hnp.arrays("<f4", (3, 4)), hnp.arrays("<f4", (3, 4)))
-def test_digest_tells_content_apart(one: np.ndarray, other: np.ndarray) -> None:
-    assert (content_digest(one) == content_digest(other)) == (one.tobytes() == other.tobytes())
-    assert content_digest(one) != content_digest(one.reshape(4, 3))
-    assert content_digest(one) != content_digest(one.view("<i4"))
-
-
 def test_canonical_csr_keeps_wide_indices_only_where_needed() -> None:
-    wide = sparse.csr_array(
-        (np.ones(2), np.array([3, 1], np.int64), np.array([0, 2], np.int64)), shape=(1, 5)
-    )
+    columns, starts = np.array([3, 1], np.int64), np.array([0, 2], np.int64)
+    wide = sparse.csr_array((np.ones(2), columns, starts), shape=(1, 5))
     assert canonical_csr(wide, np.dtype(float)).indices.dtype == np.int32
     assert index_dtype((1, 2**31 - 1), 5) == np.int32
     assert index_dtype((1, 2**31), 5) == np.int64
@@ -74,46 +70,57 @@ JSON = st.recursive(
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.dictionaries(st.text().filter(lambda key: key != "seal"), JSON))
+@given(st.dictionaries(st.text(), JSON, min_size=1))
 def test_seal_round_trip(body: dict[str, object]) -> None:
-    assert schema.unseal(schema.seal(body), "file") == body
+    document = seal(json.dumps(body).encode())
+    assert json.loads(unseal(document, "file")) == body
+    assert json.loads(document).keys() == {*body, "seal"}
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
 def test_any_flipped_bit_breaks_the_seal(data: st.DataObject) -> None:
-    document = bytearray(schema.seal({"a": [1, 2.5, "x"], "b": {"c": None}}))
+    document = bytearray(seal(b'{"a":[1,2.5,"x"],"b":{"c":null}}'))
     position = data.draw(st.integers(0, len(document) - 1))
     document[position] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(schema.ManifestError, match="damaged"):
-        schema.unseal(bytes(document), "file")
+    with pytest.raises(ManifestError, match="damaged"):
+        unseal(bytes(document), "file")
 
 
-def test_manifest_round_trip_and_facts_outside_the_digest() -> None:
-    output = schema.Output("s", "x", "dense", (1, 2), (3, 4), "<f4", ("i", "j"), "1", "meaning")
-    blocks = (
-        schema.BlockRecord(0, "d0", {"arrays.zarr/x/000000/c/0/0": schema.FileRecord(3, "e")}),
-        schema.BlockRecord(1, "d1", {}, {"n": 2}),
+def manifest_of(**given: Any) -> records.StageManifest:
+    output = records.Output(
+        stage="s", name="x", kind="dense", row_blocks=(2, 1), shape=(3, 4), dtype="<f4", dims=("i", "j")
     )
-    record = schema.OutputRecord(output, blocks, {"arrays.zarr/x/zarr.json": schema.FileRecord(1, "h")})
-    written = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 1.5})
-    back = schema.manifest_from_json(
-        schema.unseal(schema.seal(schema.manifest_to_json(written)), "file"), "s"
-    )
+    files = ({"arrays.zarr/x/c/0/0": records.FileRecord(3, "e" * 40)}, {})
+    blocks = tuple(records.Block(index=i, files=files[i], **given.get("block", {})) for i in range(2))
+    record = records.OutputRecord(spec=output, blocks=blocks, files={"arrays.zarr/x/zarr.json": (1, "h")})
+    return records.StageManifest(
+        version=1, stage="s", fingerprint="print", parameters={"p": 1.5}, inputs={"up": "q"},
+        outputs={"x": record}, facts=given.get("facts", {}), made_with=given.get("made_with", {}),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"facts": {"seconds": 0.5}}, {"made_with": {"numpy": "2"}}, {"block": {"kernel": "k", "seconds": 2.5}}],
+)
+def test_manifest_round_trip_and_what_is_outside_the_digest(given: dict[str, Any]) -> None:
+    written = manifest_of(**given)
+    back = loaded(dumped(written), records.StageManifest, "file")
     assert back == written
-    faster = schema.StageManifest("s", "print", {"p": 1}, {"up": "q"}, {"x": record}, {"seconds": 0.5})
-    assert faster.digest == written.digest
+    assert (back.kernels() == {"k": 2}) == ("block" in given)
+    assert written.digest == manifest_of().digest != manifest_of(block={"summary": {"n": 1}}).digest
 
 
 def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_order() -> None:
-    base = schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "1"})
-    assert base == schema.fingerprint("s", {"b": 2, "a": 1}, {"x": "1"})
+    base = records.fingerprint("s", {"a": 1, "b": 2}, {"x": "1"})
+    assert base == records.fingerprint("s", {"b": 2, "a": 1}, {"x": "1"})
     others = [
-        schema.fingerprint("t", {"a": 1, "b": 2}, {"x": "1"}),
-        schema.fingerprint("s", {"a": 1, "b": 3}, {"x": "1"}),
-        schema.fingerprint("s", {"a": 1, "b": 2}, {"x": "2"}),
+        ("t", {"a": 1, "b": 2}, {"x": "1"}),
+        ("s", {"a": 1, "b": 3}, {"x": "1"}),
+        ("s", {"a": 1, "b": 2}, {}),
     ]
-    assert len({base, *others}) == 4
+    assert len({base, *(records.fingerprint(*other) for other in others)}) == 4
 
 
 @pytest.mark.parametrize(
@@ -126,28 +133,17 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
         {"made_with": {"numpy": 2}},
         {"made_with": None},
         {"input_digests": {"x": None}},
+        {"more": 1},
     ],
 )
 def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path, wrong: dict[str, object]) -> None:
-    body = {"fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}, "made_with": {}, "input_digests": {}}
+    body = {"version": 1, "stage": "a", "fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}}
     folder = Folder.at(tmp_path)
-    folder.write(manifest.begun_file("a"), schema.seal(body))
-    assert manifest.read_begun(folder, "a") == schema.Begun(**body, seconds=0.0)
-    folder.write(manifest.begun_file("a"), schema.seal(body | wrong))
-    assert manifest.read_begun(folder, "a") is None
-
-
-def test_an_interrupted_stage_took_the_time_between_its_records(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        store_all(workspace).commit()
-        workspace.stage("b", parameters={"k": 2}, inputs={"a": "f"}).store_bytes("x", b"x")
-    written = sorted(file for file in (tmp_path / "ws/manifest/b").rglob("*") if file.is_file())
-    for seconds, file in enumerate(written):
-        os.utime(file, (0, 1000 + seconds))
-    found = Workspace.open(tmp_path / "ws").begun()
-    assert list(found) == ["b"]
-    assert (found["b"].parameters, found["b"].inputs) == ({"k": 2}, {"a": "f"})
-    assert found["b"].seconds == len(written) - 1 > 1
+    folder.write(catalog.begun_file("a"), seal(json.dumps(body).encode()))
+    assert read_record(folder, catalog.begun_file("a"), Begun) == Begun(**body)
+    assert list(Catalog(folder, is_writer=False).begun()) == ["a"]
+    folder.write(catalog.begun_file("a"), seal(json.dumps(body | wrong).encode()))
+    assert Catalog(folder, is_writer=False).begun() == {}
 
 
 class Remembering(MemoryFileSystem):
@@ -178,8 +174,7 @@ def test_a_store_is_asked_again_for_what_another_process_may_have_written(
     monkeypatch.setenv("DISTEMBED_PROTOCOLS", "remembering")
     fsspec.register_implementation("remembering", Remembering, clobber=True)
     folder, elsewhere = Folder.at("remembering://ws"), Remembering(skip_instance_cache=True)
-    lists = (folder.find, lambda: folder.directly_in("manifest"), lambda: folder.beginning("manifest/a"))
-    for listed in lists:
+    for listed in (folder.find, lambda: folder.find("manifest")):
         elsewhere.pipe_file("/ws/manifest/b.json", b"x")
         listed()
         elsewhere.pipe_file("/ws/manifest/a.json", b"x")
@@ -201,31 +196,26 @@ def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch:
         yield found
 
     monkeypatch.setattr(os, "scandir", renamed_meanwhile)
-    lists = (folder.find, lambda: folder.directly_in("manifest"), lambda: folder.beginning("manifest/a"))
-    for listed in lists:
-        for name in ("manifest/a.json", "manifest/a.json.1.partial"):
-            folder.write(name, b"x")
-        (tmp_path / "manifest/a.link").unlink(missing_ok=True)
-        (tmp_path / "manifest/a.link").symlink_to(tmp_path / "nowhere")
-        assert sorted(listed()) == ["manifest/a.json", "manifest/a.link"]
-    assert folder.directly_in("manifest/a.json") == []
+    for name in ("manifest/a.json", "manifest/a.json.1.partial"):
+        folder.write(name, b"x")
+    (tmp_path / "manifest/a.link").symlink_to(tmp_path / "nowhere")
+    assert sorted(folder.find("manifest")) == ["manifest/a.json", "manifest/a.link"]
+    assert folder.find("manifest/a.json") == {}
 
 
 def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -> None:
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
-    path = next((tmp_path / "ws/manifest").glob("*.json"))
-    body = schema.unseal(path.read_bytes(), "")
-    newer = json.loads(schema.seal({**body, "version": schema.VERSION + 1}))
-    for indent in (None, 4):  # a later format may be laid out otherwise
-        path.write_bytes(json.dumps(newer, indent=indent).encode())
+    path = tmp_path / "ws/manifest/a.json"
+    whole = path.read_bytes()
+    for more in (b"", b',"of_later":{}'):  # a later format may hold other things
+        body = unseal(whole, "").replace(b'"version":1}', b'"version":2%s}' % more)
+        path.write_bytes(seal(body))
         for action in (workspace.stages, workspace.verify):
-            with pytest.raises(schema.NewerFormatError, match="install a newer distembed"):
+            with pytest.raises(NewerFormatError, match="install a newer distembed"):
                 action()
-    path.write_bytes(schema.seal(body).replace(b'"version":1', b'"version":3'))
-    assert [(problem.file, problem.what) for problem in workspace.verify()] == [
-        (f"manifest/{path.name}", "flipped or damaged")
-    ]
+    path.write_bytes(whole.replace(b'"version":1', b'"version":3'))
+    assert [p[3:] for p in workspace.verify()] == [("manifest/a.json", "flipped or damaged")]
 
 
 def test_an_input_is_named_as_a_stage_is(tmp_path: Path) -> None:
@@ -235,3 +225,29 @@ def test_an_input_is_named_as_a_stage_is(tmp_path: Path) -> None:
         pytest.raises(ValueError, match=r"'texts/a\.txt' must not contain '/'"),
     ):
         workspace.stage("a", parameters={}, inputs={"texts/a.txt": "f"})
+
+
+def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that nothing could read again was found out at the commit, after hours."""
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace).commit()
+        monkeypatch.setattr("distembed.storage.journal.RECORD_BYTES", 1000)
+        stage = workspace.stage("many", parameters={}, inputs={})
+        with pytest.raises(
+            ValueError, match="'x' would have 6 blocks, more than a manifest may name: make larger"
+        ):
+            stage.store_files("x", 6, pytest.fail)
+        monkeypatch.undo()
+        monkeypatch.setattr(records, "RECORD_BYTES", 1000)
+        with pytest.raises(
+            ValueError, match=r"A record would have .* bytes, more than the 1,000 that are read"
+        ):
+            store_all(workspace, scale=2).commit()
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        monkeypatch.undo()
+        store_all(workspace).commit()
+    monkeypatch.setattr("distembed.storage.folder.RECORD_BYTES", 1000)
+    assert Workspace.open(tmp_path / "ws").stages() == {}
+    assert ("manifest/a.json", "flipped or damaged") in [p[3:] for p in workspace.verify()]

@@ -1,0 +1,458 @@
+"""Whatever stands where a file should be: `verify` names it and goes on, readers refuse it, and a run repairs it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from distembed.storage import lock, verify
+from distembed.storage.records import DamagedError, ManifestError
+from distembed.storage.workspace import Workspace
+from tests.storage.examples import (
+    META,
+    Calls,
+    dense_array,
+    finish,
+    flip,
+    run_both,
+    sparse_array,
+    store_all,
+    write_item,
+)
+
+
+@contextlib.contextmanager
+def bound_by_modes() -> Iterator[None]:
+    """Let this thread, and those that it starts, read no file whose mode forbids it, as every user but root."""
+    if os.geteuid() != 0 or sys.platform != "linux":
+        yield
+        return
+    libc, head, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+    assert libc.capget(head, sets) == 0
+    kept = sets[0]
+    sets[0] &= ~0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+    assert libc.capset(head, sets) == 0
+    try:
+        yield
+    finally:
+        sets[0] = kept
+        assert libc.capset(head, sets) == 0
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    root = tmp_path_factory.mktemp("finished") / "ws"
+    digest, problems = run_both(root)
+    assert problems == []
+    return root, digest
+
+
+@pytest.fixture
+def root(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+
+def files_of(root: Path) -> list[str]:
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
+
+
+# --- every kind of file, in every way ----------------------------------------------------------------------------
+
+
+def linked(path: Path) -> None:
+    moved = next(folder for folder in path.parents if folder.name == "copy").with_name("elsewhere")
+    path.rename(moved)
+    path.symlink_to(moved)
+
+
+def replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
+    def fault(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return fault
+
+
+def bound(path: Path) -> None:
+    here = os.open(path.parent, os.O_RDONLY)  # the name of a socket has a hundred characters at most
+    try:
+        socket.socket(socket.AF_UNIX).bind(f"/proc/self/fd/{here}/{path.name}")
+    finally:
+        os.close(here)
+
+
+def filled(path: Path) -> None:
+    path.mkdir()
+    (path / "inside").write_text("x")
+
+
+FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "flipped": (flip, verify.FLIPPED),
+    "longer": (lambda path: path.write_bytes(path.read_bytes() + b"x"), verify.FLIPPED),
+    "cut off": (lambda path: path.write_bytes(path.read_bytes()[:-1]), verify.TRUNCATED),
+    "emptied": (lambda path: path.write_bytes(b""), verify.TRUNCATED),
+    "deleted": (Path.unlink, verify.MISSING),
+    "pipe": (replaced(os.mkfifo), verify.NO_FILE),
+    "socket": (replaced(bound), verify.NO_FILE),
+    "device": (replaced(lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))), verify.NO_FILE),
+    "folder": (replaced(Path.mkdir), verify.NO_FILE),
+    "full folder": (replaced(filled), verify.NO_FILE),
+    "link to the same": (linked, verify.NO_FILE),
+    "unreadable": (lambda path: path.chmod(0), verify.UNREADABLE),
+}
+KINDS = {
+    "arrays.zarr/zarr.json": "",
+    "arrays.zarr/dense/zarr.json": "",
+    "arrays.zarr/dense/c/1/0": "dense 1",
+    "arrays.zarr/sparse/zarr.json": "",
+    "arrays.zarr/sparse/000001/zarr.json": "sparse 1",
+    "arrays.zarr/sparse/000001/data/zarr.json": "sparse 1",
+    "arrays.zarr/sparse/000001/indptr/c/0": "sparse 1",
+    "words.parquet": "words 0",
+    "report/index.html": "report/index.html 0",
+    "tokens/000001/part-more.txt": "tokens 1",
+    "manifest/a.json": "",
+    "manifest/copies/a.json": "",
+    "workspace.json": "",
+}
+"""A file of each kind, and the block that is made again where it is damaged."""
+
+
+def test_the_table_has_every_kind_of_file(root: Path) -> None:
+    def kind(name: str) -> str:
+        name = re.sub(r"\d+", "0", name).replace("/b.json", "/a.json").replace("twice", "dense")
+        return re.sub("(data|indices|indptr)/", "data/", name).replace("part.txt", "part-more.txt")
+
+    assert {kind(name) for name in files_of(root)} == {kind(name) for name in KINDS}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
+    finished: tuple[Path, str], root: Path, fault: str
+) -> None:
+    """Each alone: what a damaged record names could be made again for that reason."""
+    spoil, what = FAULTS[fault]
+    elsewhere = root.with_name("elsewhere")
+    for name, block in KINDS.items():
+        shutil.rmtree(root)
+        shutil.copytree(finished[0], root)
+        try:
+            spoil(root / name)
+        except PermissionError:
+            pytest.skip("only root makes devices, and not in every container")
+        calls, before = Calls(), times_of(root)
+        with bound_by_modes():
+            problems = Workspace.open(root).verify()
+            assert run_both(root, calls=calls) == (finished[1], []), name
+        # of a record that is shorter no one says how long it was
+        expected = verify.FLIPPED if is_record(name) and what == verify.TRUNCATED else what
+        inside = [(f"{name}/inside", verify.UNEXPECTED)] if fault == "full folder" and is_own(name) else []
+        assert {p[3:] for p in problems} == {(name, expected), *inside}
+        assert problems[-1].block == (int(block.split()[1]) if block else -1)
+        assert calls.blocks == ([1] if block == "dense 1" else []), name
+        assert (root / name).is_file()
+        assert not (root / name).is_symlink()
+        changed = {other for other, time in times_of(root).items() if time != before.get(other)}
+        made_again = (name, of_block(name) or name, "report/index.html")  # which is at hand
+        assert [other for other in changed if not is_record(other) and not other.startswith(made_again)] == []
+        if elsewhere.exists():
+            assert elsewhere.read_bytes() == (finished[0] / name).read_bytes()
+            elsewhere.unlink()
+
+
+def is_record(name: str) -> bool:
+    return name.startswith("manifest/") or name in ("workspace.json", "arrays.zarr/zarr.json")
+
+
+def is_own(name: str) -> bool:
+    """Return whether a stray file below a name is told from a file of the user."""
+    return name.startswith(("arrays.zarr/", "manifest/", "tokens/"))
+
+
+def of_block(name: str) -> str:
+    """Return what is written again with a file."""
+    found = re.match(r"arrays\.zarr/.*/(\d{6}|c/\d+)/|tokens/\d+/", name)
+    return found[0] if found else ""
+
+
+def times_of(root: Path) -> dict[str, int]:
+    return {name: (root / name).stat(follow_symlinks=False).st_mtime_ns for name in files_of(root)}
+
+
+def test_many_damages_at_once_are_all_named(root: Path) -> None:
+    """`verify` once ended at the first pipe."""
+    names = [name for name in KINDS if "copies" not in name]
+    for name in names:
+        FAULTS["pipe"][0](root / name)
+    assert {problem.file for problem in Workspace.open(root).verify()} == set(names)
+
+
+def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kept(
+    root: Path, finished: tuple[Path, str]
+) -> None:
+    for name in ("manifest/a.json", "manifest/copies/a.json"):
+        flip(root / name)
+    problems = [p[3:] for p in Workspace.open(root).verify()]
+    assert ("manifest/a.json", verify.FLIPPED) in problems
+    calls = Calls()
+    assert run_both(root, calls=calls) == (finished[1], [])
+    assert sorted(calls.blocks) == [0, 1, 2]
+
+
+def test_damage_to_one_array_is_found_where_it_is_read(tmp_path: Path) -> None:
+    """Blocks that were swapped are whole by themselves, and their siblings are read."""
+    for name, array in (("dense", dense_array()), ("sparse", sparse_array(np.eye(12), (4, 4, 4)))):
+        workspace = finish(tmp_path / name, "x", array)
+        place = tmp_path / name / "arrays.zarr/x"
+        blocks = ("c/0/0", "c/1/0") if name == "dense" else ("000000", "000001")
+        swap(*(place / block for block in blocks))
+        for index in (0, 1):
+            with pytest.raises(
+                DamagedError, match=f"Block {index} of 'x' .* 'distembed run' writes it again"
+            ):
+                workspace.array("x").blocks[index].compute(scheduler="sync")
+        workspace.array("x").blocks[2].compute()
+        assert {problem.block for problem in workspace.verify()} == {0, 1}
+
+
+def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Path) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        for name in "xy":
+            stage.store_table(f"table_{name}", pa.table({"word": [name]}))
+            stage.store_bytes(f"{name}.txt", name.encode())
+        stage.store_files("parts", 2, write_item)
+        stage.commit()
+    for one, other in (
+        ("parts/000000", "parts/000001"),
+        ("table_x.parquet", "table_y.parquet"),
+        ("x.txt", "y.txt"),
+    ):
+        swap(tmp_path / "ws" / one, tmp_path / "ws" / other)
+    workspace = Workspace.open(tmp_path / "ws")
+    for read in (
+        lambda: workspace.table("table_x"),
+        lambda: list(workspace.batches("table_x")),
+        lambda: workspace.read_bytes("x.txt"),
+        lambda: workspace.files("parts"),
+    ):
+        with pytest.raises(
+            DamagedError, match="not the file that stage 'a' wrote: 'distembed run' writes it again"
+        ):
+            read()
+
+
+def swap(one: Path, other: Path) -> None:
+    one.rename(one.with_suffix(".kept"))
+    other.rename(one)
+    one.with_suffix(".kept").rename(other)
+
+
+@pytest.mark.parametrize("name", ["arrays.zarr/dense/c/0/0", "words.parquet", "report/index.html"])
+def test_a_pipe_in_place_of_a_file_is_not_read(root: Path, name: str) -> None:
+    """It would never end; a device neither."""
+    FAULTS["pipe"][0](root / name)
+    workspace = Workspace.open(root)
+    readers: dict[str, Callable[[], object]] = {
+        "arrays.zarr/dense/c/0/0": lambda: workspace.array("dense").compute(scheduler="sync"),
+        "words.parquet": lambda: workspace.table("words"),
+        "report/index.html": lambda: workspace.read_bytes("report/index.html"),
+    }
+    with pytest.raises(OSError, match=r"is a pipe|is not the file that stage 'a' wrote"):
+        readers[name]()
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "elsewhere"])
+@pytest.mark.parametrize("name", ["workspace.json", "lock.json", "manifest/a.json"])
+def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(
+    root: Path, finished: tuple[Path, str], name: str, target: str
+) -> None:
+    (root.parent / "elsewhere").write_text("mine")
+    (root / name).unlink(missing_ok=True)
+    (root / name).symlink_to(root.parent / target)
+    assert run_both(root) == (finished[1], [])
+    assert not (root / name).is_symlink()
+    assert (root.parent / "elsewhere").read_text() == "mine"
+
+
+# --- files that no record accounts for --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "arrays.zarr/dense/c/1/1",
+        "arrays.zarr/dense/c/9/0",
+        "arrays.zarr/sparse/000009/zarr.json",
+        "arrays.zarr/stray",
+        "tokens/000009/part.txt",
+        "tokens/000001/more.txt",
+        "manifest/stray",
+        "journal/a/dense/000009.json",
+        "arrays.zarr/dense/c/1/0.abc.partial",
+    ],
+)
+def test_a_stray_file_is_named_and_removed(root: Path, finished: tuple[Path, str], file: str) -> None:
+    (root / file).parent.mkdir(parents=True, exist_ok=True)
+    (root / file).write_bytes(b"stray")
+    assert [p[3:] for p in Workspace.open(root).verify()] == [(file, verify.UNEXPECTED)]
+    assert run_both(root) == (finished[1], [])
+    assert not (root / file).exists()
+
+
+def test_files_beside_the_outputs_are_the_users_own(root: Path, finished: tuple[Path, str]) -> None:
+    for name in ("notes.txt", "report/extra.css", "tokens/notes", "tokens/src/main.c"):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("mine")
+    assert Workspace.open(root).verify() == []
+    assert run_both(root, scale=2)[1] == []
+    assert (root / "tokens/src/main.c").read_text() == (root / "report/extra.css").read_text() == "mine"
+
+
+# --- the records of a stage --------------------------------------------------------------------------------------
+
+
+def test_every_byte_of_a_manifest_counts(root: Path) -> None:
+    (root / "manifest/copies/a.json").unlink()
+    file = root / "manifest/a.json"
+    data = file.read_bytes()
+    for position in np.linspace(0, len(data) - 1, 40).astype(int):
+        flipped = bytearray(data)
+        flipped[position] ^= 1
+        file.write_bytes(flipped)
+        assert "a" not in Workspace.open(root).stages()
+        assert ("a", "", -1, "manifest/a.json", verify.FLIPPED) in Workspace.open(root).verify()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[]", b"not json", b"\xff\xfe", 100_000 * b"["])
+@pytest.mark.parametrize("file", ["stage.json", "dense/output.json", "dense/000001.json"])
+def test_a_damaged_journal_computes_what_it_does_not_name(tmp_path: Path, file: str, damage: bytes) -> None:
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace)
+    (tmp_path / "ws/journal/a" / file).write_bytes(damage)
+    calls = Calls()
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        store_all(workspace, calls=calls).commit()
+        assert workspace.verify() == []
+    assert sorted(calls.blocks) == ([1] if file == "dense/000001.json" else [0, 1, 2])
+
+
+def test_a_stage_that_others_were_made_from_and_is_gone_is_named(root: Path) -> None:
+    def uncommitted() -> list[str]:
+        return [
+            problem.stage for problem in Workspace.open(root).verify() if problem.what == verify.UNCOMMITTED
+        ]
+
+    for name in ("manifest/a.json", "manifest/copies/a.json"):
+        (root / name).unlink()
+    assert uncommitted() == ["a"]
+    with Workspace.create(root, owner="test") as workspace:
+        workspace.stage("c", parameters={}, inputs={}).store_bytes("x", b"x")
+    assert uncommitted() == ["a", "c"]
+
+
+def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root: Path) -> None:
+    with Workspace.create(root, owner="test") as workspace:
+        stage = workspace.stage("c", parameters={}, inputs={})
+        stage.store("half", dense_array(), **META)
+        assert workspace.verify() == []
+        assert sorted(workspace.stages()) == ["a", "b"]
+    [problem] = workspace.verify()
+    assert problem == ("c", "", -1, "manifest/c.json", verify.UNCOMMITTED)
+
+
+def test_every_block_of_a_task_that_checks_many_is_judged_and_counted(tmp_path: Path) -> None:
+    n = 2 * verify.TASK_BLOCKS + 1
+    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        stage = workspace.stage("a", parameters={}, inputs={})
+        stage.store_files("items", n, write_item)
+        stage.commit()
+    damaged = [0, verify.TASK_BLOCKS - 1, verify.TASK_BLOCKS, n - 1]
+    for index in damaged:
+        (tmp_path / f"ws/items/{index:06d}/part.txt").write_text("x")
+    seen: list[tuple[int, int]] = []
+    problems = workspace.verify(progress=lambda done, total: seen.append((done, total)))
+    assert [problem.block for problem in problems] == damaged
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1] == (n, n)
+
+
+def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run takes back one stage and begins another, all after `verify` has read the commits."""
+    with Workspace.create(root, owner="test") as workspace:
+        stage = workspace.stage("c", parameters={}, inputs={})  # also what Zarr calls the folder of chunks
+        stage.store_bytes("c", b"x")
+        stage.commit()
+    (root / "tokens/000001/part.txt").unlink()
+    (root / "manifest/copies/a.json").write_bytes(b"{}")
+    with Workspace.create(root, owner="writer") as workspace:
+        (root / "arrays.zarr/half").write_bytes(b"being written")
+        checked = verify.run_checks
+
+        def write_meanwhile(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            workspace.stage("c", parameters={}, inputs={}).reopen([])
+            (root / "c").unlink()
+            workspace.stage("d", parameters={}, inputs={}).store("new", dense_array(), **META)
+            return checked(*arguments)
+
+        monkeypatch.setattr(verify, "run_checks", write_meanwhile)
+        assert [problem[2:4] for problem in Workspace.open(root).verify()] == [
+            (-1, "manifest/copies/a.json"),
+            (1, "tokens/000001/part.txt"),
+        ]
+        assert workspace.writer().startswith("writer (process")
+
+
+@pytest.mark.parametrize("damage", ["deleted", "emptied", "zeroed", "flipped", "pipe", "folder"])
+def test_a_workspace_is_known_by_its_records_where_its_first_file_is_damaged(
+    root: Path, finished: tuple[Path, str], damage: str
+) -> None:
+    file = root / "workspace.json"
+    whole = file.read_bytes()
+    spoil = FAULTS[damage][0] if damage in FAULTS else lambda path: path.write_bytes(b"\0" * 50)
+    spoil(file)
+    assert Workspace.exists(root)
+    assert run_both(root) == (finished[1], [])
+    assert file.read_bytes() == whole
+
+
+def test_a_first_file_that_a_power_cut_emptied_is_no_workspace_and_can_become_one(tmp_path: Path) -> None:
+    (tmp_path / "workspace.json").write_bytes(b"\0\0")
+    with pytest.raises(FileNotFoundError, match="no distembed workspace"):
+        Workspace.open(tmp_path)
+    Workspace.create(tmp_path, owner="test").close()
+    assert Workspace.open(tmp_path).verify() == []
+
+
+def test_a_file_of_that_name_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "workspace.json").write_bytes(b'{"folders": []}')
+    with pytest.raises(ManifestError, match="damaged"):
+        Workspace.create(tmp_path, owner="test")
+    assert (tmp_path / "workspace.json").read_bytes() == b'{"folders": []}'
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b'{"host": "a'], ids=["empty", "zeros", "cut off"])
+def test_a_lock_that_cannot_be_read_holds_nobody_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
+    (root / "lock.json").write_bytes(content)
+    assert Workspace.open(root).writer() == ""
+    Workspace.create(root, owner="heir").close()
+    assert not list(root.glob("lock*"))
