@@ -98,7 +98,6 @@ def run_both(
 ) -> tuple[str, list[Problem]]:
     """Run two stages to their end, as the runner of a job does; return the digest and what `verify` finds."""
     with Workspace.create(root, owner="test") as workspace, dask.config.set(scheduler="sync"):
-        workspace.mend()
         stage = workspace.stage("a", parameters={"scale": scale}, inputs={}, made_with=made_with(version))
         if damaged := stage.damaged_blocks():
             stage.reopen(damaged)

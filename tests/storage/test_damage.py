@@ -398,9 +398,9 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
         stage = workspace.stage("c", parameters={}, inputs={})  # also what Zarr calls the folder of chunks
         stage.store_bytes("c", b"x")
         stage.commit()
-    (root / "tokens/000001/part.txt").unlink()
-    (root / "manifest/copies/a.json").write_bytes(b"{}")
     with Workspace.create(root, owner="writer") as workspace:
+        (root / "tokens/000001/part.txt").unlink()
+        (root / "manifest/copies/a.json").write_bytes(b"{}")
         (root / "arrays.zarr/half").write_bytes(b"being written")
         checked = verify.run_checks
 

@@ -93,7 +93,6 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", failing)
             with Workspace.create(root, owner="test") as workspace:
-                workspace.mend()  # the commit may stand, and its copy not
                 stage = workspace.stage("a", parameters={}, inputs={})
                 stage.store_bytes("x", b"x")
                 stage.commit()

@@ -106,7 +106,6 @@ def use(root: Path) -> None:
     """Do everything with a workspace that writes or removes."""
     with Workspace.create(root, owner="victim") as workspace, dask.config.set(scheduler="sync"):
         workspace.verify()
-        workspace.mend()
         stage = workspace.stage("a", parameters={"scale": 1}, inputs={})
         stage.reopen()
         store_all(workspace).commit()
@@ -290,7 +289,6 @@ def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(
     with Workspace.create(home / "ws", owner="test") as workspace:
         assert workspace.stage("a", parameters={"scale": 1}, inputs={}).is_committed == (not both)
         store_all(workspace).commit()
-        workspace.mend()
         assert [problem for problem in workspace.verify() if problem.stage == "a"] == []
 
 
@@ -419,10 +417,11 @@ def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Pa
         stage = workspace.stage("a", parameters={}, inputs={})
         stage.store_files("src", 2, write_item)
         stage.commit()
-        (place / "src/main.c").write_text("mine")
-        (place / "src/000009").mkdir()
-        (place / "src/000009/part.txt").write_text("stray")
-        assert [problem.file for problem in workspace.mend()] == ["src/000009/part.txt"]
+    (place / "src/main.c").write_text("mine")
+    (place / "src/000009").mkdir()
+    (place / "src/000009/part.txt").write_text("stray")
+    with Workspace.create(place, owner="test") as workspace:
+        assert [problem.file for problem in workspace.mended] == ["src/000009/part.txt"]
         workspace.stage("a", parameters={}, inputs={}).discard()
     assert [path.name for path in (place / "src").rglob("*") if path.is_file()] == ["main.c"]
 
@@ -434,10 +433,10 @@ def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:
         stage = workspace.stage("a", parameters={}, inputs={})
         stage.store_bytes("notes", b"Nine titles.")
         stage.commit()
-        (place / "notes").unlink()
-        (place / "notes").mkdir()
-        (place / "notes/mine.txt").write_text("mine")
-        workspace.mend()
+    (place / "notes").unlink()
+    (place / "notes").mkdir()
+    (place / "notes/mine.txt").write_text("mine")
+    with Workspace.create(place, owner="test") as workspace:
         assert (place / "notes/mine.txt").read_text() == "mine"
         workspace.stage("a", parameters={}, inputs={}).discard()
     assert (place / "notes/mine.txt").read_text() == "mine"
@@ -456,7 +455,6 @@ def test_a_file_of_the_user_where_a_record_names_another_is_left(tmp_path: Path,
     mine.write_text("My own notes.") if name == "notes.txt" else pq.write_table(pa.table({"mine": [1]}), mine)
     shutil.copy(mine, place / name)
     with Workspace.create(place, owner="victim") as workspace:
-        workspace.mend()
         workspace.stage("a", parameters={}, inputs={}).discard()
     assert (place / name).read_bytes() == mine.read_bytes()
     assert sorted(path.name for path in place.iterdir() if path.is_file()) == sorted([name, "workspace.json"])

@@ -193,7 +193,6 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
     assert list(Catalog(stage._folder, is_writer=False).manifests()) == ["a"]
     with Workspace.create(root, owner="test") as workspace:
         assert workspace.stage("a", parameters={}, inputs={}).is_committed
-        workspace.mend()
     assert not (root / "arrays.zarr/checkpoints/a").exists()
     assert not (root / "journal/a").exists()
     assert Workspace.open(root).verify() == []

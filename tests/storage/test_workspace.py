@@ -657,7 +657,6 @@ def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(
             with pytest.raises(KeyboardInterrupt):
                 workspace.copy_to(copy)
         with Workspace.create(copy, owner="test") as again:
-            again.mend()
             again.stage("a", parameters={"scale": 1}, inputs={}).reopen()
             store_all(again).commit()
             assert (again.digest(), again.verify()) == (workspace.digest(), [])
