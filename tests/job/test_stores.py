@@ -141,7 +141,9 @@ def test_a_block_of_a_store_that_fails_is_not_called_damaged(
                 workspace.array("numbers").compute(scheduler="synchronous")
             store.next.clear()
             assert workspace.array("numbers").compute(scheduler="synchronous").sum() == 8
-            refuses = r"store of s3://texts/w/arrays.zarr/numbers/c/\d/0\S* refuses access \(Access Denied\): check"
+            refuses = (
+                r"store of s3://texts/w/arrays.zarr/numbers/c/\d/0\S* refuses access \(Access Denied\): check"
+            )
             for action in (
                 lambda: workspace.array("numbers").compute(scheduler="synchronous"),
                 workspace.verify,

@@ -52,7 +52,7 @@ def test_its_size_gives_its_partitions(missing: Path, sample: Path) -> None:
     plan = plan_job(load_job(missing, settings=settings))
     assert "about 340,000,000,000 tokens" in plan.sizes
     n_partitions = -(-TERABYTES // 2**25)
-    assert plan.stages["tokens"].tasks == plan.stages["cooccurrence"].tasks == n_partitions
+    assert plan.stages["tokens"].tasks == n_partitions <= plan.stages["cooccurrence"].tasks
 
 
 def test_the_same_without_a_sample_names_the_files_that_are_missing(missing: Path) -> None:

@@ -107,7 +107,7 @@ def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path
 
 
 def test_without_tokens_the_terms_remain(copy: Path) -> None:
-    for file in (copy / "tokens").glob("*.parquet"):
+    for file in (copy / "tokens").rglob("*.parquet"):
         file.unlink()
     done = succeed("explain", copy, "music", "art")
     assert NO_TOKENS in done.output

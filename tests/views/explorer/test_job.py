@@ -9,7 +9,7 @@ import pytest
 
 import distembed as de
 from distembed.job import derived
-from distembed.storage.records import new_digest, seal
+from distembed.storage.records import canonical_json, new_digest, seal
 from distembed.storage.workspace import Workspace
 from tests.commands import run, succeed
 
@@ -38,7 +38,7 @@ def test_a_page_of_other_content_is_not_linked(copy: Path) -> None:
         assert derived.is_kept(workspace, page)
         known = {"made_from": "another digest", "content": new_digest(b"<p>a page</p>").hexdigest()}
         long = {**known, "made_from": workspace.digest(), "more": "x" * derived.SEAL_BYTES}
-        for damage in (seal(known), seal(long), b"torn"):
+        for damage in (seal(canonical_json(known)), seal(canonical_json(long)), b"torn"):
             workspace.write_file(of_page, damage)
             assert not derived.is_kept(workspace, page)
             assert derived.stale(workspace) == [page, of_page]
