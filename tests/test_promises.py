@@ -254,7 +254,7 @@ def test_a_run_killed_in_its_stages_ends_with_the_same_bytes(
 
 
 def kinds(files: list[str]) -> list[str]:
-    """Return a file of each kind, the middle one: those whose names differ in numbers and keys alone are of one kind."""
+    """Return a file of each kind, the middle one: names of one kind differ in numbers and keys alone."""
     groups: dict[str, list[str]] = {}
     for name in sorted(files):
         groups.setdefault(re.sub(r"\b[0-9a-f]{6,}\b|\d+", "0", name), []).append(name)

@@ -159,7 +159,6 @@ def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(
             lambda: stage.store_files("z", 1, write_item),
             stage.discard,
             stage.reopen,
-            robbed.mend,
         ):
             with contextlib.suppress(LockedError):
                 write()
