@@ -215,8 +215,8 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     law. TEXTS are files or globs of plain text (a text a line), JSON lines, CSV, TSV, Parquet or MediaWiki exports,
     also compressed.
 
-    Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
-    command goes on where it was.
+    Parquet keeps id, title, label and the beginning of each text beside its vector. A command that was stopped starts
+    again.
     """
     with terminal_reporter() as reporter:
         encoding = {name: options.pop(name) for name in ENCODING}
