@@ -184,9 +184,7 @@ def infer(
 )
 @click.option("--title-field", metavar="NAME", help="The field or column with the title of a text.")
 @click.option("--id-field", metavar="NAME", help="The field or column with the id of a text.")
-@click.option(
-    "--encoding", default="auto", help="The encoding of the texts (default: detected file by file)."
-)
+@click.option("--encoding", help="The encoding of texts that are not UTF-8 and have no byte-order mark.")
 @click.option(
     "--weighting",
     type=choice(Weighting),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.corpus.streams import Batch
+from distembed.corpus.records import Batch
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -283,8 +283,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         found += compute([delayed(_encoded, traverse=False)(encoder, batch) for batch in batches(texts)])
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
-    def stream(self, *, url: str = "", errors: str = "strict") -> TextStream:
-        """Return what encodes the batches of one file after each other, texts longer than a batch among them.
+    def stream(self) -> TextStream:
+        """Return what encodes batches one after the other, texts longer than a batch among them.
 
         Examples
         --------
@@ -296,7 +296,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         [[[1.0, 1.0], [0.0, 2.0]]]
         """
         self._fit_once()
-        return TextStream(self._folded, self._vectors, self.tokenizer_, self.unknown_, url=url, errors=errors)
+        return TextStream(self._folded, self._vectors, self.tokenizer_, self.unknown_)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return a name of this fit: a hash of all vectors would take longer than a task."""
@@ -371,12 +371,9 @@ class TextStream:
         vectors: WordVectors,
         tokenizer: Tokenizer,
         unknown: UnknownWords,
-        *,
-        url: str,
-        errors: str,
     ) -> None:
         self.folded, self.vectors, self.composes = folded, vectors, unknown == "subwords"
-        self.scanner = text_scanner(tokenizer, url=url, errors=errors)
+        self.scanner = text_scanner(tokenizer)
         self.total = np.zeros(folded.table.shape[1])
         self.n_open = 0
 
