@@ -184,9 +184,7 @@ def infer(
 )
 @click.option("--title-field", metavar="NAME", help="The field or column with the title of a text.")
 @click.option("--id-field", metavar="NAME", help="The field or column with the id of a text.")
-@click.option(
-    "--encoding", default="auto", help="The encoding of the texts (default: detected file by file)."
-)
+@click.option("--encoding", help="The encoding of texts that are not UTF-8 and have no byte-order mark.")
 @click.option(
     "--weighting",
     type=choice(Weighting),
@@ -215,8 +213,8 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     law. TEXTS are files or globs of plain text (a text a line), JSON lines, CSV, TSV, Parquet or MediaWiki exports,
     also compressed.
 
-    Parquet keeps id, title, label and the beginning of each text beside its vector. Stop it at any time: the same
-    command goes on where it was.
+    Parquet keeps id, title, label and the beginning of each text beside its vector. A command that was stopped starts
+    again.
     """
     with terminal_reporter() as reporter:
         encoding = {name: options.pop(name) for name in ENCODING}

@@ -46,11 +46,7 @@ TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
     DOCUMENT,
     DOCUMENT_TOKENS,
 ) = range(9)
-N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, N_REPLACED, LAST_LENGTH = range(9, 16)
-LAST_LETTER, N_FIELDS = range(16, 18)
-
-# What a call of the scanner ends with.
-DONE, GROW, INVALID = range(3)
+N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(9, 17)
 
 # border=, as a number
 BORDER_DOCUMENT, BORDER_LINE, BORDER_SENTENCE = range(3)
@@ -248,24 +244,17 @@ def push_letter(state: ScanState, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def decode(data: np.ndarray, i: int, stop: int) -> tuple[np.int64, int]:
-    """Return the code point at `i` and its width in bytes; the width is 0 if it is not valid UTF-8 (RFC 3629)."""
+def decode(data: np.ndarray, i: int) -> tuple[np.int64, int]:
+    """Return the code point that begins at `i`, which is not ASCII, and its width in bytes."""
     lead = np.int64(data[i])
     if lead < 0xE0:
-        width, point, least = 2, lead & 0x1F, 0x80
+        width, point = 2, lead & 0x1F
     elif lead < 0xF0:
-        width, point, least = 3, lead & 0x0F, 0x800
+        width, point = 3, lead & 0x0F
     else:
-        width, point, least = 4, lead & 0x07, 0x10000
-    if lead < 0xC2 or lead > 0xF4 or i + width > stop:
-        return np.int64(0), 0
+        width, point = 4, lead & 0x07
     for k in range(1, width):
-        byte = np.int64(data[i + k])
-        if byte & 0xC0 != 0x80:
-            return np.int64(0), 0
-        point = (point << 6) | (byte & 0x3F)
-    if point < least or point > 0x10FFFF or 0xD800 <= point <= 0xDFFF:
-        return np.int64(0), 0
+        point = (point << 6) | (np.int64(data[i + k]) & 0x3F)
     return point, width
 
 
@@ -423,7 +412,7 @@ def take_known_words(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def scan_span(  # noqa: C901 - compiled: no keywords
+def scan_span(
     state: ScanState,
     data: np.ndarray,
     i: int,
@@ -431,9 +420,8 @@ def scan_span(  # noqa: C901 - compiled: no keywords
     table: np.ndarray,
     border: int,
     ids: np.ndarray,
-    strict: bool,
-) -> int:
-    """Scan `data[i:stop]`; return DONE, or GROW or INVALID with the place in the POSITION field."""
+) -> bool:
+    """Scan `data[i:stop]`; return False, with the place in the POSITION field, if the table must grow first."""
     f = state.fields
     special = APOSTROPHE | (NEWLINE if border == BORDER_LINE else 0)
     while i < stop:
@@ -445,29 +433,22 @@ def scan_span(  # noqa: C901 - compiled: no keywords
         if data[i] < 0x80:
             v = np.int64(table[data[i]])
         else:
-            point, width = decode(data, i, stop)
-            if width > 0:
-                v = np.int64(table[point])
-            elif strict:
-                f[POSITION] = i
-                return INVALID
-            else:
-                width = 1
-                f[N_REPLACED] += 1
+            point, width = decode(data, i)
+            v = np.int64(table[point])
         if v & WORD or (v & EXTEND and f[LENGTH] > 0 and f[HELD] == 0):
             if f[SENTENCE] | f[HELD] != 0 and not begin_character(state, v, ids):
                 f[POSITION] = i
-                return GROW
+                return False
             if data[i] < 0x80:
                 i = take_letters(state, data, i, stop, table)
                 continue
             push_letter(state, v)
         elif v & IGNORED == 0 and not separate(state, v, border, ids):
             f[POSITION] = i
-            return GROW
+            return False
         i += width
     f[POSITION] = i
-    return DONE
+    return True
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -494,11 +475,10 @@ def scan(
     n_closed: int,
     table: np.ndarray,
     border: int,
-    strict: bool,
     ids: np.ndarray,
     id_stops: np.ndarray,
     n_tokens: np.ndarray,
-) -> int:
+) -> bool:
     """Scan spans of UTF-8 text, each a document or the next piece of the previous one.
 
     Parameters
@@ -515,8 +495,6 @@ def scan(
         The class table.
     border : int
         What a window never crosses: BORDER_DOCUMENT, BORDER_LINE or BORDER_SENTENCE.
-    strict : bool
-        Whether bytes that are not UTF-8 end the scan; otherwise they separate words.
     ids : int32 array
         Output of at least ``data.size + len(pending) + 2`` entries: ids, and -1 at borders inside a document.
     id_stops, n_tokens : int64 array (n,)
@@ -524,18 +502,16 @@ def scan(
 
     Returns
     -------
-    int
-        DONE; GROW (call again with a grown state); or INVALID (the POSITION field is the place that is not
-        UTF-8).
+    bool
+        Whether all is scanned; otherwise call again with a grown state.
     """
     f = state.fields
     while f[SPAN] < len(starts):
         span = f[SPAN]
         begin = max(f[POSITION], starts[span])
-        status = scan_span(state, data, begin, stops[span], table, border, ids, strict)
-        if status != DONE:
-            return status
+        if not scan_span(state, data, begin, stops[span], table, border, ids):
+            return False
         if span < n_closed and not end_document(state, ids, id_stops, n_tokens):
-            return GROW
+            return False
         f[SPAN] = span + 1
-    return DONE
+    return True

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.concordance_blocks import meetings
-from distembed.corpus.documents import line_of
 from distembed.corpus.partitions import TokenBatch, Tokens
 from distembed.corpus.readers import Corpus
+from distembed.corpus.records import line_of
 
 MARGIN = 8
 """Tokens that a passage shows before the first and after the last word that it is shown for."""

@@ -7,10 +7,8 @@ import pyarrow.compute as pc
 
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.metadata import OF_DOCUMENTS, joined_columns
-from distembed.corpus.streams import Batch, Partition
-
-HEADS = ("id", "title", "label")
-"""The columns of every document."""
+from distembed.corpus.records import HEADS, Batch
+from distembed.corpus.streams import Partition
 
 DOCUMENTS_SCHEMA = pa.schema([*((name, pa.string()) for name in HEADS), ("n_tokens", pa.int64())])
 """The columns of documents without any of their own."""
@@ -42,22 +40,13 @@ def documents_schema(partition: Partition) -> pa.Schema:
 
 def document_heads(partition: Partition, batch: Batch) -> tuple[pa.Table, int]:
     """Return the columns of the documents that begin in a batch, but for their tokens, and how many lack metadata."""
-    n, n_missing = len(batch.ids), 0
-    given: dict[str, pa.Array] = dict(
-        zip(
-            partition.carried,
-            batch.carried or (pa.nulls(n, pa.string()),) * len(partition.carried),
-            strict=True,
-        )
-    )
-    given |= {name: pa.repeat(value, n) for name, value in partition.constants}
+    n, n_missing = batch.documents.num_rows, 0
+    own = dict(zip(batch.documents.column_names, batch.documents.columns, strict=True))
+    given: dict[str, pa.Array] = {name: pa.repeat(value, n) for name, value in partition.constants}
     if partition.metadata is not None:
-        joined, n_missing = joined_columns(partition.metadata, batch.ids.to_pylist(), partition.path)
+        joined, n_missing = joined_columns(partition.metadata, own["id"].to_pylist(), partition.path)
         given |= joined
-    columns = dict(zip(HEADS, (batch.ids, batch.titles, batch.labels), strict=True)) | {
-        name: given[name] for name in further_columns(partition)
-    }
-    columns |= {
-        name: pc.coalesce(given[name], columns[name].cast(pa.string())) for name in HEADS if name in given
-    }
-    return pa.table({name: column.cast(pa.string()) for name, column in columns.items()}), n_missing
+    own |= {name: pa.nulls(n, pa.string()) for name in partition.carried if name not in own}
+    columns = own | given
+    columns |= {name: pc.coalesce(given[name], own[name]) for name in HEADS if name in given}
+    return pa.table({name: columns[name] for name in (*HEADS, *further_columns(partition))}), n_missing

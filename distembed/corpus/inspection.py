@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from distembed.corpus.documents import not_utf8_in
 from distembed.corpus.errors import BadRecord, RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
+from distembed.corpus.records import Batch
 from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
-from distembed.corpus.streams import Batch, Partition, Progress, option_text
+from distembed.corpus.streams import Partition, Progress, option_text
 from distembed.corpus.tokenizer import scanner
 from distembed.formats.names import suffix_of
 from distembed.linalg.chunks import evenly_spaced
@@ -69,13 +69,12 @@ def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
     filled = [batch for batch in beginnings if batch is not None and batch.data.size]
     if not filled:
         return []
-    text = "".join(
-        batch.data[:SAMPLE_BYTES].tobytes().decode("utf-8", "ignore") for batch in filled[:SAMPLED_FILES]
-    )
+    data = b"".join(batch.data[:SAMPLE_BYTES].tobytes() for batch in filled[:SAMPLED_FILES])
+    text = data.decode("utf-8", "ignore")  # but for what the cuts leave of characters
     warning = _without_spaces(corpus, text)
     if callable(corpus.tokenizer.pattern) or ":" in corpus.tokenizer.pattern:
         return []  # a function of a user is not called before the run
-    words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1), errors="replace")
+    words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1))
     words.scan(max(filled, key=lambda batch: batch.data.size))
     rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
     shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
@@ -134,10 +133,4 @@ def check_beginning(partition: Partition) -> Batch | None:
     batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), Progress(note)), None)
     if batch is None and seen:
         raise RecordError(seen[0])
-    if batch is not None and partition.errors == "strict":
-        try:
-            batch.data.tobytes().decode()
-        except UnicodeDecodeError as error:
-            place, byte = batch.offset + error.start, int(batch.data[error.start])
-            raise not_utf8_in(partition, place, byte) from error
     return batch

@@ -1,10 +1,8 @@
 """Reads MediaWiki XML exports as batches of plain text.
 
-An ordinary dump (UTF-8, no DTD) is divided into pages by searching for their tags, which is several times as
-fast as an XML parser. A page that holds CDATA or comments, an uncommonly large page, and files in other
-encodings are parsed by expat, piece by piece. Entities declared in a file are refused, and nothing outside
-the file is ever opened. Exports that were concatenated into one file are read one after the other, with the
-namespace names of the first.
+A dump is cut where its pages end, which are parsed one by one. Entities that a file declares are therefore unknown, and
+nothing outside the file is ever opened. Exports that were concatenated into one file are read one after the other, with
+the namespace names of the first.
 """
 
 from __future__ import annotations
@@ -13,23 +11,29 @@ import codecs
 import html
 import re
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
-from xml.sax.saxutils import unescape
 
 import numpy as np
+import pyarrow as pa
 
 from distembed.corpus import markup
-from distembed.corpus.documents import Span, line_of, lines_within
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.streams import Partition, Progress, option_text, pieces_of
+from distembed.corpus.records import (
+    Batch,
+    Block,
+    batch_of,
+    blocks_of,
+    document_table,
+    encoding_advice,
+    repaired,
+    too_long,
+)
+from distembed.corpus.streams import Partition, Progress, option_text
 from distembed.formats.encodings import text_encoding
 
-# A page beyond this size is parsed and stripped in pieces. (MediaWiki's own limit on a page is 2 MiB.)
-MAX_PAGE_BYTES = 1 << 24
 # A dump's siteinfo is some KiB.
 MAX_HEAD_BYTES = 1 << 20
 FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE = 6, 14, -2
@@ -38,28 +42,10 @@ ENGLISH_NAMES = ("file", "image", "category", "media")
 PAGE = b"<page>"
 PAGE_END = b"</page>"
 EXPORT_END = b"</mediawiki>"
-PAGE_HEAD = re.compile(
-    rb"\s*<title>([^<]*)</title>\s*(?:<ns>(-?\d{1,9})</ns>\s*)?<id>(\d+)</id>\s*(<redirect\b[^>]*>)?",
-    re.DOTALL,
-)
-TEXT = re.compile(rb"<text\b[^<>]*?(?:/>|>([^<]*)</text>)")
+PAGE_ID = re.compile(rb"<id>(\d+)</id>")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
-CHARACTER = re.compile(rb"&#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}));")
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 NAMESPACE = re.compile(r'<namespace key="(-?\d{1,9})"[^<>]*?(?:/>|>([^<]*)</namespace>)')
-
-
-class Page(NamedTuple):
-    """The title, namespace, id and redirect flag of a page."""
-
-    title: str
-    namespace: int
-    id: str
-    redirect: bool
-
-
-LEFT_OUT = Page("", 0, "", redirect=False)
-"""What stands for a page that is a bad record."""
 
 
 class Stripper:
@@ -148,378 +134,104 @@ def head_encoding(data: bytes) -> str:
     return name if text_encoding(name) else "utf-8"
 
 
-def is_plain(data: bytes) -> bool:
-    """Return whether a dump's beginning has nothing that needs an XML parser to find its pages."""
-    return head_encoding(data) == "utf-8" and b"<!DOCTYPE" not in data
-
-
-def is_inside_markup(data: bytes) -> bool:
-    """Return whether XML ends inside CDATA or a comment."""
-    return data.rfind(b"<![CDATA[") > data.rfind(b"]]>") or data.rfind(b"<!--") > data.rfind(b"-->")
-
-
-def is_wanted(page: Page, partition: Partition, progress: Progress) -> bool:
-    """Return whether a page is a document, and count it where it is not."""
-    if page is LEFT_OUT:
-        return False
-    if partition.namespaces is not None and page.namespace not in partition.namespaces:
-        progress.n_skipped_namespace += 1
-        return False
-    if page.redirect and not partition.redirects:
-        progress.n_skipped_redirect += 1
-        return False
-    return True
-
-
-def page_spans(partition: Partition, progress: Progress) -> Iterator[Span]:
-    """Yield the plain text of the pages that begin in a partition."""
-    stripper = Stripper(partition.namespace_names)
-    wanted = True
-    for piece in (
-        page_pieces(partition, progress) if partition.layout == "pages" else expat_pieces(partition, progress)
-    ):
-        if piece.begins:
-            wanted = is_wanted(piece.page, partition, progress)
-        if wanted:
-            page_id = piece.page.id if piece.begins else None
-            yield Span(stripper(piece.text), piece.closes, page_id, piece.page.title)
-
-
-class PageSource:
-    """The bytes of a partition, read from page to page."""
-
-    def __init__(self, partition: Partition, progress: Progress):
-        self.partition = partition
-        self.pieces = pieces_of(partition, progress)
-        self.data = b""
-        self.position = 0
-        self.n_dropped = 0  # bytes of the partition before data[0]
-        self.owned: float = 0  # bytes of the partition in which pages begin
-        self.export_ended = False
-
-    def close(self) -> None:
-        """Close the file."""
-        self.pieces.close()  # type: ignore[attr-defined]
-
-    def more(self) -> bool:
-        """Read the next piece; return False at the end of the file."""
-        piece = next(self.pieces, None)
-        if piece is None:
-            return False
-        if piece.owned:
-            self.owned += len(piece.data)
-        self.data = self.data[self.position :] + piece.data
-        self.n_dropped += self.position
-        self.position = 0
-        return True
-
-    def seek_page(self) -> bool:
-        """Move past the next <page> tag that begins in the partition; return False if there is none."""
-        while (found := self.data.find(PAGE, self.position)) < 0:
-            self.export_ended = self.export_ended or self.data.find(EXPORT_END, self.position) >= 0
-            # The last bytes may be the beginning of a tag.
-            self.position = max(self.position, len(self.data) - len(EXPORT_END) + 1)
-            if not self.more():
-                self.check_end()
-                return False
-            if self.n_dropped + self.position >= self.owned:
-                return False
-        # Another export may follow the end of one: only the last of a file has to be closed.
-        self.export_ended = False
-        self.position = found + len(PAGE)
-        return self.n_dropped + found < self.owned
-
-    def check_end(self) -> None:
-        """Check that the file ends with the end of an export.
-
-        Raises
-        ------
-        CorpusError
-            If the last export of the file is not closed.
-        """
-        # A partition may begin inside the last tag.
-        is_tail = self.n_dropped == 0 and self.partition.start > 0 and EXPORT_END.endswith(self.data.strip())
-        if self.owned and not self.export_ended and not is_tail:
-            raise CorpusError(
-                f"{self.partition.url} is cut off: it has no </mediawiki> at its end; download it again."
-            )
-
-    def whole_page(self) -> bytes | None:
-        """Return the inside of the page, or None where it is too large to be held."""
-        search = self.position
-        while True:
-            end = self.data.find(PAGE_END, search)
-            if end >= 0:
-                page = self.data[self.position : end]
-                # An end tag inside CDATA or a comment is text.
-                if b"<!" in page and is_inside_markup(page):
-                    search = end + 1
-                    continue
-                self.position = end + len(PAGE_END)
-                return page
-            if len(self.data) - self.position > MAX_PAGE_BYTES:
-                return None
-            search = max(self.position, len(self.data) - len(PAGE_END)) - self.position
-            if not self.more():
-                raise CorpusError(
-                    f"{self.partition.url} is cut off: its last page has no end; download it again."
-                )
-
-    def parse(self, data: bytes) -> tuple[Page, bytes]:
-        """Return the head of a page and its wikitext."""
-        head = PAGE_HEAD.match(data)
-        text = None if b"<!" in data or head is None else TEXT.search(data, head.end())
-        if head is None or text is None:
-            return self.parse_slowly(data, head)
-        title, namespace, page_id, redirect = head.groups()
-        wikitext = text.group(1) or b""
-        if b"&" in wikitext:
-            wikitext = decode_entities(wikitext)
-        name = unescape(title.decode("utf-8", "replace"), {"&quot;": '"', "&#039;": "'"})
-        redirected = redirect is not None or REDIRECT.match(wikitext) is not None
-        number = namespace_of(name, self.partition.namespace_names) if namespace is None else int(namespace)
-        return Page(name, number, page_id.decode(), redirected), wikitext
-
-    def parse_slowly(self, data: bytes, head: re.Match[bytes] | None) -> tuple[Page, bytes]:
-        """Parse a page with expat, whose errors name what is malformed."""
-        parser = PageParser(self.partition)
-        try:
-            pieces = list(parser.feed(PAGE + data + PAGE_END))
-            parser.end()
-        except expat.ExpatError as error:
-            if self.partition.bad_records == "skip" and head is not None:
-                raise xml_error(self.partition, error, f"page {head.group(3).decode()}") from error
-            raise xml_error(self.partition, error, f"line {self.line_of(data) + error.lineno - 1}") from error
-        return pieces[0].page, b"".join(piece.text for piece in pieces)
-
-    def line_of(self, page: bytes) -> int:
-        """Return the line of the file where a page begins, counted only when there is an error to report."""
-        place = self.n_dropped + max(self.data.rfind(page, 0, self.position), 0)
-        if self.partition.compression and self.partition.start:
-            return 1 + lines_before(self.partition) + lines_within(self.partition, place)
-        return line_of(self.partition, place + self.partition.start)
-
-
-def lines_before(partition: Partition) -> int:
-    """Return the number of line ends in the streams of a compressed file that begin before a partition does."""
-    n_lines = 0
-    for piece in pieces_of(replace(partition, start=0, stop=partition.start), Progress()):
-        if not piece.owned:
-            break
-        n_lines += piece.data.count(b"\n")
-    return n_lines
-
-
-def decode_entities(text: bytes) -> bytes:
-    """Return character data without XML's own entities."""
-    if b"&#" in text:
-        text = CHARACTER.sub(character_bytes, text)
-    for entity, character in (
-        (b"&lt;", b"<"),
-        (b"&gt;", b">"),
-        (b"&quot;", b'"'),
-        (b"&apos;", b"'"),
-        (b"&amp;", b"&"),
-    ):
-        text = text.replace(entity, character)
-    return text
-
-
-def character_bytes(match: re.Match[bytes]) -> bytes:
-    """Return the character of a numeric reference as UTF-8; an ampersand stays escaped."""
-    digits = match.group(1) or match.group(2)
-    point = int(digits, 16 if match.group(1) else 10)
-    if point == ord("&"):
-        return b"&amp;"
-    return chr(point).encode("utf-8", "replace") if point <= 0x10FFFF else b"?"
-
-
 def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
     """Return the namespace that a title's prefix names, for dumps too old to say it themselves."""
     prefix, colon, _ = title.partition(":")
     return next((key for key, name in names if colon and name == prefix), 0)
 
 
-def xml_error(partition: Partition, error: expat.ExpatError, place: str) -> RecordError:
-    """Return an error that names the place."""
-    reason = f"is malformed XML ({expat.ErrorString(error.code)}); correct it or download the file again"
-    return RecordError(BadRecord(partition.url, place, reason))
+def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of the pages of an export; a page that cannot be read is a bad record.
 
-
-class PagePiece(NamedTuple):
-    """The wikitext of a page, or the next piece of it."""
-
-    page: Page
-    text: bytes
-    begins: bool
-    closes: bool
-
-
-class PageParser:
-    """Finds pages in XML that is fed to it in pieces; at most two pieces of a page's text are held.
-
-    With `progress`, which counts bad records, a page with a bad head becomes `LEFT_OUT`; otherwise it is an error.
+    Raises
+    ------
+    CorpusError
+        If the file does not end with the end of an export.
     """
-
-    def __init__(self, partition: Partition, progress: Progress | None = None):
-        self.partition, self.progress = partition, progress
-        self.parser = expat.ParserCreate("utf-8")
-        self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
-        self.parser.EntityDeclHandler = self._refuse_entity
-        self.found: list[PagePiece] = []
-        self.field = ""
-        self.head: dict[str, str] = {}
-        self.page: Page | None = None
-        self.text: list[str] = []
-        self.size = 0
-        self.in_revision = self.has_text = False
-
-    def feed(self, data: bytes) -> Iterator[PagePiece]:
-        """Yield the pieces of pages that are completed by the next bytes."""
-        for first in range(0, len(data), self.partition.piece_bytes):
-            self.parser.Parse(data[first : first + self.partition.piece_bytes], False)
-            found, self.found = self.found, []
-            yield from found
-
-    def end(self) -> None:
-        """Finish the parse; expat then reports what is missing."""
-        self.parser.Parse(b"", True)
-
-    def _start(self, name: str, _attributes: dict[str, str]) -> None:
-        if name == "page":
-            self.head, self.page, self.in_revision, self.has_text = {}, None, False, False
-        elif name == "redirect":
-            self.head["redirect"] = "1"
-        elif name == "revision":
-            self.in_revision = True
-        elif (name in {"title", "ns", "id"} and not self.in_revision) or (
-            name == "text" and not self.has_text
-        ):
-            self.field = name
-
-    def _characters(self, data: str) -> None:
-        if self.field == "text":
-            self.text.append(data)
-            self.size += len(data)
-            if self.size > 2 * self.partition.piece_bytes:
-                self._flush(closes=False)
-        elif self.field:
-            self.head[self.field] = self.head.get(self.field, "") + data
-
-    def _end(self, name: str) -> None:
-        if name == self.field:
-            self.field = ""
-        if (name == "text" and not self.has_text) or (name == "page" and not self.has_text):
-            self._flush(closes=True)
-            self.has_text = True
-
-    def _flush(self, *, closes: bool) -> None:
-        """Emit the buffered text, up to a blank line where the page continues."""
-        text = "".join(self.text)
-        cut = len(text) if closes else paragraph_cut(text)
-        begins = self.page is None
-        if self.page is None:
-            self.page = self._page(text)
-        self.found.append(PagePiece(self.page, text[:cut].encode("utf-8", "replace"), begins, closes))
-        self.text, self.size = [text[cut:]], len(text) - cut
-
-    def _page(self, text: str) -> Page:
-        title = self.head.get("title", "")
-        number = self.head.get("ns")
-        if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
-            reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
-            error = RecordError(BadRecord(self.partition.url, f"page {self.head.get('id', '')}", reason))
-            if self.progress is None:
-                raise error
-            self.progress.pass_over(self.partition, error)
-            return LEFT_OUT
-        return Page(
-            title,
-            namespace_of(title, self.partition.namespace_names) if number is None else int(number),
-            self.head.get("id", ""),
-            "redirect" in self.head or REDIRECT.match(text[:100].encode("utf-8", "replace")) is not None,
-        )
-
-    def _refuse_entity(self, name: str, *_: Any) -> None:
-        raise CorpusError(
-            f'{self.partition.url}, line {self.parser.CurrentLineNumber}: declares the entity "{name}", which '
-            f"no MediaWiki "
-            f"export does; remove the declaration."
-        )
+    stripper = Stripper(partition.namespace_names)
+    for block in blocks_of(partition, progress, [PAGE_END]):
+        if block.is_open and not block.continues:
+            progress.pass_over(partition, too_long(partition, f"byte {block.offset}"))
+        if block.is_open or block.continues:
+            continue
+        pages = [
+            page for page in _pages_of(partition, block, progress) if is_wanted(page, partition, progress)
+        ]
+        if pages:
+            ids, titles = [page.id for page in pages], [page.title for page in pages]
+            documents = document_table(ids, titles, pa.nulls(len(ids), pa.string()))
+            yield batch_of([stripper(page.wikitext) for page in pages], documents)
+        rest = block.data[block.data.rfind(PAGE_END) + 1 :]
+        if block.is_last and EXPORT_END not in rest:
+            what = "its last page has no end" if PAGE in rest else "it has no </mediawiki> at its end"
+            raise CorpusError(f"{partition.url} is cut off: {what}; download it again.")
 
 
-def paragraph_cut(text: str) -> int:
-    """Return where to cut a text that continues: after a blank line, else after a line, else after a word."""
-    half = len(text) // 2
-    for mark in ("\n\n", "\n", " "):
-        place = text.rfind(mark, half)
-        if place >= 0:
-            return place + len(mark)
-    return len(text)
+def _pages_of(partition: Partition, block: Block, progress: Progress) -> Iterator[Page]:
+    """Yield the pages of a block that can be read."""
+    offset = block.offset
+    for text in block.data.split(PAGE_END)[:-1]:
+        head, tag, inside = text.partition(PAGE)
+        if tag:
+            try:
+                yield _parsed(partition, offset + len(head), tag + inside + PAGE_END, progress)
+            except RecordError as error:
+                progress.pass_over(partition, error)
+        offset += len(text) + len(PAGE_END)
 
 
-def large_page(source: PageSource, progress: Progress) -> Iterator[PagePiece]:
-    """Yield a page that is too large to be held, piece by piece.
+class Page(NamedTuple):
+    """What an export has of a page."""
 
-    Where bad records are left out, a page that is malformed ends where the fault is: what was before is read already.
+    title: str
+    namespace: int
+    id: str
+    is_redirect: bool
+    wikitext: bytes
+
+
+def _parsed(partition: Partition, offset: int, data: bytes, progress: Progress) -> Page:
+    """Return a page, which begins at a place of the text.
+
+    Raises
+    ------
+    RecordError
+        If it is not UTF-8, malformed, or in a namespace that is no number.
     """
-    piece: PagePiece | None = None
+    found = PAGE_ID.search(data, 0, max(data.find(b"<revision"), 0))
+    place = f"byte {offset}" if found is None else f"page {found[1].decode()}"
+    if partition.errors == "replace":
+        data = repaired(progress, data)
     try:
-        for piece in _pieces_of_page(source):
-            yield piece
-    except RecordError as error:
-        progress.pass_over(source.partition, error)
-        if piece is not None and not piece.closes:
-            yield piece._replace(text=b"", begins=False, closes=True)
+        page = ET.fromstring(data.decode())  # noqa: S314 - expat opens nothing, and a page declares nothing
+    except UnicodeDecodeError as error:
+        reason = (
+            f"is not UTF-8 (byte 0x{data[error.start]:02x} at offset {offset + error.start} of the text); "
+        )
+        raise RecordError(
+            BadRecord(partition.url, place, reason + encoding_advice(partition, data))
+        ) from error
+    except ET.ParseError as error:
+        what, (line, column) = expat.ErrorString(error.code), error.position
+        reason = f"is malformed XML ({what}, in line {line} of the page at column {column + 1}); correct it or download"
+        raise RecordError(BadRecord(partition.url, place, f"{reason} the file again")) from error
+    title, number = page.findtext("title") or "", page.findtext("ns")
+    if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
+        reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
+        raise RecordError(BadRecord(partition.url, place, reason))
+    namespace = namespace_of(title, partition.namespace_names) if number is None else int(number)
+    text = next(page.iter("text"), None)
+    wikitext = ((text is not None and text.text) or "").encode()
+    is_redirect = page.find("redirect") is not None or REDIRECT.match(wikitext) is not None
+    return Page(title, namespace, page.findtext("id") or "", is_redirect, wikitext)
 
 
-def _pieces_of_page(source: PageSource) -> Iterator[PagePiece]:
-    parser = PageParser(source.partition)
-    data = PAGE
-    try:
-        while True:
-            end = source.data.find(PAGE_END, source.position)
-            # An end tag cut in two is left for the next round.
-            stop = end + len(PAGE_END) if end >= 0 else max(source.position, len(source.data) - len(PAGE_END))
-            yield from parser.feed(data + source.data[source.position : stop])
-            data, source.position = b"", stop
-            if end >= 0:
-                return
-            if not source.more():
-                raise CorpusError(
-                    f"{source.partition.url} is cut off inside its last page; download it again."
-                )
-    except expat.ExpatError as error:
-        begun = parser.head.get("id", "")
-        place = f"page {begun}" if begun else f"line {error.lineno}"
-        raise xml_error(source.partition, error, place) from error
-
-
-def expat_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
-    """Yield the pages of a whole file in any encoding."""
-    parser = PageParser(partition, progress)
-    try:
-        for piece in pieces_of(partition, progress):
-            yield from parser.feed(piece.data)
-        parser.end()
-    except expat.ExpatError as error:
-        raise xml_error(partition, error, f"line {error.lineno}") from error
-
-
-def page_pieces(partition: Partition, progress: Progress) -> Iterator[PagePiece]:
-    """Yield the pages that begin in a partition of a UTF-8 file."""
-    with closing(PageSource(partition, progress)) as source:
-        while source.seek_page():
-            whole = source.whole_page()
-            if whole is None:
-                yield from large_page(source, progress)
-            else:
-                try:
-                    page, text = source.parse(whole)
-                except RecordError as error:
-                    progress.pass_over(partition, error)
-                else:
-                    yield PagePiece(page, text, begins=True, closes=True)
+def is_wanted(page: Page, partition: Partition, progress: Progress) -> bool:
+    """Return whether a page is a document, and count it where it is not."""
+    if partition.namespaces is not None and page.namespace not in partition.namespaces:
+        progress.n_skipped_namespace += 1
+        return False
+    if page.is_redirect and not partition.redirects:
+        progress.n_skipped_redirect += 1
+        return False
+    return True

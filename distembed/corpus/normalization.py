@@ -1,4 +1,4 @@
-"""Unicode normalization of text in batches; the result does not depend on how the text is divided into pieces."""
+"""Unicode normalization of text in batches."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.corpus.normalization_blocks import UNSTABLE, changing_spans, last_stable
-from distembed.corpus.streams import Batch
+from distembed.corpus.normalization_blocks import UNSTABLE, changing_spans
+from distembed.corpus.records import Batch
 
 Form = Literal["NFC", "NFKC"]
 # Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
 ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
 # Medial vowels and final consonants of Hangul, which join with what is before them by rule.
 HANGUL_PARTS = (range(0x1161, 0x1176), range(0x11A8, 0x11C3))
-# More marks than this in a row are nonsense: what a piece of text holds back stays small.
-MAX_HELD_BYTES = 1024
 
 
 @lru_cache(maxsize=2)
@@ -65,58 +63,25 @@ def aligned_words(data: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], int]:
 class Normalizer:
     """Brings batches of text into a normalization form.
 
-    The last characters of an unfinished document are held back, because the next piece may begin with a mark
-    that combines with them.
+    A document that comes in pieces is cut after white space, which combines with nothing.
     """
 
-    def __init__(self, form: Form, *, errors: str = "strict"):
+    def __init__(self, form: Form):
         self.form, self.table = form, combining_classes(form)
-        self.errors = "strict" if errors == "strict" else "surrogateescape"
-        self.rest = np.zeros(0, np.uint8)
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the next batch with its text normalized; text that is already normalized is not copied."""
-        batch = self._hold_back(self._prepend_held(batch))
+        """Return a batch with its text normalized; text that is already normalized is not copied."""
         words, lead = aligned_words(batch.data)
         spans = changing_spans(batch.data, words, lead, batch.starts, batch.stops, self.table)
-        changing = np.flatnonzero(spans)
-        return self._normalize(batch, changing) if len(changing) else batch
-
-    def _prepend_held(self, batch: Batch) -> Batch:
-        """Prepend the text that the previous batch held back."""
-        if not len(self.rest):
-            return batch
-        begin = int(batch.starts[0])
-        shift = len(self.rest) - begin
-        starts, stops = batch.starts + shift, batch.stops + shift
-        starts[0] = 0
-        data = np.concatenate([self.rest, batch.data[begin:]])
-        return batch._replace(data=data, starts=starts, stops=stops, offset=batch.offset - shift)
-
-    def _hold_back(self, batch: Batch) -> Batch:
-        """Hold back the end of an unfinished document."""
-        self.rest = batch.data[:0]
-        if batch.n_closed == len(batch.starts):
-            return batch
-        stop = int(batch.stops[-1])
-        first = max(int(batch.starts[-1]), stop - MAX_HELD_BYTES)
-        keep = last_stable(batch.data, first, stop, self.table)
-        self.rest = batch.data[keep:stop].copy()
-        return batch._replace(stops=np.append(batch.stops[:-1], keep))
-
-    def _normalize(self, batch: Batch, changing: NDArray[np.int64]) -> Batch:
-        """Normalize some of the spans; text that is not UTF-8 is left to the scanner, which reports its place."""
         pieces, end = [], 0
         growth = np.zeros(len(batch.starts), np.int64)
-        for span in changing:
+        for span in np.flatnonzero(spans):
             start, stop = int(batch.starts[span]), int(batch.stops[span])
-            try:
-                text = batch.data[start:stop].tobytes().decode("utf-8", self.errors)
-            except UnicodeDecodeError:
-                return batch
-            normal = unicodedata.normalize(self.form, text).encode("utf-8", self.errors)
+            normal = unicodedata.normalize(self.form, batch.data[start:stop].tobytes().decode()).encode()
             pieces += [batch.data[end:start], np.frombuffer(normal, np.uint8)]
             growth[span], end = len(normal) - (stop - start), stop
+        if not pieces:
+            return batch
         shift = np.cumsum(growth)
         data = np.concatenate([*pieces, batch.data[end:]])
         return batch._replace(data=data, starts=batch.starts + shift - growth, stops=batch.stops + shift)

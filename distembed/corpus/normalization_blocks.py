@@ -30,7 +30,7 @@ def is_ascii(words: np.ndarray, k: int) -> bool:
 def is_quickly_normalized(
     data: np.ndarray, words: np.ndarray, lead: int, i: int, stop: int, table: np.ndarray
 ) -> bool:
-    """Return whether the quick check passes ``data[i:stop]``; bytes that are not UTF-8 are ignored."""
+    """Return whether the quick check passes ``data[i:stop]``."""
     last = 0
     while i < stop:
         # Nearly all text is ASCII in long runs.
@@ -41,12 +41,12 @@ def is_quickly_normalized(
             last = 0
             i += 1
         else:
-            point, width = decode(data, i, stop)
-            combining = int(table[point]) if width > 0 else 0
+            point, width = decode(data, i)
+            combining = int(table[point])
             if combining == UNSTABLE or 0 < combining < last:
                 return False
             last = combining
-            i += max(width, 1)
+            i += width
     return True
 
 
@@ -62,19 +62,3 @@ def changing_spans(
     for span in range(len(starts)):
         found[span] = not is_quickly_normalized(data, words, lead, starts[span], stops[span], table)
     return found
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def last_stable(data: np.ndarray, start: int, stop: int, table: np.ndarray) -> int:
-    """Return where the last character begins that cannot combine with the one before, or else the first character."""
-    i, first = stop - 1, stop
-    while i >= start:
-        if data[i] & 0xC0 != 0x80:
-            first = i
-            if data[i] < 0x80:
-                return i
-            point, width = decode(data, i, stop)
-            if width == 0 or table[point] == 0:
-                return i
-        i -= 1
-    return first

@@ -32,10 +32,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.document_columns import DOCUMENTS_SCHEMA, document_heads, documents_schema
-from distembed.corpus.documents import Span, batched, json_spans, read_parquet, row_spans
 from distembed.corpus.errors import BadRecord, CorpusError
-from distembed.corpus.mediawiki import page_spans
-from distembed.corpus.streams import Batch, Partition, Progress, Scanner
+from distembed.corpus.mediawiki import read_pages
+from distembed.corpus.records import Batch
+from distembed.corpus.scanners import Scanner
+from distembed.corpus.streams import Partition, Progress
+from distembed.corpus.tables import read_csv, read_json, read_parquet
 from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
@@ -44,17 +46,15 @@ from distembed.formats.parquet import ParquetFile
 from distembed.lift import block
 from distembed.urls import url_to_fs
 
-SPANS: dict[str, Callable[[Partition, Progress], Iterator[Span]]] = {
-    "csv": row_spans,
-    "tsv": row_spans,
-    "mediawiki": page_spans,
-    "jsonl": json_spans,
-}
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "text": read_text,
+    "mediawiki": read_pages,
+    "jsonl": read_json,
+    "csv": read_csv,
+    "tsv": read_csv,
     "parquet": read_parquet,
 }
-TOKENS_VERSION = 1
+TOKENS_VERSION = 2
 """Raised where the same text becomes other token files, so that none of an earlier version is taken over."""
 MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
@@ -121,12 +121,7 @@ class TokenBatch(NamedTuple):
 def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
     """Yield the batches of text of a partition."""
     with failures_told(partition.url):
-        progress = progress or Progress()
-        if partition.format in SPANS:
-            spans = SPANS[partition.format](partition, progress)
-            yield from batched(spans, piece_bytes=partition.piece_bytes)
-        else:
-            yield from READERS[partition.format](partition, progress)
+        yield from READERS[partition.format](partition, progress or Progress())
 
 
 @block(temporaries=14)  # of the largest dictionary, whose words take 28 bytes in a table
@@ -158,7 +153,7 @@ def tokenize_partition(
     ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
-    words = scanner(tokenizer, errors=bundle[0].errors, section=bundle[0].section)
+    words = scanner(tokenizer)
     bad: list[BadRecord] = []
 
     def note(record: BadRecord) -> None:
@@ -173,14 +168,14 @@ def tokenize_partition(
         for one in bundle:
             words.begin(one.url)
             for batch in read_batches(one, progress):
-                n_bytes_text += int((batch.stops - batch.starts).sum())
+                n_bytes_text += batch.n_bytes
                 rows.add(one, batch, words)
                 if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
         n_words = rows.finish(words)
-    short, long, replaced = words.skipped()
+    short, long = words.skipped()
     return PartitionSummary(
         partition=target,
         n_documents=rows.n_documents,
@@ -193,7 +188,7 @@ def tokenize_partition(
         n_skipped_redirect=progress.n_skipped_redirect,
         n_short_segments=short,
         n_long_tokens=long,
-        n_replaced=replaced,
+        n_replaced=progress.n_replaced,
         n_bad_records=progress.n_bad_records,
         n_without_metadata=rows.n_without_metadata,
         bad_records=tuple(bad),
@@ -265,17 +260,7 @@ class PartitionRows:
         self.n_counts = 0
 
     def add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and add its rows; a full dictionary is replaced after the last complete document."""
-        if words.n_words < DICTIONARY_WORDS or batch.n_closed == 0:
-            self._add(partition, batch, words)
-            return
-        closed, rest = divided(batch)
-        self._add(partition, closed, words)
-        self._write_words(words)
-        if len(rest.starts):
-            self._add(partition, rest, words)
-
-    def _add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
+        """Scan a batch and add its rows; a full dictionary is replaced after a complete document."""
         scanned = words.scan(batch)
         if self.n_words:
             scanned.ids[scanned.ids >= 0] += self.n_words
@@ -291,6 +276,8 @@ class PartitionRows:
             self._write_rows()
         if self.n_counts >= DOCUMENTS_HELD:
             self._write_documents()
+        if words.n_words >= DICTIONARY_WORDS and not batch.is_open:
+            self._write_words(words)
 
     def finish(self, words: Scanner) -> int:
         """Write the buffered rows; return the number of words of all dictionaries."""
@@ -338,22 +325,6 @@ class PartitionRows:
             columns = [*done.columns[:3], pa.array(counts), *done.columns[3:]]
             self.files.write("documents", columns)
         self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
-
-
-def divided(batch: Batch) -> tuple[Batch, Batch]:
-    """Return the documents of a batch that end in it, and the one that continues, each as a batch."""
-    n, n_spans, n_heads = batch.n_closed, len(batch.starts), len(batch.ids)
-    n_begun = n_heads - (n_spans - n)  # an open document after a closed one begins in this batch
-    return _spans_of(batch, slice(0, n), slice(0, n_begun), n), _spans_of(
-        batch, slice(n, n_spans), slice(n_begun, n_heads), 0
-    )
-
-
-def _spans_of(batch: Batch, spans: slice, heads: slice, n_closed: int) -> Batch:
-    starts, stops = batch.starts[spans], batch.stops[spans]
-    ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
-    carried = tuple(text[heads] for text in batch.carried)
-    return Batch(batch.data, starts, stops, n_closed, ids, titles, labels, carried, batch.offset)
 
 
 def write_words(files: PartitionFiles, words: Scanner) -> int:

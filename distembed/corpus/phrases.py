@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from distembed.corpus import phrase_blocks as blocks
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner
+from distembed.corpus.records import Batch, batch_of, document_table
+from distembed.corpus.scanners import DictionarySlice, Scanned, Scanner
 from distembed.display import plural
 from distembed.files import read_small
 
@@ -49,18 +50,11 @@ def read_names(path: str) -> bytes:
         If it cannot be read.
     """
     try:
-        return read_small(path).removeprefix(codecs.BOM_UTF8)
+        data = read_small(path).removeprefix(codecs.BOM_UTF8)
+        data.decode()
     except (OSError, ValueError) as error:
         raise CorpusError(f"The names in {path} (phrases_file) cannot be read ({error}).") from error
-
-
-def lines_as_batch(data: bytes) -> Batch:
-    """Return the lines of a text as a batch of whole documents."""
-    text = np.frombuffer(data, np.uint8)
-    ends = np.append(np.flatnonzero(text == ord("\n")), len(text)).astype(np.int64)
-    starts = np.append(0, ends[:-1] + 1).astype(np.int64)
-    nothing = pa.nulls(len(ends), pa.string())
-    return Batch(text, starts, ends, len(ends), nothing, nothing, nothing)
+    return data
 
 
 def gazetteer(data: bytes, words: Scanner, *, path: str) -> Gazetteer:
@@ -71,12 +65,14 @@ def gazetteer(data: bytes, words: Scanner, *, path: str) -> Gazetteer:
     CorpusError
         If no name has several words.
     """
-    scanned = words.scan(lines_as_batch(data))
+    lines = data.split(b"\n")
+    nothing = pa.nulls(len(lines), pa.string())
+    scanned = words.scan(batch_of(lines, document_table(nothing, nothing, nothing)))
     known = [word for part in words.words() for word in part.words.to_pylist()]
     bounds = np.append(0, scanned.id_stops).tolist()
     ids = scanned.ids.tolist()
-    lines = (tuple(ids[begin:end]) for begin, end in pairwise(bounds))
-    names = list(dict.fromkeys(line for line in lines if line))
+    found = (tuple(ids[begin:end]) for begin, end in pairwise(bounds))
+    names = list(dict.fromkeys(name for name in found if name))
     several = [tuple(known[word] for word in name) for name in names if len(name) > 1]
     if not several:
         raise CorpusError(
@@ -176,8 +172,8 @@ class PhraseScanner:
         words = [part.words for part in self.words()]
         return pa.concat_arrays(words)[first:last]
 
-    def skipped(self) -> tuple[int, int, int]:
-        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
+    def skipped(self) -> tuple[int, int]:
+        """Return the numbers of short segments and of overlong tokens left out."""
         return self.scanner.skipped()
 
     def _empty(self) -> blocks.JoinState:

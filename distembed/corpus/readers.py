@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -20,17 +20,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from distembed.corpus.document_columns import further_columns
-from distembed.corpus.documents import replaced, stored_bytes, with_columns
 from distembed.corpus.errors import BadRecord, CorpusError
-from distembed.corpus.heads import (
-    Encodings,
-    check_is_text,
-    doubts,
-    encoding_patterns,
-    read_beginning,
-    with_encoding,
-)
-from distembed.corpus.mediawiki import MAX_HEAD_BYTES, is_plain, read_head
+from distembed.corpus.heads import check_encoding, check_is_text, read_beginning, with_encoding
+from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
 from distembed.corpus.metadata import read_metadata
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import (
@@ -41,13 +33,14 @@ from distembed.corpus.paths import (
     format_of,
     name_files,
 )
+from distembed.corpus.records import HEADS
 from distembed.corpus.streams import Partition, bundles_of, option_text
+from distembed.corpus.tables import stored_bytes, with_columns
 from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
 from distembed.files import damage_told, failures_told
-from distembed.formats.encodings import is_utf8
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
@@ -92,7 +85,7 @@ class Corpus:
     scratch: str | None = None
     """The folder in which `tokenize` creates its temporary folder; None means the system's."""
     notes: tuple[str, ...] = ()
-    """What is doubtful about the encodings of the files, a sentence per file."""
+    """What a user should know of the files, a sentence for each."""
     refused: tuple[BadRecord, ...] = ()
     """The files that were left out, each with the reason."""
     partition_bytes: int = PARTITION_BYTES
@@ -213,25 +206,16 @@ def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
 
 def documents_of(partition: Partition) -> Iterator[Document]:
     """Yield the documents of one partition."""
-    held: list[bytes] = []
-    head: tuple[str, str, str | None] = ("", "", None)
+    pieces: list[bytes] = []
     for batch in read_batches(partition):
-        heads = zip(batch.ids.to_pylist(), batch.titles.to_pylist(), batch.labels.to_pylist(), strict=True)
-        for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
-            if not held:
-                head = next(heads)
-            held.append(batch.data[start:stop].tobytes())
-            if span < batch.n_closed:
-                yield Document(*head, _text_of(b"".join(held), head[0], partition))
-                held = []
-
-
-def _text_of(data: bytes, document: str, partition: Partition) -> str:
-    try:
-        return data.decode("utf-8", partition.errors)
-    except UnicodeDecodeError as error:
-        place = f"{partition.url}, document {document!r}"
-        raise CorpusError(f"{place}, is not UTF-8 ({error}); give {replaced(partition)}.") from error
+        if not batch.continues:
+            heads = zip(*(batch.documents[name].to_pylist() for name in HEADS), strict=True)
+        for number, text in enumerate(batch.texts()):
+            pieces.append(text)
+            if number < batch.n_closed:
+                ident, title, label = next(heads)
+                yield Document(ident, title, label, b"".join(pieces).decode())
+                pieces = []
 
 
 Layout = Literal["line", "blocks", "file"]
@@ -256,7 +240,7 @@ def read_corpus(
     carry_fields: Sequence[str] = (),
     path_fields: Sequence[str] = (),
     metadata: str | Path | None = None,
-    encoding: str | Mapping[str, str] = "auto",
+    encoding: str | None = None,
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
     quotes: Literal["auto", "double", "none"] = "auto",
@@ -306,11 +290,9 @@ def read_corpus(
         A table (CSV or Parquet) with further columns of documents. Its column "id", "file" or "path", or else its
         first one, holds ids of documents, or names of files with or without folders and extension. A column "title"
         or "label" gives documents their title or label.
-    encoding : str or mapping of str to str
-        The encoding of text, JSON lines, CSV and TSV. "auto" goes by the byte-order mark, takes for UTF-8 what has
-        the form of it, and other files for Windows-1252 (with ``errors="replace"`` for UTF-8). A mapping gives an
-        encoding to the files whose path or name matches a pattern (``{"old/*.txt": "latin-1"}``), the first that
-        does; the others are "auto". A MediaWiki export declares its own.
+    encoding : str, optional
+        The encoding of text, JSON lines, CSV and TSV that are not UTF-8 and have no byte-order mark. A MediaWiki
+        export declares its own.
     errors : {"strict", "replace"}
         Whether bytes that are not valid in the encoding are an error or are replaced.
     delimiter : str
@@ -341,15 +323,14 @@ def read_corpus(
     Warns
     -----
     UserWarning
-        If a file is not UTF-8 and its encoding is taken for Windows-1252, or is valid UTF-8 and read as something
-        else.
+        If a file is left out, with ``bad_records="skip"``.
 
     Raises
     ------
     FileNotFoundError
         If a path or glob matches no file.
     CorpusError
-        If a file is empty, is not in its format, or has no column of a name that was given.
+        If a file is empty, is not in its format or encoding, or has no column of a name that was given.
 
     Examples
     --------
@@ -391,9 +372,9 @@ def read_corpus(
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     further_columns(template)
     files = tuple(find_files([paths] if isinstance(paths, str | Path) else list(paths)))
-    encodings = encoding_patterns(encoding)
-    partitions, refused = all_partitions(files, template, partition_bytes, encodings)
-    notes = (*(f"left out: {record.reason}" for record in refused), *doubts(partitions, encodings))
+    check_encoding(encoding)
+    partitions, refused = all_partitions(files, template, partition_bytes, encoding)
+    notes = tuple(f"left out: {record.reason}" for record in refused)
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
@@ -417,7 +398,7 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 @lru_cache(maxsize=8)
 def all_partitions(
-    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encodings: Encodings
+    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encoding: str | None
 ) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
     """Return the partitions of all files, and why others are left out where bad records are.
 
@@ -433,7 +414,7 @@ def all_partitions(
     for file in files:
         try:
             with failures_told(file.url):
-                partitions += plan_file(file, template, partition_bytes, encodings=encodings)
+                partitions += plan_file(file, template, partition_bytes, encoding=encoding)
         except CorpusError as error:
             refused[file.url] = error
     if refused and (len(refused) == len(files) or template.bad_records == "error"):
@@ -470,7 +451,7 @@ def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> Corp
 
 
 def plan_file(
-    file: FoundFile, template: Partition, partition_bytes: int, *, encodings: Encodings = ()
+    file: FoundFile, template: Partition, partition_bytes: int, *, encoding: str | None = None
 ) -> list[Partition]:
     """Return the partitions of one file."""
     url, size, _, path = file
@@ -491,11 +472,11 @@ def plan_file(
         return parquet_partitions(partition, partition_bytes)
     if kind == "mediawiki":
         partition = with_head(partition)
-        is_divisible = partition.layout == "pages" and compression in {"", "bz2"}
+        is_divisible = partition.is_utf8 and compression in {"", "bz2"}
     else:
-        partition = with_encoding(partition, encodings)
+        partition = with_encoding(partition, encoding)
         is_whole = kind in ("csv", "tsv") or partition.is_one_document
-        is_divisible = not compression and is_utf8(partition.encoding) and not is_whole
+        is_divisible = not compression and partition.is_utf8 and not is_whole
     if kind in ("csv", "tsv"):
         partition = with_columns(partition)
     return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
@@ -524,8 +505,7 @@ def with_head(partition: Partition) -> Partition:
     data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
     check_is_text(partition, sniffed(data, partition.url))
     encoding, names = read_head(partition.url, data, partition.section)
-    layout = "pages" if is_plain(data) else "xml"
-    return replace(partition, encoding=encoding, namespace_names=names, layout=layout)
+    return replace(partition, encoding=encoding, namespace_names=names)
 
 
 def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.streams import Partition, Progress, Scanner
+from distembed.corpus.scanners import Scanner
+from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.dtypes import Int64s
 
@@ -57,8 +58,7 @@ def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) ->
         if tokenizer.pattern in {"unicode", "ascii", "icu"}
         else replace(tokenizer, pattern="unicode")
     )
-    first = bundles[0][0]
-    words, n_bytes, n_documents = scanner(rules, errors=first.errors, section=first.section), 0, 0
+    words, n_bytes, n_documents = scanner(rules), 0, 0
     for number in np.unique(numbers).tolist():
         left = SAMPLE_BYTES // len(numbers)
         for partition in bundles[number]:
@@ -83,7 +83,7 @@ def _read(partition: Partition, words: Scanner, max_bytes: int) -> tuple[int, in
         if n_text >= max_bytes and progress.n_bytes_read > n_bytes:  # they are the bytes of the text so far
             break
         n_documents += len(words.scan(batch).n_tokens)
-        n_bytes, n_text = progress.n_bytes_read, n_text + int((batch.stops - batch.starts).sum())
+        n_bytes, n_text = progress.n_bytes_read, n_text + batch.n_bytes
     # beyond the range of a partition only the end of its last document is read; ranges of Parquet are of row groups
     if partition.stop is not None and partition.format != "parquet":
         n_bytes = min(n_bytes, partition.stop - partition.start)

@@ -1,8 +1,7 @@
 """Reads the partitions of files as bytes, whatever their compression, in pieces of bounded size.
 
 A `Partition` is what one task reads. Uncompressed files are divided by byte range and bz2 files by compressed
-stream; a `gz`, `xz` or `zst` file is one partition. Every reader of a partition follows one rule: it owns the
-documents that *begin* inside it, and reads past its end to finish the last of them.
+stream; a `gz`, `xz` or `zst` file is one partition. `records` says which documents of a file a partition holds.
 """
 
 from __future__ import annotations
@@ -11,12 +10,8 @@ import codecs
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
-
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.metadata import Metadata
@@ -106,6 +101,11 @@ class Partition:
         return self.format == "text" and self.layout == "file"
 
     @property
+    def is_utf8(self) -> bool:
+        """Whether its text is read as it is."""
+        return is_utf8(self.encoding)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns that documents have beside id, title, label and the number of their tokens."""
         joined = () if self.metadata is None else self.metadata.columns
@@ -123,30 +123,6 @@ class Partition:
         ]
 
 
-class Batch(NamedTuple):
-    """The text of some documents, at most a few MiB."""
-
-    data: NDArray[np.uint8]
-    """UTF-8 text. Uint8 array."""
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
-    """The spans of the text. The first span continues the document that the previous batch left open. Int64 array
-    (n,).
-    """
-    n_closed: int
-    """The number of spans that end their document: n, or n - 1. A span that is left open never cuts a code point."""
-    ids: pa.Array
-    titles: pa.Array
-    labels: pa.Array
-    """One entry per document that begins here."""
-    carried: tuple[pa.Array, ...] = ()
-    """The values of the fields that are carried along, an array for each field; none where the format has no fields."""
-    offset: int = 0
-    """The place of ``data[0]`` in the decompressed file, or of the first byte of the batch where the text was
-    rebuilt.
-    """
-
-
 def option_text(section: str, option: str, value: str = "") -> str:
     """Return how an option is written: as an argument of the library, or as a key of its section in a job file."""
     if section:
@@ -154,18 +130,8 @@ def option_text(section: str, option: str, value: str = "") -> str:
     return f'{option}="{value}"' if value else f"{option}="
 
 
-def not_utf8(url: str, offset: int, byte: int, section: str = "", *, line: int | None = None) -> CorpusError:
-    """Return the error for text that is not UTF-8, with the line of the byte where that is known."""
-    where = "" if line is None else f"line {line}, "
-    return CorpusError(
-        f"{url} is not UTF-8: {where}byte 0x{byte:02x} at offset {offset} of the text; give "
-        f"{option_text(section, 'encoding', 'latin-1')} (or what it is), or "
-        f"{option_text(section, 'errors', 'replace')}."
-    )
-
-
 class Progress:
-    """The counts of a task while it reads: bytes, those unpacked, and the records left out for each reason.
+    """The counts of a task while it reads: bytes, those unpacked, records left out for each reason, bytes replaced.
 
     `note` is called with each bad record that is skipped.
     """
@@ -176,6 +142,7 @@ class Progress:
         self.n_skipped_namespace = 0
         self.n_skipped_redirect = 0
         self.n_bad_records = 0
+        self.n_replaced = 0
         self.note = note
 
     def pass_over(self, partition: Partition, error: RecordError) -> None:
@@ -194,11 +161,10 @@ class Piece(NamedTuple):
     owned: bool
 
 
-def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) -> Iterator[Piece]:
+def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
     """Yield the bytes of a partition, decompressed, and those after it for as long as the caller asks.
 
-    An uncompressed partition begins `lookback` bytes early, where the file has them. Text in an encoding
-    other than UTF-8 is recoded.
+    Text in an encoding other than UTF-8 is recoded.
     """
     with closing(open_url(partition.url)) as raw:
         if partition.compression == "bz2" and (partition.start or partition.stop):
@@ -206,13 +172,13 @@ def pieces_of(partition: Partition, progress: Progress, *, lookback: int = 0) ->
         elif partition.compression:
             pieces = (Piece(data, owned=True) for data in decompressed(raw, partition, progress))
         else:
-            pieces = byte_range(raw, partition, progress, lookback)
-        yield from pieces if is_utf8(partition.encoding) else recoded(pieces, partition)
+            pieces = byte_range(raw, partition, progress)
+        yield from pieces if partition.is_utf8 else recoded(pieces, partition)
 
 
-def byte_range(raw: BinaryIO, partition: Partition, progress: Progress, lookback: int) -> Iterator[Piece]:
+def byte_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
     """Yield the bytes from the start of a partition on; pieces break at its stop."""
-    position = max(0, partition.start - lookback)
+    position = partition.start
     raw.seek(position)
     while True:
         left = partition.piece_bytes if partition.stop is None else partition.stop - position
@@ -275,58 +241,6 @@ def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterat
     stop = float("inf") if partition.stop is None else partition.stop
     for data, consumed in _unpacked(raw, partition, progress):
         yield Piece(data, owned=start + consumed < stop)
-
-
-# --- scanners ----------------------------------------------------------------------------------------------
-
-
-class Scanned(NamedTuple):
-    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each closed document."""
-
-    ids: NDArray[np.int32]
-    id_stops: NDArray[np.int64]
-    n_tokens: NDArray[np.int64]
-
-
-class DictionarySlice(NamedTuple):
-    """Consecutive words of a dictionary, in order of first appearance, with int64 counts of tokens and of documents."""
-
-    words: pa.Array
-    counts: NDArray[np.int64]
-    document_counts: NDArray[np.int64]
-
-
-class Scanner(Protocol):
-    """A scanner turns batches of text into ids and keeps the dictionary of its partition."""
-
-    def begin(self, url: str) -> None:
-        """Go on with another file, which errors then name."""
-        ...
-
-    def scan(self, batch: Batch) -> Scanned:
-        """Return the ids of the next batch."""
-        ...
-
-    @property
-    def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        ...
-
-    def words(self) -> Iterator[DictionarySlice]:
-        """Yield the dictionary in slices of bounded size."""
-        ...
-
-    def texts(self, first: int, last: int) -> pa.Array:
-        """Return some words of the dictionary by their ids."""
-        ...
-
-    def forget(self) -> None:
-        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
-        ...
-
-    def skipped(self) -> tuple[int, int, int]:
-        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
-        ...
 
 
 def bundles_of(partitions: Sequence[Partition], partition_bytes: int) -> tuple[tuple[Partition, ...], ...]:

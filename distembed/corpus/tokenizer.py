@@ -45,8 +45,9 @@ from distembed.corpus import blocks
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
+from distembed.corpus.records import Batch
+from distembed.corpus.scanners import DictionarySlice, Scanned, Scanner
 from distembed.corpus.segmentation import icu_function
-from distembed.corpus.streams import Batch, DictionarySlice, Scanned, Scanner, not_utf8
 from distembed.options import PositiveInt
 
 NORMALIZATIONS = ("nfc", "nfkc", "none")
@@ -173,10 +174,9 @@ class Tokenizer:
         return function
 
 
-def scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = "") -> Scanner:
+def scanner(tokenizer: Tokenizer) -> Scanner:
     """Return a new scanner for one partition."""
-    kind = WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner
-    words = kind(tokenizer, url=url, errors=errors, section=section)
+    words = (WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner)(tokenizer)
     if tokenizer.phrases_file is None:
         return words
     return PhraseScanner(words, gazetteer_of(tokenizer))
@@ -196,14 +196,14 @@ def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
 
 @lru_cache(maxsize=4)
 def _gazetteer(tokenizer: Tokenizer, path: str, data: bytes) -> Gazetteer:
-    return gazetteer(data, scanner(replace(tokenizer, phrases_file=None), url=path), path=path)
+    return gazetteer(data, scanner(replace(tokenizer, phrases_file=None)), path=path)
 
 
-def normalizer(tokenizer: Tokenizer, errors: str) -> Callable[[Batch], Batch]:
+def normalizer(tokenizer: Tokenizer) -> Callable[[Batch], Batch]:
     """Return the function that normalizes batches of text for the tokenizer."""
     if tokenizer.normalization == "none":
         return lambda batch: batch
-    return Normalizer(cast("Form", tokenizer.normalization.upper()), errors=errors)
+    return Normalizer(cast("Form", tokenizer.normalization.upper()))
 
 
 @lru_cache(maxsize=16)
@@ -272,18 +272,16 @@ def _read_only(batch: Batch) -> Batch:
 class WordScanner:
     """The compiled scanner of the "unicode" and "ascii" patterns."""
 
-    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = ""):
-        self.url, self.strict, self.section = url, errors == "strict", section
+    def __init__(self, tokenizer: Tokenizer):
         self.border = get_args(Border).index(tokenizer.border)
-        self.normalizer = normalizer(tokenizer, errors)
+        self.normalizer = normalizer(tokenizer)
         self.table = class_table(
             str(tokenizer.pattern), tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
         )
         self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
 
     def begin(self, url: str) -> None:
-        """Go on with another file, which errors then name."""
-        self.url = url
+        """Go on with another file."""
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch; the dictionary grows as needed."""
@@ -299,13 +297,9 @@ class WordScanner:
             batch.n_closed,
             self.table,
             self.border,
-            self.strict,
         )
-        while (status := blocks.scan(self.state, *arguments, ids, id_stops, n_tokens)) == blocks.GROW:
+        while not blocks.scan(self.state, *arguments, ids, id_stops, n_tokens):
             self.state = blocks.grow_state(self.state)
-        if status == blocks.INVALID:
-            position = int(fields[blocks.POSITION])
-            raise not_utf8(self.url, batch.offset + position, int(batch.data[position]), self.section)
         n_closed = int(fields[blocks.N_CLOSED])
         return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
 
@@ -335,12 +329,10 @@ class WordScanner:
         units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
         return unpad_words(units, lengths)
 
-    def skipped(self) -> tuple[int, int, int]:
-        """Return the numbers of short segments, of overlong tokens, and of invalid bytes left out."""
+    def skipped(self) -> tuple[int, int]:
+        """Return the numbers of short segments and of overlong tokens left out."""
         fields = self.state.fields
-        return tuple(
-            int(fields[k]) for k in (blocks.N_SHORT_SEGMENTS, blocks.N_LONG_TOKENS, blocks.N_REPLACED)
-        )  # type: ignore[return-value]
+        return int(fields[blocks.N_SHORT_SEGMENTS]), int(fields[blocks.N_LONG_TOKENS])
 
 
 def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
@@ -355,15 +347,14 @@ def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Arr
 class CallableScanner:
     """The general scanner, which calls a user's function from text to tokens and keeps a Python dictionary of words."""
 
-    def __init__(self, tokenizer: Tokenizer, *, url: str = "", errors: str = "strict", section: str = ""):
-        self.tokenizer, self.url, self.errors, self.section = tokenizer, url, errors, section
+    def __init__(self, tokenizer: Tokenizer):
+        self.tokenizer, self.url = tokenizer, ""
         self.function = tokenizer.function()
-        self.normalizer = normalizer(tokenizer, errors)
+        self.normalizer = normalizer(tokenizer)
         self.segments = Segments(tokenizer.border, numbers=tokenizer.numbers)
         self.index: dict[str, int] = {}
         self.stats: list[list[int]] = []  # tokens, documents, last document of each word
         self.segment: list[str] = []
-        self.rest = ""
         self.ids: list[int] = []
         self.n_tokens = self.document = self.n_short = 0
         self.name = ""  # of the document that is read
@@ -377,11 +368,9 @@ class CallableScanner:
         batch = self.normalizer(batch)
         self.ids = []
         id_stops, n_tokens = [], []
-        n_before = len(batch.starts) - len(batch.ids) if batch.ids is not None else len(batch.starts)
-        for span, (start, stop) in enumerate(zip(batch.starts, batch.stops, strict=True)):
-            if span >= n_before:  # an earlier span continues a document
-                self.name = batch.ids[span - n_before].as_py()
-            self._take(self._decode(batch, start, stop), closes=span < batch.n_closed)
+        names = [self.name] if batch.continues else batch.documents["id"].to_pylist()
+        for span, (text, self.name) in enumerate(zip(batch.texts(), names, strict=True)):
+            self._take(text.decode(), closes=span < batch.n_closed)
             if span < batch.n_closed:
                 id_stops.append(len(self.ids))
                 n_tokens.append(self.n_tokens)
@@ -408,25 +397,12 @@ class CallableScanner:
         """Return some words of the dictionary by their ids."""
         return pa.array(list(islice(self.index, first, last)), pa.string())
 
-    def skipped(self) -> tuple[int, int, int]:
-        """Return the number of short segments left out; overlong tokens and invalid bytes do not occur here."""
-        return self.n_short, 0, 0
-
-    def _decode(self, batch: Batch, start: int, stop: int) -> str:
-        data = batch.data[start:stop].tobytes()
-        try:
-            return data.decode("utf-8", self.errors)
-        except UnicodeDecodeError as error:
-            raise not_utf8(
-                self.url, batch.offset + start + error.start, data[error.start], self.section
-            ) from error
+    def skipped(self) -> tuple[int, int]:
+        """Return the number of short segments left out; overlong tokens do not occur here."""
+        return self.n_short, 0
 
     def _take(self, text: str, *, closes: bool) -> None:
-        """Tokenize text; what follows the last white space of an open document waits for the next piece."""
-        text = self.rest + text
-        keep = 0 if closes else len(text) - text_cut(text)
-        self.rest = text[len(text) - keep :]
-        text = text[: len(text) - keep]
+        """Tokenize the text of a document, or of a piece of it that ends with a word."""
         for number, segment in enumerate(self.segments.of(text, closes=closes)):
             if number:
                 self._end_segment()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.corpus.streams import Batch
+from distembed.corpus.records import Batch
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -25,7 +25,7 @@ from distembed.execution import compute, delayed, one_blas_thread, shared
 from distembed.lift import lift
 from distembed.options import PositiveFloat
 from distembed.temporaries import block
-from distembed.typing import VectorLike, refuse_collection
+from distembed.typing import Frame, VectorLike, refuse_collection
 from distembed.vectors import WordVectors
 
 Weighting = Literal["sif", "mean"]
@@ -85,8 +85,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     one table of rows. A text without a known word has the zero vector. The defaults are what was best on the
     development part of STS-B: a = 0.001, full whitening, unknown words composed.
 
-    The rows are made at the first use. Where another parameter is set later, they are made again at the next use, so
-    that every result is that of the parameters as they are.
+    The rows are made by `fit`, or at the first use. Parameters that are set later count from the next `fit` on.
 
     Parameters
     ----------
@@ -174,28 +173,43 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         (2, [[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
         """
         self._check()
-        self._tokenizer = self.tokenizer or tokenizer_of(self.vectors.words)
-        shares, self._counts_source = word_shares(self.vectors, self.counts)
+        vectors = self.vectors.vectors
+        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
+        self.unknown_: UnknownWords = self.unknown or (
+            "skip" if self.vectors.subwords is None else "subwords"
+        )
+        shares, self.counts_source_ = word_shares(self.vectors, self.counts)
         weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares, self.a)
-        self._whitening = self.whitening or default_whitening(self.weighting, *self.vectors.vectors.shape)
-        self._folded = fold_rows(self.vectors, weights, shares, self._whitening)
-        self._fitted_to = self.get_params(deep=False)
-        self.n_without_words_ = 0
+        self.whitening_: Whitening = self.whitening or default_whitening(self.weighting, *vectors.shape)
+        self._folded = fold_rows(self.vectors, weights, shares, self.whitening_)
+        self._vectors, self.rows_, self.n_features_out_ = (
+            self.vectors,
+            self._folded.table,
+            int(vectors.shape[1]),
+        )
+        self._token, self.n_without_words_ = uuid4().hex, 0
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rows_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_out_
 
     @overload
     def transform(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def transform(self, X: Iterable[str]) -> Float32s: ...
+    def transform(self, X: Iterable[str] | Frame) -> Float32s: ...
 
-    def transform(self, X: Iterable[str] | da.Array) -> Float32s | da.Array:
+    def transform(self, X: Iterable[str] | Frame | da.Array) -> Float32s | da.Array:
         """Return the vectors of texts, float32 (n, d).
 
         Parameters
         ----------
-        X : iterable of str, or Dask array (n,) of them
-            The texts. A Dask array gives a Dask array, lazily.
+        X : iterable of str, data frame, or Dask array (n,) of str
+            The texts. A frame or a table of pyarrow has one column of them. A Dask array gives a Dask array, lazily.
 
         Returns
         -------
@@ -209,7 +223,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         TypeError
-            If X is a single text, or an item is no text.
+            If X is a single text, an item is no text, or a frame has not one column of texts.
 
         Examples
         --------
@@ -221,14 +235,14 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         if isinstance(X, (str, bytes)):
             raise TypeError("X is one text, and an iterable of texts is needed: give [text]")
-        self._ensure()
+        self._fit_once()
         refuse_collection(X, "X")
         if isinstance(X, da.Array):
             # A copy, because other parameters may be set before the array is computed.
             return lift(
                 encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=shared(copy(self))
             )
-        encoded = self.encode(X)
+        encoded = self.encode(texts_in(X))
         self.n_without_words_ = int((encoded.n_known == 0).sum())
         if self.n_without_words_:
             warnings.warn(without_words(self.n_without_words_, len(encoded.n_known)), stacklevel=2)
@@ -262,15 +276,15 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         >>> found.n_tokens.tolist(), found.n_known.tolist()
         ([4, 1], [3, 0])
         """
-        self._ensure()
+        self._fit_once()
         nothing = np.zeros(0, np.int64)
         found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
-        tasks = [delayed(self._encode, traverse=False)(batch) for batch in batches(texts)]
-        found += compute(tasks, scheduler="threads")
+        encoder = shared(copy(self))
+        found += compute([delayed(_encoded, traverse=False)(encoder, batch) for batch in batches(texts)])
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
-    def stream(self, *, url: str = "", errors: str = "strict") -> TextStream:
-        """Return what encodes the batches of one file after each other, texts longer than a batch among them.
+    def stream(self) -> TextStream:
+        """Return what encodes batches one after the other, texts longer than a batch among them.
 
         Examples
         --------
@@ -281,60 +295,17 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         >>> [stream.add(batch).vectors.tolist() for batch in batches(["The cat sat.", "cat"])]
         [[[1.0, 1.0], [0.0, 2.0]]]
         """
-        self._ensure()
-        return TextStream(self._folded, self.vectors, self._tokenizer, self.unknown_, url=url, errors=errors)
-
-    @property
-    def rows_(self) -> Float32s:
-        """The rows whose mean over the tokens of a text is its vector."""
-        self._ensure()
-        return self._folded.table
-
-    @property
-    def counts_source_(self) -> str:
-        """Where the shares of the words are taken from."""
-        self._ensure()
-        return self._counts_source
-
-    @property
-    def tokenizer_(self) -> Tokenizer:
-        """How texts become words."""
-        self._ensure()
-        return self._tokenizer
-
-    @property
-    def whitening_(self) -> Whitening:
-        """The linear map of the weighted rows."""
-        self._ensure()
-        return self._whitening
-
-    @property
-    def unknown_(self) -> UnknownWords:
-        """Whether words without a vector are left out or composed."""
-        return self.unknown or ("skip" if self.vectors.subwords is None else "subwords")
-
-    @property
-    def n_features_out_(self) -> int:
-        """The number of components."""
-        return int(self.vectors.vectors.shape[1])
-
-    # scikit-learn's mixin takes the number of names from this attribute.
-    _n_features_out = n_features_out_
+        self._fit_once()
+        return TextStream(self._folded, self._vectors, self.tokenizer_, self.unknown_)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        """Return another name for each use in a graph: a hash of all vectors would take longer than a task."""
-        return type(self).__name__, uuid4().hex
+        """Return a name of this fit: a hash of all vectors would take longer than a task."""
+        return type(self).__name__, self._token
 
-    def _ensure(self) -> None:
-        """Fit where the parameters are others than those of the last fit, because it learns nothing from texts."""
-        fitted_to = getattr(self, "_fitted_to", {})
-        for name, value in self.get_params(deep=False).items():
-            if name not in fitted_to or not _is_same(value, fitted_to[name]):
-                self.fit()
-                return
-
-    def _encode(self, batch: Batch) -> EncodedTexts:
-        return self.stream().add(batch)
+    def _fit_once(self) -> None:
+        """Fit at the first use, because nothing is learned from texts."""
+        if not hasattr(self, "rows_"):
+            self.fit()
 
     def _check(self) -> None:
         choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
@@ -358,15 +329,37 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return tags
 
 
-def _is_same(value: object, earlier: object) -> bool:
-    """Return whether a parameter is the same object, or the same number or word."""
-    return value is earlier or (isinstance(value, (str, int, float)) and value == earlier)
+def texts_in(X: Any) -> Iterable[str]:
+    """Return the one column of texts of a data frame or a table; other texts as they are.
+
+    Raises
+    ------
+    TypeError
+        If a frame has no column of texts, or several.
+    """
+    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if names is None:
+        return X
+    columns = {
+        name: X[name].to_pylist() if hasattr(X[name], "to_pylist") else list(X[name]) for name in names
+    }
+    texts = [name for name, values in columns.items() if any(isinstance(value, str) for value in values)]
+    if len(texts) != 1:
+        raise TypeError(
+            f"X is a table with {plural(len(texts), 'column')} of text among {', '.join(map(repr, columns))}: give one "
+            "column, such as X['text']"
+        )
+    return columns[texts[0]]
 
 
 @block(temporaries=4.5)
 def encode_block(texts: NDArray[np.object_] | str, *, encoder: TextEncoder) -> Float32s:
     """Return the vectors of some texts, or of one that stands alone in its block."""
-    return encoder._encode(batch_of(np.atleast_1d(texts).tolist())).vectors
+    return _encoded(encoder, batch_of(np.atleast_1d(texts).tolist())).vectors
+
+
+def _encoded(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
+    return encoder.stream().add(batch)
 
 
 class TextStream:
@@ -378,12 +371,9 @@ class TextStream:
         vectors: WordVectors,
         tokenizer: Tokenizer,
         unknown: UnknownWords,
-        *,
-        url: str,
-        errors: str,
     ) -> None:
         self.folded, self.vectors, self.composes = folded, vectors, unknown == "subwords"
-        self.scanner = text_scanner(tokenizer, url=url, errors=errors)
+        self.scanner = text_scanner(tokenizer)
         self.total = np.zeros(folded.table.shape[1])
         self.n_open = 0
 

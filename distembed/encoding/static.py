@@ -69,6 +69,8 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     ['README.md', 'model.safetensors']
     """
     place = _check_place(folder)
+    if not hasattr(encoder, "rows_"):
+        encoder = encoder.fit()
     words = list(encoder.vectors.words)
     tokenizer = tokenizer_json(encoder.tokenizer_, words)
     with replacing_folder(place) as partial:

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.streams import Batch, Partition
+from distembed.corpus.records import HEADS, Batch
+from distembed.corpus.streams import Partition
 from distembed.encoding.encoder import EncodedTexts, TextEncoder
 
 SNIPPET_CHARACTERS = 160
@@ -17,8 +18,6 @@ SNIPPET_CHARACTERS = 160
 
 HELD_VALUES = 1 << 21
 """Numbers of the vectors that are made at a time, at most: 8 MiB of float32."""
-
-HEADS = ("id", "title", "label", "snippet")
 
 
 class TextRows(NamedTuple):
@@ -36,44 +35,26 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[TextRow
     CorpusError
         If the partition cannot be read.
     """
-    stream = encoder.stream(url=partition.url, errors=partition.errors)
+    stream = encoder.stream()
     most = max(1, HELD_VALUES // encoder.n_features_out_)
-    held: list[list[str | None]] = [[] for _ in HEADS]
     for batch in small_batches(read_batches(partition), most):
-        extend_heads(held, batch)
+        if not batch.continues:
+            heads = batch.documents.select(HEADS)
+            heads = heads.append_column("snippet", pa.array(snippets_of(batch), pa.string()))
         encoded = stream.add(batch)
-        n = len(encoded.n_known)
-        if n:
-            columns = [pa.array(column[:n], pa.string()) for column in held]
-            yield TextRows(pa.record_batch(columns, names=list(HEADS)), encoded)
-            held = [column[n:] for column in held]
+        if not batch.is_open:
+            yield TextRows(heads.combine_chunks().to_batches()[0], encoded)
 
 
 def small_batches(batches: Iterable[Batch], most: int) -> Iterator[Batch]:
-    """Yield batches of at most `most` spans; a text that begins in one may go on in the next."""
-    continues = 0
+    """Yield batches of at most `most` texts, and each piece of a longer text."""
     for batch in batches:
         for first in range(0, len(batch.starts), most):
-            spans = slice(first, first + most)
-            heads = slice(max(first - continues, 0), first + most - continues)
-            n_closed = int(np.clip(batch.n_closed - first, 0, len(batch.starts[spans])))
-            ids, titles, labels = (text[heads] for text in (batch.ids, batch.titles, batch.labels))
-            starts, stops = batch.starts[spans], batch.stops[spans]
-            yield Batch(batch.data, starts, stops, n_closed, ids, titles, labels, offset=batch.offset)
-        if len(batch.starts):
-            continues = int(batch.n_closed < len(batch.starts))
-
-
-def extend_heads(held: list[list[str | None]], batch: Batch) -> None:
-    """Append id, title, label and snippet of the texts that begin in a batch; a snippet that is open is continued."""
-    snippets = snippets_of(batch)
-    ids, titles, labels, shown = held
-    if len(snippets) > len(batch.ids):  # the first span continues a text
-        shown[-1] = f"{shown[-1]}{snippets.pop(0)}"[:SNIPPET_CHARACTERS]
-    ids += batch.ids.to_pylist()
-    titles += batch.titles.to_pylist()
-    labels += batch.labels.to_pylist()
-    shown += snippets
+            last = first + most
+            documents = batch.documents.slice(first, most)
+            yield batch._replace(
+                starts=batch.starts[first:last], stops=batch.stops[first:last], documents=documents
+            )
 
 
 def snippets_of(batch: Batch) -> list[str]:

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.streams import Batch, Scanner
+from distembed.corpus import records
+from distembed.corpus.records import Batch, document_table
+from distembed.corpus.scanners import Scanner
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.vectors import WordVectors
 
@@ -43,10 +45,9 @@ def tokenizer_of(words: Sequence[str]) -> Tokenizer:
     )
 
 
-def text_scanner(tokenizer: Tokenizer, *, url: str = "", errors: str = "strict") -> Scanner:
+def text_scanner(tokenizer: Tokenizer) -> Scanner:
     """Return a scanner of texts, in which a short text counts and no window has borders."""
-    plain = replace(tokenizer, border="document", min_border_tokens=1)
-    return scanner(plain, url=url, errors=errors)
+    return scanner(replace(tokenizer, border="document", min_border_tokens=1))
 
 
 def batch_of(texts: Iterable[str]) -> Batch:
@@ -71,11 +72,8 @@ def batch_of(texts: Iterable[str]) -> Batch:
     if array is None or array.null_count:
         place, wrong = next((i, text) for i, text in enumerate(texts) if not isinstance(text, str))
         raise TypeError(f"text {place} is {wrong!r:.60}, of type {type(wrong).__name__}: give texts")
-    _, offsets, data = array.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[: len(array) + 1] if len(array) else np.zeros(1, np.int64)
-    text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     nothing = pa.nulls(len(array), pa.string())
-    return Batch(text, bounds[:-1], bounds[1:], len(array), nothing, nothing, nothing)
+    return records.batch_of(array, document_table(nothing, nothing, nothing))
 
 
 def known_tokens(batch: Batch, words: Scanner, vectors: WordVectors, *, keep_unknown: bool) -> KnownTokens:

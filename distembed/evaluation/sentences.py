@@ -92,6 +92,8 @@ def evaluate_sentences(
     ('spearman', 1.0, '6/12')
     """
     scores, every = list[Score](), _sets(sets)
+    if not hasattr(encoder, "rows_"):
+        encoder = encoder.fit()
     policy = name or encoder_name(encoder)
     for number, each in enumerate(every, start=1):
         score = score_pairs if isinstance(each, SentencePairs) else score_classes

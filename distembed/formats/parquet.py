@@ -115,7 +115,8 @@ def read_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an open Parquet file, or those of some row groups and columns, so many at a time.
 
-    There are fewer of them where they are large, and a row that is larger than the file could hold is refused.
+    There are fewer of them where they are large. Rows that are larger than the file could hold, one or all together,
+    are refused.
 
     Examples
     --------
@@ -128,10 +129,12 @@ def read_batches(
     >>> [batch.num_rows for batch in read_batches(ParquetFile(file), 2)]
     [2, 1]
     """
-    wanted = None if columns is None else list(columns)
+    wanted, stored, total = None if columns is None else list(columns), 0, 0
     for group in range(file.num_row_groups) if row_groups is None else row_groups:
         size = _size_of(file, group, columns)
+        stored, total = stored + size.stored, total + size.total
         refuse_bomb(file.name, size.stored, size.row)
+        refuse_bomb(file.name, stored, total)
         most = max(1, min(n_rows, BATCH_BYTES // max(size.row, 1)))
         yield from file.iter_batches(most, row_groups=[group], columns=wanted, use_threads=False)
 

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import IO
 
 import zstandard
@@ -14,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
 from distembed.files import failures_told, refuse_bomb, replacing
-from distembed.urls import NoFileError, opened, url_to_fs
+from distembed.urls import NoFileError, check_regular, opened, url_to_fs
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
@@ -77,6 +78,22 @@ def _packed_bytes(name: str) -> int | None:
         return None
     filesystem, path = url_to_fs(name)
     return int(filesystem.size(path) or 0)
+
+
+@contextmanager
+def local_copy(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[str]:
+    """Yield a local path with the content of a file: its own, or a temporary one where it is remote or compressed."""
+    check_regular(name)
+    filesystem, path = url_to_fs(name)
+    if isinstance(filesystem, LocalFileSystem) and not infer_compression(name):
+        yield path
+        return
+    with NamedTemporaryFile(prefix="distembed-") as copy:
+        with reading(name, error_kind) as file:
+            for chunk in Stream(file, file.read(READ_BYTES), name).chunks():
+                copy.write(chunk)
+        copy.flush()
+        yield copy.name
 
 
 def check_folder(name: str, target: str) -> None:

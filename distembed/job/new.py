@@ -146,7 +146,8 @@ def _refuse_unreadable(file: str, *, is_text: bool) -> None:
     """Refuse a file that no job can read, by its beginning."""
     kind = format_of(file)
     if is_text and kind not in ("mediawiki", "parquet"):
-        with_encoding(Partition(file, kind, compression=compression_of(file), section="corpus"), ())
+        part = Partition(file, kind, compression=compression_of(file), errors="replace", section="corpus")
+        with_encoding(part, None)
     elif suffix_of(file) == ".bin":
         WordVectors.load(file, max_words=1)
     elif kind == "text" and not is_text and suffix_of(file) not in TABLE_SUFFIXES:

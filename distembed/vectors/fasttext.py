@@ -13,25 +13,13 @@ those of the buckets; the same again for the output layer. Read from fastText's 
 
 from __future__ import annotations
 
+import mmap
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from distembed.formats.streams import Stream
-from distembed.vectors.rows import (
-    BLOCK_VALUES,
-    Block,
-    Source,
-    VectorFileError,
-    WordRows,
-    check_finite,
-    extended,
-    gather,
-    row_blocks,
-)
+from distembed.vectors.rows import Source, VectorFileError, WordRows, check_finite, row_blocks
 from distembed.vectors.subwords import SubwordTable
 from distembed.vectors.word2vec import MAX_WORD_BYTES
 
@@ -42,184 +30,132 @@ VERSION, OLDEST_VERSION = 12, 11
 END_OF_SENTENCE = "</s>"
 """The one word that fastText gives no n-grams."""
 
-_ARGUMENTS = struct.Struct("<12id")
-_SIZES = struct.Struct("<3i2q")
-_ENTRY = struct.Struct("<qb")
-_SHAPE = struct.Struct("<2q")
+_HEAD = struct.Struct("<2i12id3i2q")
+_ENTRY_BYTES = 10
+"""The zero byte behind a word, its count and its type."""
+_SHAPE = struct.Struct("<?2q")
 _WORD, _SUPERVISED = 0, 3
 
 
-class _Options(NamedTuple):
-    """The options of a model, in their order in a file."""
+class _Head(NamedTuple):
+    """The components, the buckets of n-grams, their lengths, and the entries of the dictionary."""
 
     dim: int
-    window: int = 5
-    epoch: int = 5
-    min_count: int = 1
-    negatives: int = 5
-    word_ngrams: int = 1
-    loss: int = 2  # negative sampling
-    model: int = 2  # skip-gram
-    bucket: int = 0
-    min_n: int = 0
-    max_n: int = 0
-    update_rate: int = 100
-    sample: float = 1e-4
+    bucket: int
+    min_n: int
+    max_n: int
+    n_entries: int
 
 
-def _n_ngrams(words: list[str], table: SubwordTable) -> NDArray[np.float64]:
-    """Return the number of n-grams that fastText gives each word, as a column (n, 1)."""
-    counts = table.n_ngrams(words)
-    counts[[row for row, word in enumerate(words) if word == END_OF_SENTENCE]] = 0
-    return counts[:, None].astype(np.float64)
+def read_fasttext(path: str, source: Source, max_words: int | None) -> WordRows:
+    """Read the words of a model of fastText, and the table of its n-grams where it has buckets.
 
+    gensim, which reads the same files, never ends where the dictionary is cut short, and reads it byte by byte.
 
-class _Bytes:
-    """The bytes of a file, taken in pieces of any size; a file that ends too early is an error."""
-
-    def __init__(self, stream: Stream, name: str) -> None:
-        self._chunks = stream.chunks()
-        self._name = name
-        self._data = b""
-        self._place = 0
-        self._taken = 0
-
-    def take(self, n_bytes: int) -> bytes:
-        while len(self._data) - self._place < n_bytes:
-            self._read_on()
-        start, self._place = self._place, self._place + n_bytes
-        return self._data[start : self._place]
-
-    def take_word(self) -> bytes:
-        """Return the bytes before the next zero byte, and pass over that."""
-        while (stop := self._data.find(b"\0", self._place)) < 0:
-            if len(self._data) - self._place > MAX_WORD_BYTES:
-                raise VectorFileError(
-                    f"{self._name}: no word ends within {MAX_WORD_BYTES} bytes of byte "
-                    f"{self._taken + self._place}: it is no model of fastText, or damaged; download it again"
-                )
-            self._read_on()
-        word, self._place = self._data[self._place : stop], stop + 1
-        return word
-
-    def _read_on(self) -> None:
-        self._taken += self._place
-        chunk = next(self._chunks, b"")
-        self._data, self._place = self._data[self._place :] + chunk, 0
-        if not chunk:
-            raise VectorFileError(
-                f"{self._name} is cut short: it ends at byte {self._taken + len(self._data)}, in the middle of a model "
-                "of fastText; download or write it again"
-            )
-
-
-def read_fasttext(stream: Stream, source: Source, max_words: int | None) -> WordRows:
-    """Read the words of a model of fastText, and the table of its n-grams where it has buckets."""
-    data = _Bytes(stream, source.path)
-    options = _read_options(data, source)
-    words = _read_words(data, source)
-    n_rows = _read_shape(data, source, options)
-    n_buckets = options.bucket if options.max_n > 0 else 0
-    if not words or n_rows - len(words) not in (n_buckets, options.bucket):
+    Parameters
+    ----------
+    path : a local file that is not compressed
+    source : the file that was asked for, and the encoding of its words
+    max_words : of which vectors are read
+    """
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:  # noqa: PTH123
+        head = _read_head(data, source)
+        words, place = _read_words(data, source, head.n_entries)
+        n_bytes, begin = len(data), place + _SHAPE.size
+        is_quantized, n_rows, n_columns = (
+            _SHAPE.unpack_from(data, place) if begin <= n_bytes else (False, 0, 0)
+        )
+    n_buckets, end = head.bucket if head.max_n > 0 else 0, begin + 4 * head.dim * n_rows
+    if is_quantized:
+        raise VectorFileError(
+            f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made "
+            "from"
+        )
+    if begin > n_bytes or (n_columns == head.dim and end > n_bytes):
+        raise _cut(source, n_bytes)
+    if n_columns != head.dim:
+        raise VectorFileError(
+            f"{source.path}: its head promises {head.dim} components and its matrix {n_columns}; download it again"
+        )
+    if not words or n_rows - len(words) not in (n_buckets, head.bucket):
         raise VectorFileError(
             f"{source.path}: a matrix of {n_rows} rows does not belong to {len(words)} words and {n_buckets} "
             "buckets of n-grams; take a model that was neither pruned nor quantized"
         )
     kept = words[:max_words]
-    rows = gather(_word_blocks(data, source, kept, options.dim), source.path, len(kept), None)
+    vectors = np.fromfile(path, "<f4", len(kept) * head.dim, offset=begin).reshape(-1, head.dim)
+    check_finite(kept, vectors, source, 0)
     if not n_buckets:
-        return rows
-    for _ in _blocks(data, len(words) - len(kept), options.dim):
-        pass
-    vectors, n_read = np.empty((0, 0), np.float32), 0
-    for block in _blocks(data, options.bucket, options.dim):
-        if not np.isfinite(block).all():
-            raise VectorFileError(
-                f"{source.path}: a bucket from {n_read} on holds NaN or infinity; download or train it again"
-            )
-        vectors = extended(vectors, n_read, block, options.bucket)
-        n_read += len(block)
-    mean = np.zeros(options.dim, np.float32)
-    table = SubwordTable(vectors, mean, options.min_n, options.max_n, n_buckets=options.bucket)
-    return rows._replace(vectors=_word_vectors(rows, table), subwords=table)
+        return WordRows(kept, vectors)
+    hashed = np.fromfile(path, "<f4", n_buckets * head.dim, offset=end - 4 * head.dim * n_buckets)
+    if not np.isfinite(hashed.sum(dtype=np.float64)):
+        raise VectorFileError(f"{source.path}: a bucket holds NaN or infinity; download or train it again")
+    mean = np.zeros(head.dim, np.float32)
+    table = SubwordTable(hashed.reshape(-1, head.dim), mean, head.min_n, head.max_n, n_buckets=n_buckets)
+    start = 0
+    for block_words, block in row_blocks(
+        kept, vectors
+    ):  # the averages of their rows with those of their n-grams
+        counts = table.n_ngrams(block_words)
+        counts[[row for row, word in enumerate(block_words) if word == END_OF_SENTENCE]] = 0
+        n_ngrams = counts[:, None].astype(np.float64)
+        averages = (block + n_ngrams * table.compose(block_words)) / (n_ngrams + 1)
+        vectors[start : start + len(block)] = averages
+        start += len(block)
+    return WordRows(kept, vectors, table)
 
 
-def _read_options(data: _Bytes, source: Source) -> _Options:
-    magic, (version,) = data.take(len(MAGIC)), struct.unpack("<i", data.take(4))
-    if magic != MAGIC or not OLDEST_VERSION <= version <= VERSION:
+def _cut(source: Source, n_bytes: int) -> VectorFileError:
+    return VectorFileError(
+        f"{source.path} is cut short: it ends at byte {n_bytes}, in the middle of a model of fastText; download or "
+        "write it again"
+    )
+
+
+def _read_head(data: mmap.mmap, source: Source) -> _Head:
+    """Return what the head of a model says; one that promises more than the file can hold is an error."""
+    if not data[: len(MAGIC)] == MAGIC:
         raise VectorFileError(
-            f"{source.path} begins with {magic.hex()} and version {version}, and a model of fastText with "
-            f"{MAGIC.hex()} and version {OLDEST_VERSION} or {VERSION}; name another format"
+            f"{source.path} begins with {data[: len(MAGIC)].hex()}, and a model of fastText with {MAGIC.hex()}; name "
+            "another format"
         )
-    options = _Options(*_ARGUMENTS.unpack(data.take(_ARGUMENTS.size)))
-    if (
-        options.dim < 1
-        or options.bucket < 0
-        or (options.max_n > 0 and not 1 <= options.min_n <= options.max_n)
-    ):
+    if len(data) < _HEAD.size:
+        raise _cut(source, len(data))
+    _, version, dim, *rest = _HEAD.unpack_from(data)
+    (model, bucket, min_n, max_n), (n_entries, n_words, _, _, n_pruned) = rest[6:10], rest[12:]
+    if not OLDEST_VERSION <= version <= VERSION:
         raise VectorFileError(
-            f"{source.path}: its head has {options.dim} components, {options.bucket} buckets and n-grams of "
-            f"{options.min_n} to {options.max_n} characters; the file is damaged, download it again"
+            f"{source.path} has version {version}, and a model of fastText has version {OLDEST_VERSION} or {VERSION}; "
+            "name another format"
         )
-    old = (
-        version == OLDEST_VERSION and options.model == _SUPERVISED
-    )  # n-grams of characters came with version 12
-    return options._replace(max_n=0) if old else options
-
-
-def _read_words(data: _Bytes, source: Source) -> list[str]:
-    """Return the words of the dictionary; labels, which stand after them, are passed over."""
-    n_entries, _, _, _, n_pruned = _SIZES.unpack(data.take(_SIZES.size))
+    if dim < 1 or bucket < 0 or (max_n > 0 and not 1 <= min_n <= max_n):
+        raise VectorFileError(
+            f"{source.path}: its head has {dim} components, {bucket} buckets and n-grams of {min_n} to {max_n} "
+            "characters; the file is damaged, download it again"
+        )
     if n_pruned > 0:
         raise VectorFileError(
             f"{source.path} is a pruned model, whose n-grams are renumbered; take the whole one"
         )
-    words = []
+    if max(4 * dim * n_words, _ENTRY_BYTES * n_entries) > len(data):
+        raise _cut(source, len(data))
+    is_old = version == OLDEST_VERSION and model == _SUPERVISED  # n-grams of characters came with version 12
+    return _Head(dim, bucket, min_n, 0 if is_old else max_n, n_entries)
+
+
+def _read_words(data: mmap.mmap, source: Source, n_entries: int) -> tuple[list[str], int]:
+    """Return the words of the dictionary, without the labels behind them, and where it ends."""
+    words, place = list[str](), _HEAD.size
     for row in range(n_entries):
-        word = data.take_word()
-        if _ENTRY.unpack(data.take(_ENTRY.size))[1] == _WORD:
-            words.append(source.decode(word, row))
-    return words
-
-
-def _read_shape(data: _Bytes, source: Source, options: _Options) -> int:
-    if data.take(1) != b"\0":
-        raise VectorFileError(
-            f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made "
-            "from"
-        )
-    n_rows, n_components = _SHAPE.unpack(data.take(_SHAPE.size))
-    if n_components != options.dim:
-        raise VectorFileError(
-            f"{source.path}: its head promises {options.dim} components and its matrix {n_components}; download it "
-            "again"
-        )
-    return int(n_rows)
-
-
-def _blocks(data: _Bytes, n_rows: int, n_components: int) -> Iterator[NDArray[np.float32]]:
-    """Yield the next rows of a matrix, some at a time."""
-    step = max(1, BLOCK_VALUES // n_components)
-    for first in range(0, n_rows, step):
-        n = min(step, n_rows - first)
-        values = np.frombuffer(data.take(4 * n * n_components), "<f4").reshape(n, n_components)
-        yield values.astype(np.float32, copy=False)
-
-
-def _word_blocks(data: _Bytes, source: Source, words: list[str], n_components: int) -> Iterator[Block]:
-    n_read = 0
-    for block in _blocks(data, len(words), n_components):
-        block_words = words[n_read : n_read + len(block)]
-        check_finite(block_words, block, source, n_read)
-        yield block_words, block
-        n_read += len(block)
-
-
-def _word_vectors(rows: WordRows, table: SubwordTable) -> NDArray[np.float32]:
-    """Return the vectors of words: the averages of their rows with those of their n-grams."""
-    vectors, start = np.empty_like(rows.vectors), 0
-    for words, block in row_blocks(rows.words, rows.vectors):
-        n_ngrams = _n_ngrams(words, table)
-        vectors[start : start + len(block)] = (block + n_ngrams * table.compose(words)) / (n_ngrams + 1)
-        start += len(block)
-    return vectors
+        stop = data.find(b"\0", place, place + MAX_WORD_BYTES)
+        if stop < 0 and place + MAX_WORD_BYTES < len(data):
+            raise VectorFileError(
+                f"{source.path}: no word ends within {MAX_WORD_BYTES} bytes of byte {place}: it is no model of "
+                "fastText, or damaged; download it again"
+            )
+        if stop < 0 or stop + _ENTRY_BYTES > len(data):
+            raise _cut(source, len(data))
+        if data[stop + _ENTRY_BYTES - 1] == _WORD:
+            words.append(source.decode(data[place:stop], row))
+        place = stop + _ENTRY_BYTES
+    return words, place

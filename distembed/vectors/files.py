@@ -29,7 +29,7 @@ from distembed.formats.names import (
     vector_format,
 )
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
-from distembed.formats.streams import Stream, reading, writing
+from distembed.formats.streams import Stream, local_copy, reading, writing
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
 from distembed.vectors.rows import (
@@ -102,7 +102,9 @@ def read_vectors(
     if max_words is not None and max_words < 1:
         raise ValueError(f"max_words is {max_words}; give 1 or more")
     if (chosen := _reading_format(name, format)) == "safetensors":
-        return without_duplicates(read_safetensors(name, max_words), Source(name, "row", 0), duplicates)
+        with local_copy(name, VectorFileError) as local:
+            rows = read_safetensors(local, name, max_words)
+        return without_duplicates(rows, Source(name, "row", 0), duplicates)
     with reading(name, VectorFileError) as file:
         if chosen == "parquet":
             with damage_told(name, VectorFileError, "a Parquet file"):
@@ -118,17 +120,18 @@ def read_vectors(
         stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
         if chosen == "auto":
             chosen = _sniff(stream.head, name)
-        rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
-        return without_duplicates(rows, source, duplicates)
+        if chosen != "fasttext":
+            rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
+            return without_duplicates(rows, source, duplicates)
+    source = Source(name, "word", 1, encoding, errors)
+    with local_copy(name, VectorFileError) as local:
+        return without_duplicates(read_fasttext(local, source, max_words), source, duplicates)
 
 
 def _read_stream(
     stream: Stream, name: str, chosen: VectorFormat, max_words: int | None, *, encoding: str, errors: str
 ) -> tuple[WordRows, Source]:
-    """Read word2vec text or binary, GloVe text or a model of fastText."""
-    if chosen == "fasttext":
-        source = Source(name, "word", 1, encoding, errors)
-        return read_fasttext(stream, source, max_words), source
+    """Read word2vec text or binary, or GloVe text."""
     if chosen == "glove":
         source = Source(name, "line", 1, encoding, errors)
         return gather(read_text(stream, source, None), name, None, max_words), source

@@ -17,96 +17,90 @@ Values of float16 are read, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors
 import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.files import damage_told, replacing
 from distembed.formats.streams import check_folder
-from distembed.urls import check_regular, url_to_fs
-from distembed.vectors.rows import (
-    BLOCK_VALUES,
-    Block,
-    Source,
-    VectorFileError,
-    WordRows,
-    check_finite,
-    gather,
-)
+from distembed.urls import url_to_fs
+from distembed.vectors.rows import Source, VectorFileError, WordRows, check_finite
 from distembed.vectors.subwords import SubwordTable
 
 
-def read_safetensors(name: str, max_words: int | None) -> WordRows:
-    """Read the rows of a safetensors file, and the table of n-grams where it has one."""
-    with damage_told(name, VectorFileError, "a safetensors file"):
-        tensors = _safetensors_arrays(name)
-    rows = gather(_row_blocks(name, tensors), name, None, max_words)
-    return rows._replace(subwords=_table(name, tensors)) if "subword_vectors" in tensors else rows
+def read_safetensors(path: str, name: str, max_words: int | None) -> WordRows:
+    """Read the first rows of a safetensors file, and the table of n-grams where it has one.
+
+    Parameters
+    ----------
+    path : a local file
+    name : what was asked for, for errors
+    max_words : of which words and vectors are read; the others stay on disk
+    """
+    with (
+        damage_told(name, VectorFileError, "a safetensors file"),
+        safetensors.safe_open(path, framework="np") as file,
+    ):
+        held = set(file.keys())
+        if missing := {"vectors", "words", "offsets"} - held:
+            raise VectorFileError(
+                f"{name} holds the tensors {sorted(held)} and lacks {sorted(missing)}: it has no words; "
+                "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
+            )
+        vectors = file.get_slice("vectors")
+        shape = vectors.get_shape()
+        words = _strings(file, name, "words", "offsets", max_words)
+        if len(shape) != 2 or len(file.get_tensor("offsets")) != shape[0] + 1:
+            raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
+        if not words:
+            raise VectorFileError(
+                f"{name} holds no words; give a file with a word and its values in each row"
+            )
+        rows = np.asarray(vectors[: len(words)]).astype(np.float32, copy=False)
+        check_finite(words, rows, Source(name, "row", 0), 0)
+        return WordRows(words, rows, _table(file, name) if "subword_vectors" in held else None)
 
 
-def _row_blocks(name: str, tensors: dict[str, NDArray[Any]]) -> Iterator[Block]:
-    missing = {"vectors", "words", "offsets"} - set(tensors)
-    if missing:
-        raise VectorFileError(
-            f"{name} holds the tensors {sorted(tensors)} and lacks {sorted(missing)}: it has no words; "
-            "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
-        )
-    vectors = tensors["vectors"]
-    words = _strings(name, tensors["words"], tensors["offsets"])
-    if vectors.ndim != 2 or len(words) != len(vectors):
-        raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
-    source, step = Source(name, "row", 0), max(1, BLOCK_VALUES // max(vectors.shape[1], 1))
-    for start in range(0, len(words), step):
-        block = vectors[start : start + step].astype(np.float32, copy=False)
-        check_finite(words[start : start + step], block, source, start)
-        yield words[start : start + step], block
-
-
-def _strings(name: str, joined: NDArray[Any], offsets: NDArray[Any]) -> list[str]:
-    blob = joined.tobytes()
+def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = None) -> list[str]:
+    """Return the first strings of two tensors: their bytes, and where each begins."""
+    bounds, blob = file.get_tensor(offsets), file.get_slice(joined)
     if (
-        (joined.dtype.str, offsets.dtype.str, offsets.ndim) != ("|u1", "<i8", 1)
-        or not offsets.size
-        or np.any(np.diff(offsets) < 0)
-        or (offsets[0], offsets[-1]) != (0, len(blob))
+        (blob.get_dtype(), bounds.dtype.str, bounds.ndim) != ("U8", "<i8", 1)
+        or not bounds.size
+        or np.any(np.diff(bounds) < 0)
+        or [bounds[0], bounds[-1]] != [0, *blob.get_shape()]
     ):
         raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
-    source = Source(name, "row", 0)
-    spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-    return [source.decode(blob[start:stop], row) for row, (start, stop) in enumerate(spans)]
+    bounds = bounds[: None if n is None else n + 1].tolist()
+    data, source = blob[: bounds[-1]].tobytes(), Source(name, "row", 0)
+    spans = pairwise(bounds)
+    return [source.decode(data[start:stop], row) for row, (start, stop) in enumerate(spans)]
 
 
-def _table(name: str, tensors: dict[str, NDArray[Any]]) -> SubwordTable:
+def _table(file: Any, name: str) -> SubwordTable:
     """Return the table of n-grams of a file; a tensor that is missing or does not fit is an error."""
     try:
-        min_n, max_n, n_buckets, normalized = tensors["subword_options"].tolist()
-        ngrams = None if n_buckets else tuple(_strings(name, tensors["ngrams"], tensors["ngram_offsets"]))
+        min_n, max_n, n_buckets, normalized = file.get_tensor("subword_options").tolist()
         return SubwordTable(
-            tensors["subword_vectors"].astype(np.float32, copy=False),
-            tensors["subword_mean"].astype(np.float32, copy=False),
+            file.get_tensor("subword_vectors").astype(np.float32, copy=False),
+            file.get_tensor("subword_mean").astype(np.float32, copy=False),
             min_n,
             max_n,
-            ngrams=ngrams,
+            ngrams=None if n_buckets else tuple(_strings(file, name, "ngrams", "ngram_offsets")),
             n_buckets=n_buckets or None,
             normalized=bool(normalized),
         )
-    except (KeyError, ValueError) as error:
+    except (safetensors.SafetensorError, ValueError) as error:
         raise VectorFileError(
             f"{name}: its table of n-grams is not whole ({error}); write it again"
         ) from error
-
-
-def _safetensors_arrays(name: str) -> dict[str, NDArray[Any]]:
-    check_regular(name)
-    filesystem, local = url_to_fs(name)
-    if isinstance(filesystem, LocalFileSystem):
-        return dict(safetensors.numpy.load_file(local))
-    return dict(safetensors.numpy.load(filesystem.cat_file(local)))
 
 
 def write_safetensors(

@@ -16,127 +16,13 @@ from typing import IO
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 from numba import njit
 from numpy.typing import NDArray
 
 from distembed.dtypes import Float32s, Int64s
 from distembed.formats.streams import MAX_LINE_BYTES, Stream
 from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks, shown
-
-# Powers as decimal literals: each is the float64 nearest to the true power, which 10.0**k is not always.
-_POWERS = np.array([float(f"1e{k}") for k in range(65)])
-_DIGITS = 18  # decimal digits that fit a 64-bit integer whatever they are
-_SLACK = (
-    2.0**-50
-)  # above the relative error of mantissa, power and their product: 3 roundings of 2^-53 and 1e-17
-
-
-@njit(cache=True, nogil=True)
-def _is_blank(byte: int) -> bool:
-    return byte == 32 or byte == 9 or byte == 13  # noqa: PLR1714 (compiled: a tuple test is slower)
-
-
-@njit(cache=True, nogil=True)
-def _digits(data: NDArray[np.uint8], i: int, stop: int) -> tuple[np.int64, int, int, int]:
-    """Read `123.456`: its first 18 digits as an integer, its power of ten, the number of digits, its end."""
-    mantissa, power, n_kept, n_seen, fraction = np.int64(0), 0, 0, 0, 0
-    while i < stop:
-        byte = data[i]
-        if 48 <= byte <= 57:
-            n_seen += 1
-            if n_kept < _DIGITS:
-                mantissa = mantissa * 10 + (byte - 48)
-                n_kept += mantissa > 0
-                power -= fraction
-            else:
-                power += 1 - fraction
-        elif byte == 46 and fraction == 0:
-            fraction = 1
-        else:
-            break
-        i += 1
-    return mantissa, power, n_seen, i
-
-
-@njit(cache=True, nogil=True)
-def _exponent(data: NDArray[np.uint8], i: int, stop: int) -> tuple[int, int]:
-    """Read `e-12`; return the exponent and where it ends."""
-    if i + 1 >= stop or (data[i] != 101 and data[i] != 69):
-        return 0, i
-    i += 1
-    negative = data[i] == 45
-    if data[i] == 45 or data[i] == 43:
-        i += 1
-    value, first = 0, i
-    while i < stop and 48 <= data[i] <= 57 and value < 1000:
-        value = value * 10 + (data[i] - 48)
-        i += 1
-    return (-value if negative else value), (i if i > first else -1)
-
-
-@njit(cache=True, nogil=True)
-def _number(data: NDArray[np.uint8], start: int, stop: int) -> tuple[float, bool]:
-    """Return the decimal number in data[start:stop] and whether its rounding to float32 is certain.
-
-    The float64 product of mantissa and power has an error below `_SLACK`; if both ends of that interval round
-    to the same float32, that is the correct rounding. The rest (one value in 10^7, and fields that are not
-    numbers) is left to Python.
-    """
-    negative = data[start] == 45
-    i = start + 1 if negative or data[start] == 43 else start
-    mantissa, power, n_seen, i = _digits(data, i, stop)
-    exponent, i = _exponent(data, i, stop)
-    power += exponent
-    if n_seen == 0 or i != stop or power < -64 or power > 64:
-        return 0.0, False
-    value = mantissa / _POWERS[-power] if power < 0 else mantissa * _POWERS[power]
-    certain = np.float32(value * (1.0 - _SLACK)) == np.float32(value * (1.0 + _SLACK))
-    return (-value if negative else value), certain
-
-
-@njit(cache=True, nogil=True)
-def _values(data: NDArray[np.uint8], begin: int, stop: int, out: Float32s) -> int:
-    """Read the last `out.size` fields of data[begin:stop]; return where the word before them ends, or -1."""
-    for k in range(out.size - 1, -1, -1):
-        left = stop
-        while left > begin and not _is_blank(data[left - 1]):
-            left -= 1
-        if left in (stop, begin):
-            return -1
-        value, certain = _number(data, left, stop)
-        if not certain:
-            return -1
-        out[k] = np.float32(value)
-        stop = left
-        while stop > begin and _is_blank(data[stop - 1]):
-            stop -= 1
-    return stop
-
-
-@njit(cache=True, nogil=True)
-def _parse_lines(
-    data: NDArray[np.uint8], start: int, out: Float32s, row: int, spans: Int64s
-) -> tuple[int, int]:
-    """Parse plain lines from `start` until one is not plain or none is left; return (row, position).
-
-    Every line ends with a line end. `out[row]` takes the values and `spans[row]` the word's place.
-    """
-    while start < data.size:
-        end = start
-        while data[end] != 10:
-            end += 1
-        stop = end
-        while stop > start and _is_blank(data[stop - 1]):
-            stop -= 1
-        word_stop = _values(data, start, stop, out[row])
-        if word_stop <= start:
-            return row, start
-        for i in range(start, word_stop):
-            if _is_blank(data[i]):
-                return row, start
-        spans[row, 0], spans[row, 1] = start, word_stop
-        row, start = row + 1, end + 1
-    return row, start
 
 
 def read_text(stream: Stream, source: Source, n_components: int | None) -> Iterator[Block]:
@@ -175,33 +61,66 @@ def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
 
 
 def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
-    """Parse whole lines: the plain ones compiled, the others one by one."""
-    array = np.frombuffer(data, dtype=np.uint8)
-    n_lines = data.count(b"\n")
-    fewest_bytes = n_lines * (2 * n_components + 2)  # nothing is allocated for what only a header promises
-    if fewest_bytes > len(data):
-        _refuse_short_line(data, source, n_components, n_read)
-    vectors = np.empty((n_lines, n_components), dtype=np.float32)
-    spans = np.empty((n_lines, 2), dtype=np.int64)
-    row, position, unusual = 0, 0, {}
-    while position < len(data):
-        row, position = _parse_lines(array, position, vectors, row, spans)
-        if position < len(data):
-            end = data.index(b"\n", position)
-            place = source.at(n_read + row)
-            unusual[row], vectors[row] = _parse_line(data[position:end], n_components, place)
-            row, position = row + 1, end + 1
-    words = [
-        source.decode(unusual[i] if i in unusual else data[start:stop], n_read + i)
-        for i, (start, stop) in enumerate(spans.tolist())
-    ]
-    return words, vectors
+    """Parse whole lines: by pyarrow where all are plain but some, else one by one."""
+    data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    first = data[: data.index(b"\n")]
+    unusual: list[int] = []
+    # Nothing is allocated for what only a header promises: the names of the columns, too, follow from a line. Pyarrow
+    # takes a byte-order mark off, which begins a word here.
+    if (
+        len(first.split()) <= n_components
+        or b"\r" in data
+        or b"\t" in data
+        or data.startswith(codecs.BOM_UTF8)
+    ):
+        return _parse_lines(data, source, n_components, n_read)
+    names = [*map(str, range(n_components + 1)), *(["end"] if first.endswith(b" ") else [])]
+    try:
+        table = pacsv.read_csv(
+            pa.BufferReader(data),
+            read_options=pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+            parse_options=pacsv.ParseOptions(
+                delimiter=" ",
+                quote_char=False,
+                double_quote=False,
+                ignore_empty_lines=False,
+                invalid_row_handler=lambda row: unusual.append(row.number - 1) or "skip",  # type: ignore[func-returns-value]
+            ),
+            convert_options=pacsv.ConvertOptions(
+                column_types={name: pa.float32() for name in names} | {"0": pa.binary(), "end": pa.binary()},
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowInvalid, UnicodeDecodeError):  # a value that is no number, or the line of such a word
+        return _parse_lines(data, source, n_components, n_read)
+    words, *columns = table.columns[: n_components + 1]
+    ends = table.columns[n_components + 1 :]
+    if pc.min(pc.binary_length(words)).as_py() == 0 or any(
+        pc.max(pc.binary_length(end)).as_py() for end in ends
+    ):
+        return _parse_lines(data, source, n_components, n_read)
+    # Copied in one step: a column at a time into rows takes as long as the parser.
+    vectors = np.ascontiguousarray(np.stack([column.to_numpy() for column in columns]).T)
+    spelled = words.to_pylist()
+    if unusual:
+        lines = data.split(b"\n")
+        found = [_parse_line(lines[row], n_components, source.at(n_read + row)) for row in unusual]
+        at = np.array(unusual) - np.arange(len(unusual))
+        vectors = np.insert(vectors, at, np.stack([values for _, values in found]), axis=0)
+        for row, (word, _) in zip(unusual, found, strict=True):
+            spelled.insert(row, word)
+    return [source.decode(word, row) for row, word in enumerate(spelled, n_read)], vectors
 
 
-def _refuse_short_line(data: bytes, source: Source, n_components: int, n_read: int) -> None:
-    """Raise the error for the first bad line of a block that has fewer bytes than its values need."""
-    for row, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
-        _parse_line(line, n_components, source.at(n_read + row))
+def _parse_lines(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
+    """Parse whole lines one by one; the first that holds no word and its values is an error."""
+    words, vectors = list[str](), list[Float32s]()
+    for row, line in enumerate(data.removesuffix(b"\n").split(b"\n"), n_read):
+        word, values = _parse_line(line, n_components, source.at(row))
+        words.append(source.decode(word, row))
+        vectors.append(values)
+    return words, np.stack(vectors)
 
 
 def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, Float32s]:

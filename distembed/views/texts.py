@@ -1,47 +1,45 @@
 """Text vectors at the command line: an encoder from a workspace, and texts to a file of vectors.
 
-The vectors of a partition are written by one task into a workspace beside the target, which keeps what a killed
-run has finished. When all are there they are joined into the target, and the workspace is removed.
+The vectors of a partition are written by one task into a temporary folder beside the target. When all are there they
+are joined into the target in their order. A call that was stopped starts again.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dask.system import CPU_COUNT
+from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
-from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
+from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.encoding.encoder import TextEncoder, rows_in_words, without_words
 from distembed.encoding.texts import TextRows, encode_texts
+from distembed.execution import compute, delayed, shared
 from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
-from distembed.job.inputs import stamps_at
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
-from distembed.job.provenance import made_with
 from distembed.job.tables import Numbers, Piece, Table
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
-from distembed.storage.records import new_digest
-from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
-from distembed.urls import opened, public, url_to_fs
+from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
 from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
 
-UNFINISHED = ".unfinished"
-"""The end of the name of the workspace that holds what is done of a file of text vectors."""
+TASKS_TOGETHER = 4 * CPU_COUNT
+"""Partitions between two signs of progress."""
 
 VECTOR = "vector"
 COUNTED = ("n_tokens", "n_known")
@@ -105,25 +103,11 @@ def _of_workspace(job: Any, n_words: int) -> dict[str, Any]:
     return found
 
 
-def encoder_digest(encoder: TextEncoder) -> str:
-    """Return a digest of everything that the vector of a text depends on."""
-    digest = new_digest(np.ascontiguousarray(encoder.rows_).tobytes())
-    digest.update("\n".join(encoder.vectors.words).encode("utf-8", "surrogatepass"))
-    digest.update(f"{encoder.tokenizer_}{encoder.unknown_}".encode())
-    if encoder.tokenizer_.phrases_file is not None:
-        digest.update("\n".join(gazetteer_of(encoder.tokenizer_).words).encode())
-    if encoder.unknown_ == "subwords" and encoder.vectors.subwords is not None:
-        digest.update(encoder.vectors.subwords.vectors.tobytes())
-    return digest.hexdigest()
-
-
 # --- texts to vectors ----------------------------------------------------------------------------------------
 
 
 def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Reporter) -> str:
     """Write the vectors of texts to a file or a Zarr folder, and return in words what was written.
-
-    The same call after a kill goes on with the partitions that are not finished.
 
     Parameters
     ----------
@@ -138,48 +122,38 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     Raises
     ------
     ValueError
-        If the end of the target's name is none of these.
+        If the end of the target's name is none of these, or there is no text.
     OSError
-        If another run is writing it, or it cannot be written.
+        If it cannot be written.
     """
     ending = _ending(target)
-    check_folder(target, str(Path(url_to_fs(target)[1]).absolute()))
-    scratch = f"{target}{UNFINISHED}"
+    filesystem, place = url_to_fs(target)
+    own = Path(place).absolute()
+    check_folder(target, str(own))
+    beside = own.parent if isinstance(filesystem, LocalFileSystem) else None
+    n_parts, known = len(corpus.partitions), shared(encoder)
     with (
         naming_a_full_disk(target),
-        Workspace.create(scratch, owner=f"distembed encode --to {target}") as workspace,
+        TemporaryDirectory(prefix=f".{own.name}.", dir=beside, ignore_cleanup_errors=True) as folder,
     ):
-        urls = dict.fromkeys(partition.url for partition in corpus.partitions)
-        stage = workspace.stage(
-            "texts",
-            parameters={
-                "encoder": encoder_digest(encoder),
-                "partitions": [public(repr(each)) for each in corpus.partitions],
-                "files": {url: json.dumps(stamps_at(url)) for url in urls},
-            },
-            inputs={},
-            made_with=made_with(),
-        )
-        make = partial(_encode_partition, encoder=encoder, partitions=corpus.partitions)
-        parts = stage.store_files(
-            "texts",
-            len(corpus.partitions),
-            make,
-            progress=partial(reporter.advance, "encode", unit="partitions"),
-        )
-        total = Summary(
-            *np.sum([[part.summary[name] for name in Summary._fields] for part in parts], axis=0).tolist()
-        )
+        parts = [f"{folder}/{number:06}.parquet" for number in range(n_parts)]
+        encode_one = delayed(_encode_partition, traverse=False)
+        tasks = [encode_one(known, *each) for each in zip(corpus.partitions, parts, strict=True)]
+        sums = np.zeros(len(Summary._fields), np.int64)
+        for first in range(0, n_parts, TASKS_TOGETHER):
+            sums += np.sum(compute(tasks[first : first + TASKS_TOGETHER]), axis=0)
+            reporter.advance("encode", min(first + TASKS_TOGETHER, n_parts), n_parts, unit="partitions")
         reporter.close()
-        table = _joined(parts, total, encoder.n_features_out_) if total.n_texts else None
-        if table is not None and ending == "zarr":
+        total = Summary(*sums.tolist())
+        if not total.n_texts:
+            raise ValueError(
+                f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
+            )
+        table = _joined(parts, total, encoder.n_features_out_)
+        if ending == "zarr":
             write_zarr(target, table, names="id")
-        elif table is not None:
+        else:
             write_table(target, table, format=ending)  # type: ignore[arg-type]
-    filesystem, path = url_to_fs(scratch)
-    filesystem.rm(path, recursive=True)
-    if table is None:
-        raise ValueError(f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}")
     return f"{summary_line(total, encoder)}\n{table.contents} in {target}"
 
 
@@ -198,23 +172,21 @@ def _ending(target: str) -> str:
     return found
 
 
-def _encode_partition(
-    index: int, prefix: str, *, encoder: TextEncoder, partitions: Sequence[Partition]
-) -> Mapping[str, int]:
+def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> Summary:
     """Write the texts of a partition, their counts and their vectors as one Parquet file."""
     schema = pa.schema([*_heads(), pa.field(VECTOR, pa.list_(pa.float32(), encoder.n_features_out_))])
     totals = np.zeros(len(Summary._fields), np.int64)
     with (
-        opened(f"{prefix}.parquet", "wb") as file,
+        opened(path, "wb") as file,
         pq.ParquetWriter(
             file, schema, compression="none", use_dictionary=False, write_page_checksum=True
         ) as out,
     ):
-        for rows in encode_texts(encoder, partitions[index]):
+        for rows in encode_texts(encoder, partition):
             out.write_batch(_batch(rows, schema))
             known = rows.encoded.n_known
             totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]
-    return Summary(*totals.tolist())._asdict()
+    return Summary(*totals.tolist())
 
 
 def _heads() -> list[pa.Field]:
@@ -228,10 +200,10 @@ def _batch(rows: TextRows, schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch([*rows.heads.columns, *map(pa.array, counts), lists], schema=schema)
 
 
-def _joined(parts: Sequence[FileItem], total: Summary, n_components: int) -> Table:
+def _joined(parts: Sequence[str], total: Summary, n_components: int) -> Table:
     """Return the table of all texts, read from the parts as it is written."""
     schema = pa.schema(_heads())
-    pieces = (piece for part in parts for path in part.paths for piece in _pieces(path, schema))
+    pieces = (piece for path in parts for piece in _pieces(path, schema))
     contents = f"{plural(total.n_texts, 'text')} x {plural(n_components, 'component')}"
     return Table(schema, Numbers(VECTOR, n_components, as_lists=True), total.n_texts, pieces, contents)
 

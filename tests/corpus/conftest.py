@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-import numpy as np
+import pyarrow as pa
 import pytest
 
 import distembed as de
-from distembed.corpus.streams import Batch
+from distembed.corpus import records
+from distembed.corpus.records import Batch, document_table
 
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">
@@ -28,18 +30,26 @@ def write(path: Path, data: str | bytes) -> str:
     return str(path)
 
 
-def batch_of(
-    data: bytes, starts: list[int] | None = None, stops: list[int] | None = None, n_closed: int = 1
-) -> Batch:
-    """Return a batch of documents without names: by default of one, which ends with the data."""
-    bounds = (np.array(starts or [0], np.int64), np.array(stops or [len(data)], np.int64))
-    return Batch(np.frombuffer(data, np.uint8), *bounds, n_closed, None, None, None)
+def batch_of(*texts: bytes, is_open: bool = False, continues: bool = False) -> Batch:
+    """Return a batch of documents without names, or of a piece of one."""
+    nothing = pa.nulls(0 if continues else len(texts), pa.string())
+    return records.batch_of(texts, document_table(nothing, nothing, nothing), is_open=is_open)
+
+
+def pieces_after_white_space(text: bytes, size: int) -> list[bytes]:
+    """Return a text in pieces of at least `size` bytes that end with white space."""
+    pieces, first = [], 0
+    for found in re.finditer(rb"\s", text):
+        if found.end() - first >= size:
+            pieces.append(text[first : found.end()])
+            first = found.end()
+    return [*pieces, text[first:]]
 
 
 def counted_tokens(folder: Path, *files: list[dict[str, str | None]], **options: object) -> de.corpus.Tokens:
     """Return the tokens of records that are written as JSON lines, a partition for each file."""
-    for number, records in enumerate(files):
-        write(folder / f"{number}.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    for number, rows in enumerate(files):
+        write(folder / f"{number}.jsonl", "".join(json.dumps(record) + "\n" for record in rows))
     return de.read_corpus(str(folder / "*.jsonl"), **options).tokenize(folder / "parts")
 
 

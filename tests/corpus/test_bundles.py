@@ -99,7 +99,7 @@ def test_the_documents_and_counts_are_those_of_a_task_for_each_file(folder, monk
 
 @pytest.mark.parametrize("pattern", ["unicode", "shlex:split"])
 def test_an_error_names_the_file_in_its_bundle(folder, tmp_path, pattern):
-    (folder / "0004.txt").write_bytes(b"good words\n" * 20_000 + b"bad \xff byte\n")
+    (folder / "0004.txt").write_bytes(b"good words\n" * 30_000 + b"bad \xff byte\n")
     docs = de.read_corpus(folder, encoding="utf-8", tokenizer=de.Tokenizer(pattern=pattern))
     broken = next(one for one in docs.partitions if one.name == "0004.txt")
     bundle = [docs.partitions[0], broken, docs.partitions[8]]

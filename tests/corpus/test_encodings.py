@@ -1,4 +1,4 @@
-"""The encodings of files: told by their beginnings, set per file, and doubted where they seem to be another."""
+"""The encodings of files: UTF-8, that of a byte-order mark, or the one that is given; anything else is an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import lzma
 import re
 import struct
 import tarfile
-import warnings
 
 import pytest
 from hypothesis import given
@@ -64,56 +63,70 @@ def write_all(folder):
     return [folder / f"{name}.txt" for name in names]
 
 
-def test_files_of_several_encodings_make_one_corpus(tmp_path):
-    paths = write_all(tmp_path)
-    with pytest.warns(UserWarning, match=r"zwei\.txt is not UTF-8 and is taken for Windows-1252"):
-        corpus = read_corpus(paths)
+def test_an_encoding_is_that_of_files_that_are_not_utf8_and_have_no_mark(tmp_path):
+    _, latin, *others = write_all(tmp_path)
+    corpus = read_corpus([tmp_path / "eins.txt", *others])
+    assert [part.encoding for part in corpus.partitions] == ["utf-8", "utf-16", "utf-8"]
+    corpus = read_corpus([tmp_path / "eins.txt", latin, *others], encoding="latin-1")
+    assert [part.encoding for part in corpus.partitions] == ["utf-8", "latin-1", "utf-16", "utf-8"]
     words = corpus.tokenize()
     tables = [words.words(partition).select(["word", "count"]).to_pydict() for partition in words.partitions]
     counts = [dict(zip(table["word"], table["count"], strict=True)) for table in tables]
     assert counts[0]["wölken"] == 3
     assert counts == counts[:1] * 4
-
-
-def test_files_of_a_guessed_encoding_are_named_together(tmp_path):
-    for name in "abcde":
-        (tmp_path / f"{name}.txt").write_bytes(GERMAN.encode("latin-1"))
-    (note,) = read_corpus(tmp_path, section="corpus").notes
-    assert note.startswith(f"5 files ({tmp_path / 'a.txt'}, ")
-    assert "c.txt and 2 more) are not UTF-8 and are taken for Windows-1252 (western European)" in note
-    assert note.endswith("; give corpus.encoding if they are not")
-
-
-def test_an_encoding_per_file(tmp_path):
-    paths = write_all(tmp_path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        corpus = read_corpus(paths, encoding={"zwei.*": "latin-1", "*drei.txt": "auto"})
-    assert [part.encoding for part in corpus.partitions] == ["utf-8", "latin-1", "utf-16", "utf-8"]
     with pytest.raises(ValueError, match="encoding is 'latin1x', which Python does not know; give"):
-        read_corpus(paths, encoding="latin1x")
+        read_corpus(latin, encoding="latin1x")
 
 
-def test_utf8_read_as_latin1_is_doubted(tmp_path):
-    path = write_all(tmp_path)[0]
-    for name, message in {
-        "eins.txt": r"eins\.txt is valid UTF-8 and is read as latin-1, so that Ü becomes Ã",
-        "drei.txt": r'drei\.txt seems to be UTF-16 and is read as latin-1; give encoding="auto"',
-    }.items():
-        with pytest.warns(UserWarning, match=message):
-            read_corpus(tmp_path / name, encoding="latin-1")
-    assert "corpus.encoding" in read_corpus(path, encoding="latin-1", section="corpus").notes[0]
+@pytest.mark.parametrize(
+    ("text", "encoding"), [(GERMAN, "cp1252"), (RUSSIAN, "koi8-r"), (RUSSIAN, "cp1251"), (CHINESE, "gb18030")]
+)
+def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, encoding):
+    """It was read as Windows-1252, so that Russian became letters of western Europe."""
+    data = text.encode(encoding)
+    (tmp_path / "a.txt").write_bytes(data)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "' + data.split(b"\n")[0] + b'"}')
+    (tmp_path / "a.csv").write_bytes(b"text\n" + data.split(b"\n")[0].replace(b",", b""))
+    place = next(number for number, byte in enumerate(data) if byte >= 128)
+    message = rf"a\.txt is not UTF-8: line 1, byte 0x{data[place]:02x} at offset {place} of the text; .*give encoding="
+    with pytest.raises(CorpusError, match=message) as error:
+        read_corpus(tmp_path / "a.txt")
+    for name in ("a.jsonl", "a.csv"):
+        with pytest.raises(CorpusError, match=rf"{name}, line [12], is not UTF-8 .*give encoding="):
+            read_corpus(tmp_path / name).tokenize()
+    guess = re.search(r'encoding="([\w-]+)"', str(error.value))[1]
+    assert read_corpus(tmp_path / "a.txt", encoding=guess).tokenize().n_documents
+    [first, *_] = read_corpus(tmp_path / "a.txt", encoding=encoding).documents()
+    assert first.text == text.split("\n")[0]
 
 
 def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
     (tmp_path / "a.txt").write_bytes(GERMAN.encode("utf-16") + b"\x00\xd8x\x00")
     (tmp_path / "b.txt").write_bytes(GERMAN.encode("utf-16"))
+    (tmp_path / "c.txt").write_bytes(GERMAN.encode("latin-1"))
     message = r"a\.txt is not utf-16: illegal .* near byte \d+; give its (corpus.)?encoding=?, or (corpus.)?errors ?="
     with pytest.raises(CorpusError, match=message):
-        read_corpus(tmp_path, encoding="utf-16").tokenize()
-    corpus = read_corpus(tmp_path, encoding="utf-16", bad_records="skip", section="corpus")
+        read_corpus(tmp_path / "a.txt")
+    with pytest.warns(UserWarning, match=r"left out: .*c\.txt is not UTF-8"):
+        corpus = read_corpus(tmp_path, bad_records="skip")
     assert {partition.name for partition in corpus.partitions} == {"b.txt"}
     assert re.search(message, corpus.refused[0].reason)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xe4\xb8"]
+)
+@pytest.mark.parametrize("layout", ["line", "blocks", "file"])
+def test_surrogates_and_overlong_bytes_are_not_utf_8(tmp_path, data, layout):
+    path = tmp_path / "f.txt"
+    path.write_bytes(b"e\xcc\x81 " + data + b" x")
+    with pytest.raises(CorpusError, match=f"byte 0x{data[0]:02x} at offset 4 "):
+        read_corpus(path, layout=layout)
+    tokens = read_corpus(path, layout=layout, errors="replace").tokenize()
+    assert tokens.summaries[0].n_replaced == (
+        0 if layout == "blocks" else len(data)
+    )  # there, it is in the title
+    assert tokens.summaries[0].n_tokens == (0 if layout == "blocks" else 2)
 
 
 BINARY = "holds binary data, not text: name files of text"

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,9 +15,10 @@ import distembed as de
 from distembed.corpus import phrases
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer
-from distembed.corpus.streams import Batch, Scanned, Scanner
+from distembed.corpus.scanners import Scanned, Scanner
 from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
 from distembed.encoding.static import unreadable_words
+from tests.corpus.conftest import batch_of, pieces_after_white_space
 
 
 def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
@@ -32,21 +32,16 @@ def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]
     return out
 
 
-def batch(data: bytes, *, closes: bool) -> Batch:
-    nothing = pa.nulls(1, pa.string())
-    bounds = np.array([0]), np.array([len(data)])
-    return Batch(np.frombuffer(data, np.uint8), *bounds, int(closes), nothing, nothing, nothing)
-
-
 def words_of(machine: Scanner) -> list[str]:
     return [word for part in machine.words() for word in part.words.to_pylist()]
 
 
 def scanned_in_pieces(machine: Scanner, text: str, size: int, *, forget: bool) -> list[str]:
     """Return the tokens of one document that comes in pieces, after each of which the dictionary may be emptied."""
-    data, found = text.encode(), []
-    for begin in range(0, max(len(data), 1), size):
-        part: Scanned = machine.scan(batch(data[begin : begin + size], closes=begin + size >= len(data)))
+    pieces, found = pieces_after_white_space(text.encode(), size), []
+    for number, piece in enumerate(pieces, 1):
+        batch = batch_of(piece, is_open=number < len(pieces), continues=number > 1)
+        part: Scanned = machine.scan(batch)
         words = words_of(machine)
         found += [words[word] for word in part.ids.tolist() if word >= 0]
         if forget:
@@ -83,11 +78,7 @@ def test_counts_and_documents_of_names_are_exact() -> None:
         "new new york",
     ]
     machine = PhraseScanner(WordScanner(Tokenizer()), plain(names))
-    data, ends = "".join(texts).encode(), np.cumsum([len(text) for text in texts])
-    nothing = pa.nulls(4, pa.string())
-    found = machine.scan(
-        Batch(np.frombuffer(data, np.uint8), np.append(0, ends[:-1]), ends, 4, nothing, nothing, nothing)
-    )
+    found = machine.scan(batch_of(*(text.encode() for text in texts)))
     expected = [joined(text.lower().replace("-", " ").replace(";", "").split(), names) for text in texts]
     assert found.n_tokens.tolist() == [len(tokens) for tokens in expected]
     assert found.id_stops.tolist() == np.cumsum(found.n_tokens).tolist()

@@ -115,7 +115,7 @@ def test_an_encoding_is_guessed_with_its_evidence(
     tmp_path: Path, text: str, encoding: str, told: str
 ) -> None:
     (tmp_path / "a.txt").write_bytes(text.encode(encoding))
-    [taken, guess] = de.read_corpus(tmp_path / "a.txt", section="corpus").notes
-    assert "is taken for Windows-1252" in taken
-    assert f"reads as text in {told} ('{text[:30].strip()}" in guess
-    assert guess.endswith(f'give corpus.encoding = "{told}"')
+    with pytest.raises(CorpusError) as error:
+        de.read_corpus(tmp_path / "a.txt", section="corpus")
+    assert f"reads as text in {told} ('{text[:30].strip()}" in str(error.value)
+    assert f'give corpus.encoding = "{told}"' in str(error.value)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
-from distembed.corpus.documents import without_cut
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import Normalizer
 from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, scanner
-from tests.corpus.conftest import batch_of
+from tests.corpus.conftest import batch_of, pieces_after_white_space
 from tests.references.tokens import ids_of, tokens_of
 
 TEXT = st.text(
@@ -30,20 +27,15 @@ TEXT = st.text(
 )
 
 
-def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int, **options: str) -> tuple:
-    machine = scanner(tokenizer, **options)
+def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
+    machine = scanner(tokenizer)
     result: list[list[int]] = []
     ids: list[int] = []
     for document in documents:
-        first = 0
-        while True:
-            last = first + piece >= len(document)
-            size = len(document) - first if last else max(without_cut(document[first : first + piece]), 1)
-            found = machine.scan(batch_of(document[first : first + size], n_closed=int(last)))
+        pieces = pieces_after_white_space(document, piece)
+        for number, text in enumerate(pieces, 1):
+            found = machine.scan(batch_of(text, is_open=number < len(pieces), continues=number > 1))
             ids += found.ids.tolist()
-            first += size
-            if last:
-                break
         assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
         result.append(ids)
         ids = []
@@ -117,48 +109,12 @@ def test_normalization_forms():
     assert len(scanned([text], Tokenizer(normalization="none"), 1000)[1]) == 4
 
 
-JOINING = st.text(st.sampled_from("ae \u0301\u0323ᄀ\u1161\u11a8か\u3099क\u093cﬁ"), max_size=12)
-
-
-@given(
-    documents=st.lists(JOINING, max_size=4), piece=st.integers(1, 5), form=st.sampled_from(["NFC", "NFKC"])
-)
-@settings(max_examples=80, deadline=None)
-def test_pieces_are_normalized_as_the_whole(documents, piece, form):
-    change = Normalizer(form)
-    for text in documents:
-        found = b""
-        for first in range(0, max(len(text), 1), piece):
-            data = text[first : first + piece].encode()
-            batch = change(batch_of(data, n_closed=int(first + piece >= len(text))))
-            found += batch.data[batch.starts[0] : batch.stops[0]].tobytes()
-        assert found.decode() == unicodedata.normalize(form, text)
-
-
 def test_every_decomposed_character_is_composed():
     decomposed = filter(unicodedata.decomposition, map(chr, range(0x110000)))
     texts = sorted({unicodedata.normalize("NFD", character) for character in decomposed})
     encoded = [text.encode() for text in texts]
-    stops = np.cumsum([len(text) for text in encoded]).tolist()
-    batch = Normalizer("NFC")(batch_of(b"".join(encoded), [0, *stops[:-1]], stops, len(stops)))
-    bounds = zip(batch.starts, batch.stops, strict=True)
-    found = [batch.data[first:last].tobytes().decode() for first, last in bounds]
+    found = [text.decode() for text in Normalizer("NFC")(batch_of(*encoded)).texts()]
     assert found == [unicodedata.normalize("NFC", text) for text in texts]
-
-
-@pytest.mark.parametrize(
-    "data", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80"]
-)
-@pytest.mark.parametrize("normalization", ["nfc", "none"])
-def test_surrogates_and_overlong_bytes_are_not_utf_8(data, normalization):
-    tokenizer = Tokenizer(normalization=normalization)
-    machine = WordScanner(tokenizer, url="f.txt")
-    text = b"e\xcc\x81 " + data
-    with pytest.raises(CorpusError, match=f"byte 0x{data[0]:02x} at offset 4 "):
-        machine.scan(batch_of(text))
-    lenient = WordScanner(tokenizer, errors="replace")
-    lenient.scan(batch_of(text))
-    assert lenient.skipped()[2] == len(data)
 
 
 SENTENCES = st.text(st.sampled_from("aBé中 .!?…。\n\"')-9"), max_size=40)
@@ -231,14 +187,14 @@ def test_short_segments_leave_no_words_behind():
     data = b"new words\nthree old words\nnew words again"
     found = machine.scan(batch_of(data))
     assert found.ids.tolist() == [0, 1, 2, -1, 3, 2, 4]
-    assert machine.skipped() == (1, 0, 0)
+    assert machine.skipped() == (1, 0)
 
 
 def test_overlong_token_is_counted_in_bounded_memory():
     machine = WordScanner(Tokenizer())
-    for _ in range(64):
-        machine.scan(batch_of(b"a" * 65536, n_closed=0))
-    found = machine.scan(batch_of(b" end"))
+    for number in range(64):
+        machine.scan(batch_of(b"a" * 65536, is_open=True, continues=number > 0))
+    found = machine.scan(batch_of(b" end", continues=True))
     assert found.ids.tolist() == [0]
     assert machine.skipped()[1] == 1
     assert len(machine.state.token) == blocks.TOKEN_WORDS
@@ -249,26 +205,6 @@ def test_tokens_of_every_width_are_told_apart(size):
     words = ["a" * size, "a" * (size - 1) + "b", "b" + "a" * (size - 1)]
     text = " ".join(words * 2)
     assert scanned([text.encode()], Tokenizer(), 5) == ids_of([text])
-
-
-@given(data=st.binary(max_size=60))
-@settings(max_examples=120, deadline=None)
-def test_invalid_utf8_is_found_where_python_finds_it(data):
-    machine = WordScanner(Tokenizer(), url="f.txt")
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        with pytest.raises(CorpusError, match=f"offset {error.start} "):
-            machine.scan(batch_of(data))
-    else:
-        machine.scan(batch_of(data))
-
-
-def test_invalid_bytes_separate_words_when_replaced():
-    machine = WordScanner(Tokenizer(), errors="replace")
-    data = "na\xefve text".encode("latin-1")
-    assert machine.scan(batch_of(data)).ids.tolist() == [0, 1, 2]
-    assert machine.skipped()[2] == 1
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 import string
 from dataclasses import replace
-from operator import attrgetter, methodcaller
+from operator import methodcaller
 
 import dask.array as da
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,6 @@ from sklearn.pipeline import make_pipeline
 
 import distembed as de
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.tokenizer_json import tokenizer_json
 from distembed.encoding import blocks
 from distembed.encoding import encoder as module
 from distembed.encoding.encoder import word_shares
@@ -75,7 +76,8 @@ def test_bits_do_not_depend_on_batches_or_neighbors(monkeypatch):
     assert np.array_equal(lazy.compute(), whole)
 
 
-def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path):
+def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr("distembed.corpus.text.TEXT_BYTES", 64)
     text = " ".join(np.random.default_rng(1).choice(WORDS, 5000))
     file = tmp_path / "texts.txt"
     file.write_text(f"a b\n{text}\nc d", encoding="utf-8")
@@ -102,7 +104,7 @@ def test_texts_without_known_words_are_zero_and_counted():
 
 def test_words_are_composed_where_their_ngrams_are_known():
     encoder = de.TextEncoder(Composing(WORDS, MATRIX), whitening="none", counts=COUNTS)
-    assert (encoder.unknown_, de.TextEncoder(VECTORS).unknown_) == ("subwords", "skip")
+    assert (encoder.fit().unknown_, de.TextEncoder(VECTORS).fit().unknown_) == ("subwords", "skip")
     part = encoder.stream().add(module.batch_of(["qq a", "zz a", "a"]))
     assert part.n_known.tolist() == [2, 1, 1]
     composed = np.arange(6.0) + 2
@@ -138,9 +140,9 @@ def test_whitening_is_learned_from_the_vocabulary():
 )
 def test_words_are_whitened_fully_where_there_are_two_per_component(n_words, options, expected):
     vectors = de.WordVectors(WORDS[:n_words], MATRIX[:n_words])
-    encoder = de.TextEncoder(vectors, **options)
+    encoder = de.TextEncoder(vectors, **options).fit()
     assert encoder.whitening_ == expected
-    named = de.TextEncoder(vectors, **{**options, "whitening": expected})
+    named = de.TextEncoder(vectors, **{**options, "whitening": expected}).fit()
     assert np.array_equal(encoder.rows_, named.rows_)
 
 
@@ -149,7 +151,7 @@ def test_few_words_keep_their_similarity():
     vectors = de.WordVectors(WORDS[:6], MATRIX[:6])
 
     def cosines(whitening):
-        rows = blocks.unit_rows(de.TextEncoder(vectors, whitening=whitening).rows_)
+        rows = blocks.unit_rows(de.TextEncoder(vectors, whitening=whitening).fit().rows_)
         return (rows @ rows.T)[np.triu_indices(6, 1)]
 
     assert np.abs(cosines("full")).max() < 1e-5
@@ -160,7 +162,7 @@ def test_few_words_keep_their_similarity():
     "rows", [np.zeros((26, 6)), np.ones((26, 6)), np.vstack([MATRIX[:3], np.zeros((23, 6))])]
 )
 def test_zero_and_equal_rows_are_whitened_along_what_they_span(rows):
-    rows = de.TextEncoder(de.WordVectors(WORDS, rows.astype(np.float32)), whitening="full").rows_
+    rows = de.TextEncoder(de.WordVectors(WORDS, rows.astype(np.float32)), whitening="full").fit().rows_
     moments = rows.T.astype(float) @ (rows * word_shares(VECTORS, None)[0][:, None])
     spreads = np.linalg.eigvalsh(moments)
     np.testing.assert_allclose(spreads, spreads.round(), atol=1e-3)
@@ -172,7 +174,7 @@ def test_rounding_of_rows_is_not_amplified(dtype):
     basis = np.linalg.qr(np.random.default_rng(4).normal(size=(6, 3)))[0]
     exact = MATRIX[:, :3].astype(float) @ basis.T
     rounded = exact.astype(dtype).astype(np.float32)
-    rows = de.TextEncoder(de.WordVectors(WORDS, rounded), whitening="full").rows_.astype(float)
+    rows = de.TextEncoder(de.WordVectors(WORDS, rounded), whitening="full").fit().rows_.astype(float)
     moments = rows.T @ (rows * word_shares(VECTORS, None)[0][:, None])
     np.testing.assert_allclose(np.linalg.eigvalsh(moments), [0, 0, 0, 1, 1, 1], atol=1e-4)
 
@@ -235,8 +237,7 @@ def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         de.TextEncoder(VECTORS, **options).fit()
     lazy = da.from_array(np.array(TEXTS, dtype=object), chunks=1)
-    calls = [methodcaller("transform", lazy), methodcaller("encode", []), methodcaller("stream")]
-    for use in (*calls, *map(attrgetter, ("rows_", "counts_source_", "tokenizer_", "whitening_"))):
+    for use in (methodcaller("transform", lazy), methodcaller("encode", []), methodcaller("stream")):
         with pytest.raises(ValueError, match=message):
             use(de.TextEncoder(VECTORS, **options))
 
@@ -254,20 +255,31 @@ def test_options_are_checked(options, message):
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*no known word")
-def test_nothing_is_left_of_a_parameter_that_was_changed(change, tmp_path):
+def test_a_parameter_that_is_changed_counts_from_the_next_fit(change):
     """Word rows of one space beside the words of another would be wrong, or memory of something else."""
-    encoder, other = de.TextEncoder(VECTORS), de.TextEncoder(**{"vectors": VECTORS, **change})
-    encoder.transform(["a b"])
-    lazy = encoder.transform(da.from_array(np.array(["g h", "A b"], dtype=object), chunks=1))
-    before, expected = de.TextEncoder(VECTORS).transform(["g h", "A b"]), other.transform(["g h", "A b"])
+    texts = ["g h", "A b"]
+    encoder, other = de.TextEncoder(VECTORS).fit(), de.TextEncoder(**{"vectors": VECTORS, **change})
+    lazy = encoder.transform(da.from_array(np.array(texts, dtype=object), chunks=1))
+    before, expected = encoder.transform(texts), other.transform(texts)
     encoder.set_params(**change)
-    np.testing.assert_array_equal(encoder.transform(["g h", "A b"]), expected)
+    np.testing.assert_array_equal(encoder.transform(texts), before)
+    np.testing.assert_array_equal(encoder.fit().transform(texts), expected)
     np.testing.assert_array_equal(lazy.compute(), before)
-    encoder = de.TextEncoder(VECTORS).fit().set_params(**change)
     np.testing.assert_array_equal(encoder.rows_, other.rows_)
     assert (encoder.counts_source_, encoder.tokenizer_) == (other.counts_source_, other.tokenizer_)
-    folder = de.write_static_model(tmp_path / "model", de.TextEncoder(VECTORS).fit().set_params(**change))
-    assert (folder / "tokenizer.json").read_text() == tokenizer_json(other.tokenizer_, other.vectors.words)
+
+
+def test_a_frame_gives_its_one_column_of_texts():
+    texts, encoder = ["a b", "b b"], de.TextEncoder(VECTORS)
+    frame = pd.DataFrame({"id": [1, 2], "text": texts, "n": [0.5, None]})
+    expected = encoder.transform(texts)
+    for X in (frame, frame[["text"]], frame["text"], pa.Table.from_pandas(frame)):
+        np.testing.assert_array_equal(encoder.transform(X), expected)
+    for names, count in ((["id"], "0 columns"), (["id", "text", "title"], "2 columns")):
+        with pytest.raises(
+            TypeError, match=rf"X is a table with {count} of text among 'id'.*give one column"
+        ):
+            encoder.transform(frame.assign(title="a")[names])
 
 
 @pytest.mark.parametrize("wrong", [{"rows": np.array([2])}, {"extra": np.zeros((1, 2), np.float32)}])
@@ -283,7 +295,7 @@ def test_it_is_a_scikit_learn_transformer():
     encoder = de.TextEncoder(VECTORS, counts=COUNTS)
     copied = clone(encoder)
     assert copied.vectors is VECTORS
-    assert encoder.get_feature_names_out()[:2].tolist() == ["textencoder0", "textencoder1"]
+    assert encoder.fit().get_feature_names_out()[:2].tolist() == ["textencoder0", "textencoder1"]
     again = pickle.loads(pickle.dumps(encoder.fit()))
     assert np.array_equal(again.transform(texts), encoder.transform(texts))
     choices = {"textencoder__whitening": ["none", "half"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 
 import numpy as np
@@ -11,8 +12,7 @@ from gensim.models.fasttext import save_facebook_model
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distembed.formats import streams
-from distembed.vectors import VectorFileError, WordVectors, fasttext
+from distembed.vectors import VectorFileError, WordVectors
 from distembed.vectors import ngram_blocks as blocks
 from distembed.vectors.subwords import SubwordTable
 from tests.references import subwords as reference
@@ -33,14 +33,15 @@ def written(model, tmp_path_factory):
     return path
 
 
-def test_a_model_that_gensim_trained(model, written, monkeypatch):
-    monkeypatch.setattr(streams, "READ_BYTES", 1 << 10)
-    monkeypatch.setattr(fasttext, "BLOCK_VALUES", 100)
+def test_a_model_that_gensim_trained(model, written, monkeypatch, tmp_path):
+    monkeypatch.setattr("distembed.vectors.rows.BLOCK_VALUES", 100)
     read = WordVectors.load(written)  # told by its first bytes: the name alone would mean word2vec
     assert read.words == tuple(model.wv.index_to_key)
     for word in [*read.words, *UNKNOWN]:
         if word != "</s>":
             assert np.allclose(read[word], model.wv.get_vector(word), atol=1e-6)
+    (tmp_path / "model.bin.gz").write_bytes(gzip.compress(written.read_bytes()))
+    assert np.array_equal(WordVectors.load(tmp_path / "model.bin.gz").vectors, read.vectors)
     first = WordVectors.load(written, max_words=3)
     assert first.words == read.words[:3]
     assert np.array_equal(first[[*first.words, *UNKNOWN]], read[[*first.words, *UNKNOWN]])
@@ -87,9 +88,12 @@ def _with(data, place, form, value):
         (lambda data: data[:100], r"is cut short: it ends at byte 100"),
         (
             lambda data: _with(data, 4, "<i", 10),
-            r"version 10, and a model of fastText with .* version 11 or 12",
+            r"version 10, and a model of fastText has version 11 or 12",
         ),
         (lambda data: _with(data, 8, "<i", -4), r"its head has -4 components"),
+        (lambda data: _with(data, 68, "<i", 1 << 30), r"is cut short"),
+        (lambda data: _with(data, 64 + 4, "<i", 1 << 28), r"is cut short"),
+        (lambda data: data[:110], r"is cut short: it ends at byte 110"),
         (lambda data: _with(data, 8, "<i", 7), r"promises 7 components and its matrix 6"),
         (
             lambda data: data.replace(SHAPE, struct.pack("<qq", 506, 6), 1),

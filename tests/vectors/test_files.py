@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -142,17 +143,18 @@ def test_numbers_round_as_numpy_rounds(tmp_path_factory, values, style):
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_values_near_midpoints_of_float32_round_correctly(value):
+def test_values_near_midpoints_of_float32_round_to_the_nearest(value):
+    """Not by way of float64, which takes what is a little above the middle for the middle."""
     with np.errstate(over="ignore"):  # of the largest number
         upper = np.nextafter(np.float32(value), np.float32(np.inf))
     if not np.isfinite(upper):
         return
     middle = (float(value) + float(upper)) / 2
     for written in (repr(middle), f"{middle:.30e}"):
-        data = f"w {written}\n".encode()
-        source = rows.Source("x", "line", 1)
-        _, block = word2vec._parse_block(data, source, 1, 0)
-        assert block[0, 0] == np.float32(float(written))
+        _, block = word2vec._parse_block(f"w {written}\n".encode(), rows.Source("x", "line", 1), 1, 0)
+        found, other = Fraction(float(block[0, 0])), (Fraction(float(value)), Fraction(float(upper)))
+        exact = Fraction(written)
+        assert abs(found - exact) == min(abs(one - exact) for one in other)
 
 
 def test_words_with_blanks(tmp_path):
@@ -357,3 +359,40 @@ def test_vectors_that_unpack_to_far_more_than_their_file_are_refused(tmp_path, m
     monkeypatch.setattr("distembed.files.UNPACKED_RATIO", 10)
     with pytest.raises(ValueError, match=r"v\.txt\.gz stores .* unpack to"):
         WordVectors.load(path)
+
+
+ODD = {
+    "a blank at the end of each line, as fastText has it": b"2 2\na 1 2 \nb 3 4 \n",
+    "tabs": b"a\t1\t2\nb\t3\t4\n",
+    "line ends of Windows": b"2 2\r\na 1 2\r\nb 3 4\r\n",
+    "blanks before words and between fields": b" a 1 2\nb  3  4\n",
+    "plus signs": b"a +1 2\nb 3 +4.0\n",
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+def test_lines_as_other_programs_write_them(tmp_path, data):
+    (tmp_path / "v.txt").write_bytes(data)
+    read = WordVectors.load(tmp_path / "v.txt")
+    assert (read.words, read.vectors.tolist()) == (("a", "b"), [[1, 2], [3, 4]])
+
+
+def test_unusual_lines_stand_in_their_places(tmp_path):
+    lines = ["a 1 2", "b c 3 4", "d 5 6", 'e" 7 8', "f g h 9 10", "i 11 12"]
+    (tmp_path / "v.txt").write_text("\n".join(lines) + "\n")
+    read = WordVectors.load(tmp_path / "v.txt")
+    assert read.words == ("a", "b c", "d", 'e"', "f g h", "i")
+    assert read.vectors.ravel().tolist() == list(range(1, 13))
+
+
+def test_the_first_words_of_safetensors_are_read_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(40_000)]
+    WordVectors(words, rng.standard_normal((40_000, 100), np.float32)).save(tmp_path / "v.safetensors")
+    tracemalloc.start()
+    try:
+        read = WordVectors.load(tmp_path / "v.safetensors", max_words=100)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20  # the file has 16 MB
+    finally:
+        tracemalloc.stop()
+    assert read.words == tuple(words[:100])

@@ -7,7 +7,7 @@ import pytest
 from gensim.models import KeyedVectors
 from safetensors.numpy import load_file, save_file
 
-from distembed.vectors import UnknownWordError, VectorFileError, WordVectors, safetensors
+from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
 from distembed.vectors.subwords import SubwordTable
 
 
@@ -251,8 +251,7 @@ def test_safetensors_with_a_damaged_table(tmp_path, stringy, change, message):
         WordVectors.load(tmp_path / "v.safetensors")
 
 
-def test_a_safetensors_row_without_finite_values_is_named(tmp_path, stringy, monkeypatch):
-    monkeypatch.setattr(safetensors, "BLOCK_VALUES", stringy.vectors.shape[1])  # blocks of one row
+def test_a_safetensors_row_without_finite_values_is_named(tmp_path, stringy):
     stringy.save(tmp_path / "v.safetensors")
     tensors = load_file(tmp_path / "v.safetensors")
     tensors["vectors"][2, 0] = np.nan
@@ -282,3 +281,8 @@ def test_composed_vectors_beside_the_words_own(stringy):
         for a, b in zip(stringy.vectors, stringy.subwords.compose(stringy.words), strict=True)
     ]
     assert np.allclose(found, expected, atol=1e-6)
+
+
+def test_the_exact_word_goes_before_that_of_another_case():
+    vectors = WordVectors(["us", "US", "Them"], np.eye(3))
+    assert vectors.index(["US", "us", "Us", "them"], ignore_case=True).tolist() == [1, 0, 0, 2]

@@ -1,4 +1,4 @@
-"""`distembed encode`: files of texts to vectors, stopped and resumed."""
+"""`distembed encode`: files of texts to vectors, also after a stop."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
     whole = [line for line in LINES if line]
     with pytest.warns(UserWarning, match="no known word"):
         assert np.array_equal(vectors, encoder.transform(whole))
-    assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt", "v.parquet"]
     for name in ("v.npy", "v.zarr"):
         succeed("encode", workspace, lines, "--to", tmp_path / name)
     assert np.array_equal(np.load(tmp_path / "v.npy"), vectors)
@@ -64,33 +64,26 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
     assert group["ids"][:].tolist() == [head["id"] for head in heads]
 
 
-def test_a_stopped_run_goes_on_to_the_same_bytes(workspace, tmp_path, monkeypatch):
+def test_a_stopped_run_leaves_nothing_and_starts_again_to_the_same_bytes(workspace, tmp_path, monkeypatch):
     file = tmp_path / "many.txt"
     file.write_text("\n".join(f"the music of city number{i} and war" for i in range(400)), encoding="utf-8")
     corpus = de.read_corpus(file, partition_bytes=2000)
     encoder = texts.open_encoder(parse_source(str(workspace)))
     whole, target = tmp_path / "whole.parquet", tmp_path / "v.parquet"
     texts.encode_files(encoder, corpus, str(whole), Silent())
-    encoded, begun = texts.encode_texts, []
+    monkeypatch.setattr(texts, "TASKS_TOGETHER", 2)
 
     class Stopping(Silent):
-        """Ctrl-C when three partitions are recorded, however many more have begun by then."""
+        """Ctrl-C when some partitions are done."""
 
         def advance(self, task, done, total, *, unit="blocks"):
-            if done == 3:
+            if done == 4:
                 raise KeyboardInterrupt
 
-    def noted(encoder, partition):
-        begun.append(partition.start)
-        return encoded(encoder, partition)
-
-    monkeypatch.setattr(texts, "encode_texts", noted)
     with pytest.raises(KeyboardInterrupt):
         texts.encode_files(encoder, corpus, str(target), Stopping())
-    assert not target.exists()
-    begun.clear()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "whole.parquet"]
     texts.encode_files(encoder, corpus, str(target), Silent())
-    assert len(begun) == len(set(begun)) == len(corpus.partitions) - 3
     assert target.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "v.parquet", "whole.parquet"]
 
@@ -129,7 +122,7 @@ def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch
     assert done.exit_code == (2 if "detected" in message else 1)
     assert message in done.output
     assert done.output.count("\n") == 1
-    assert not [*tmp_path.glob("*.unfinished")]
+    assert not [*tmp_path.glob(".v*")]
 
 
 def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
@@ -159,13 +152,3 @@ def test_the_example_of_a_classifier_runs(workspace, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     exec(code[1], {})
     assert capsys.readouterr().out == "['place' 'war']\n"
-
-
-def test_the_digest_of_an_encoder_tells_its_table_of_n_grams():
-    def digest(scale, unknown):
-        table = de.SubwordTable([[4.0 * scale, 0.0]], [1, 1], min_n=3, max_n=3, ngrams=("<ab",))
-        vectors = de.WordVectors(["ab", "cd"], [[1, 2], [3, 4]], subwords=table)
-        return texts.encoder_digest(de.TextEncoder(vectors, weighting="mean", unknown=unknown).fit())
-
-    assert digest(1, "subwords") == digest(1, "subwords") != digest(2, "subwords")
-    assert digest(1, "skip") == digest(2, "skip")

@@ -1,0 +1,441 @@
+"""Reads JSON lines, CSV, TSV and Parquet as batches of documents."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from distembed.corpus.csv_blocks import find_rows
+from distembed.corpus.errors import BadRecord, CorpusError, RecordError
+from distembed.corpus.heads import check_line_ends, read_beginning
+from distembed.corpus.record_fields import field_names, has_field, value_at
+from distembed.corpus.records import (
+    RECORD_BYTES,
+    Batch,
+    batch_of,
+    blocks_of,
+    document_table,
+    encoding_advice,
+    is_utf8,
+    place_of,
+    record_error,
+    repaired,
+    replaced,
+    too_long,
+)
+from distembed.corpus.streams import Partition, Piece, Progress, option_text, pieces_of
+from distembed.files import damage_told
+from distembed.formats.delimiters import DELIMITERS, separated
+from distembed.formats.encodings import decoded
+from distembed.formats.parquet import ParquetFile, read_batches
+from distembed.formats.pieces import open_url
+
+# --- JSON lines --------------------------------------------------------------------------------------------
+
+
+def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of JSON lines; a line that cannot be read is a bad record."""
+    for block in blocks_of(partition, progress, [b"\n"]):
+        if block.is_open and not block.continues:
+            progress.pass_over(partition, too_long(partition, place_of(partition, block.offset)))
+        if block.is_open or block.continues:
+            continue
+        rows: list[tuple[Any, ...]] = []
+        offset = block.offset
+        for line in block.data.split(b"\n"):
+            if line.strip():
+                try:
+                    rows.append(json_row(partition, offset, line.removeprefix(codecs.BOM_UTF8), progress))
+                except RecordError as error:
+                    progress.pass_over(partition, error)
+            offset += len(line) + 1
+        if rows:
+            texts, ids, titles, labels, *carried = zip(*rows, strict=True)
+            columns = dict(zip(partition.carried, carried, strict=True))
+            yield batch_of(texts, document_table(ids, titles, labels, columns))
+
+
+def json_row(partition: Partition, offset: int, line: bytes, progress: Progress) -> tuple[Any, ...]:
+    """Return the text of a JSON line as UTF-8, its id, title and label, and its further fields.
+
+    A text that is null is empty.
+
+    Raises
+    ------
+    RecordError
+        If it is no JSON object, or has no text.
+    """
+
+    def encoded(text: str) -> bytes:
+        try:
+            return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
+        except UnicodeEncodeError as error:
+            escape = f"\\u{ord(text[error.start]):04x}"
+            advice = f"correct the line, or give {replaced(partition)}"
+            raise record_error(partition, offset, f"holds {escape}, half of a character; {advice}") from error
+
+    def optional(option: str, field: str | None) -> str | None:
+        value = value_at(record, field) if field else None
+        if isinstance(value, list | dict):
+            key = option_text(partition.section, option)
+            what = f'holds {type(value).__name__} in "{field}", not one value; give {key}'
+            raise record_error(partition, offset, what)
+        if isinstance(value, bool):
+            return str(value).lower()
+        return None if value is None else encoded(str(value)).decode()
+
+    record = _parsed(partition, offset, line, progress)
+    text_fields, *others = partition.fields
+    found = [value_at(record, field) for field in text_fields if has_field(record, field)]
+    texts = [text for text in found if text is not None]
+    if not found or not all(isinstance(text, str) for text in texts):
+        raise record_error(partition, offset, _missing_text(partition, record))
+    ident, title, label = map(optional, ("id_field", "title_field", "label_field"), others)
+    carried = (optional("carry_fields", field) for field in partition.carried)
+    text = encoded("\n".join(texts))
+    return text, ident or f"{partition.name}:{offset}", title or "", label, *carried
+
+
+def _parsed(partition: Partition, offset: int, line: bytes, progress: Progress) -> dict[str, Any]:
+    """Return one JSON line as a record."""
+    if partition.errors == "replace":
+        line = repaired(progress, line)
+    try:
+        record = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at column {error.start + 1})"
+        raise record_error(partition, offset, f"{what}; {encoding_advice(partition, line)}") from error
+    except (ValueError, RecursionError) as error:
+        wrong = error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition(";")[0]
+        raise record_error(partition, offset, f"is not JSON ({wrong}); correct the line") from error
+    if not isinstance(record, dict):
+        advice = (
+            "give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "correct the line"
+        )
+        raise record_error(partition, offset, f"is a JSON {type(record).__name__}, not an object; {advice}")
+    return record
+
+
+def _missing_text(partition: Partition, record: dict[str, Any]) -> str:
+    """Return the description of a record that has no text."""
+    text_fields, key = partition.fields[0], option_text(partition.section, "text_field")
+    for field in text_fields:
+        value = value_at(record, field)
+        if value is not None and not isinstance(value, str):
+            return f'holds {type(value).__name__} in "{field}", not text; give {key}'
+    fields = " or ".join(f'"{field}"' for field in text_fields)
+    found = ", ".join(name[:40] for name in field_names(record)[:20]) or "none"
+    return f"has no field {fields} (it has {found}); give {key}"
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
+    """Return the columns asked for, each with the option that names it.
+
+    Raises
+    ------
+    CorpusError
+        If a table lacks one of them, or has it twice.
+    """
+    texts, *others = partition.fields
+    asked = dict.fromkeys(texts, "text_field")
+    for option, field in zip(("id_field", "title_field", "label_field"), others, strict=True):
+        asked |= {field: option} if field and field not in asked else {}
+    asked |= {field: "carry_fields" for field in partition.carried if field not in asked}
+    for field, option in asked.items():
+        if field not in names:
+            found = ", ".join(name[:40] for name in names[:20]) or "none"
+            key = option_text(partition.section, option)
+            raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {key}.')
+        if list(names).count(field) > 1:
+            raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
+    return asked
+
+
+def table_batch(
+    partition: Partition,
+    progress: Progress,
+    columns: Mapping[str, pa.Array],
+    ids: pa.Array,
+    unit: str,
+    places: NDArray[np.int64],
+) -> Batch:
+    """Return the rows of a table as a batch; a null text or title is an empty one.
+
+    A row that holds bytes that are not UTF-8 is a bad record, or they are replaced.
+
+    Parameters
+    ----------
+    columns : mapping of str to Array
+        The columns asked for, as large binary.
+    ids : Array
+        What stands for an id where there is no column of ids, or a null in it.
+    unit : {"line", "row"}
+    places : int64 array (n,)
+        The line or the row of the file where each begins.
+    """
+    found: dict[str, pa.Array] = {}
+    bad: dict[int, tuple[str, bytes]] = {}
+    for name, column in columns.items():
+        try:
+            found[name] = column.cast(pa.large_string())
+        except pa.ArrowInvalid:
+            values = column.to_pylist()
+            wrong = [row for row, value in enumerate(values) if value is not None and not is_utf8(value)]
+            for row in wrong:
+                if partition.errors == "strict":
+                    bad.setdefault(row, (name, values[row]))
+                values[row] = repaired(progress, values[row]) if partition.errors == "replace" else b""
+            found[name] = pa.array(values, pa.large_binary()).cast(pa.large_string())
+    for row, (name, value) in sorted(bad.items()):
+        is_text = partition.format != "parquet"
+        advice = (
+            encoding_advice(partition, value)
+            if is_text
+            else f"correct the row, or give {replaced(partition)}"
+        )
+        reason = f'is not UTF-8 in column "{name}"; {advice}'
+        progress.pass_over(partition, RecordError(BadRecord(partition.url, f"{unit} {places[row]}", reason)))
+    if bad:
+        good = pa.array(np.delete(np.arange(len(ids)), list(bad)))
+        found, ids = {name: column.take(good) for name, column in found.items()}, ids.take(good)
+    texts, *others = partition.fields
+    id_column, titles, labels = (found.get(field) if field else None for field in others)
+    documents = document_table(
+        ids if id_column is None else pc.coalesce(id_column.cast(pa.string()), ids),
+        pa.repeat("", len(ids)) if titles is None else titles.fill_null(""),
+        pa.nulls(len(ids)) if labels is None else labels,
+        {field: found[field] for field in partition.carried},
+    )
+    text, *more = (found[field] for field in texts)
+    if more:
+        line_end = pa.scalar("\n", pa.large_string())
+        text = pc.binary_join_element_wise(text, *more, line_end, null_handling="skip")
+    return batch_of(text.fill_null(""), documents)
+
+
+# --- CSV and TSV -------------------------------------------------------------------------------------------
+
+
+def with_columns(partition: Partition) -> Partition:
+    """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
+
+    Raises
+    ------
+    CorpusError
+        If a column is missing.
+    ValueError
+        If the delimiter is not one character.
+    """
+    if partition.delimiter != "auto" and len(partition.delimiter.encode()) != 1:
+        raise ValueError(f'delimiter is {partition.delimiter!r}; give one character, as ";", or "auto"')
+    quotes = partition.quotes
+    if quotes == "auto":
+        quotes = "none" if partition.format == "tsv" else "double"
+    candidates = DELIMITERS if partition.delimiter == "auto" else partition.delimiter
+    if partition.format == "tsv":
+        candidates = "\t"
+    beginning = decoded(read_beginning(partition), partition.encoding, errors="replace")
+    text, named = separated(beginning)
+    if named and partition.delimiter == "auto":
+        candidates = named
+    check_line_ends(partition, text)  # again, without the line that names the separator
+    asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
+    headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
+    best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
+    check_fields(partition, headers[best])
+    return replace(partition, delimiter=best, quotes=quotes)
+
+
+def _header(text: str, partition: Partition) -> list[str]:
+    """Return the first row of a table that is not empty."""
+    lines = (f"{line}\n" for line in text.split("\n"))
+    try:
+        if partition.quotes == "none":
+            rows = csv.reader(lines, delimiter=partition.delimiter, quoting=csv.QUOTE_NONE)
+        else:
+            rows = csv.reader(lines, delimiter=partition.delimiter, strict=True)
+        return next((row for row in rows if row), [])
+    except csv.Error:
+        return []
+
+
+class Rows(NamedTuple):
+    """Some rows of CSV."""
+
+    data: memoryview
+    starts: NDArray[np.int64]
+    """Where each row begins that is not empty. Int64 array (n,)."""
+    n_fields: NDArray[np.int64]
+    """How many fields it has; 0 where it is no row of fields. Int64 array (n,)."""
+    lines: NDArray[np.int64]
+    """The line of the file in which it begins. Int64 array (n,)."""
+
+
+def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
+    """Yield the rows of a file, the header among them, about a piece of the file at a time.
+
+    Raises
+    ------
+    CorpusError
+        If a quote is never closed: the rows after it cannot be told apart. If a row is too long.
+    """
+    delimiter, has_quotes = ord(partition.delimiter), partition.quotes == "double"
+    end = Piece(b"\n", owned=True)  # of the last row
+    rest, line, is_first = b"", 1, True
+    for piece in chain(pieces_of(partition, progress), [end]):
+        data = rest + piece.data
+        if is_first and data:
+            data, is_first = _without_separator(data), False
+        array = np.frombuffer(data, np.uint8)
+        ends = np.flatnonzero(array == ord("\n"))
+        starts, n_fields = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
+        n_rows, stop, opened, is_lost = find_rows(array, delimiter, has_quotes, starts, n_fields)
+        is_long = len(data) - stop > RECORD_BYTES
+        if opened >= 0 and (is_lost or is_long or piece is end):
+            raise CorpusError(
+                f"{partition.url}, line {line + np.searchsorted(ends, opened)}, has a quote that is never closed; "
+                f"correct the row, or give {option_text(partition.section, 'quotes', 'none')} if quotes are characters "
+                "like others."
+            )
+        if is_long:
+            raise too_long(partition, f"line {line + int(np.searchsorted(ends, stop))}")
+        starts, n_fields = starts[:n_rows], n_fields[:n_rows]
+        yield Rows(memoryview(data)[:stop], starts, n_fields, line + np.searchsorted(ends, starts))
+        rest, line = data[stop:], line + int(np.searchsorted(ends, stop))
+
+
+def _without_separator(data: bytes) -> bytes:
+    """Return the beginning of a table without a byte-order mark; a line that names its separator becomes empty."""
+    data = data.removeprefix(codecs.BOM_UTF8)
+    is_named = separated(data[:16].decode("utf-8", "replace")).separator is not None
+    return data[data.index(b"\n") :] if is_named else data
+
+
+def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of a table, a row a document; a row that cannot be read is a bad record."""
+    options = " or ".join(option_text(partition.section, option) for option in ("delimiter", "quotes"))
+    some = (rows for rows in rows_of(partition, progress) if len(rows.starts))
+    first = next(some, None)
+    if first is None:
+        return
+    stop = int(first.starts[1]) if len(first.starts) > 1 else len(first.data)
+    header = _header(first.data[:stop].tobytes().decode("utf-8", "replace"), partition)
+    places = {name: header.index(name) for name in check_fields(partition, header)}
+    first = Rows(first.data[stop:], first.starts[1:] - stop, first.n_fields[1:], first.lines[1:])
+    n_before, width = 0, len(header)
+    for rows in chain([first], some):
+        data, good = rows.data, np.flatnonzero(rows.n_fields == width)
+        if len(good) < len(rows.starts):
+            stops = [*rows.starts[1:].tolist(), len(data)]
+            data = memoryview(b"".join(data[rows.starts[row] : stops[row]] for row in good.tolist()))
+            for row in np.flatnonzero(rows.n_fields != width).tolist():
+                n = rows.n_fields[row]
+                what = f"has {n} fields and the header has {width}" if n else "is no row of fields"
+                reason = f"{what}; correct the row, or give {options}"
+                wrong = BadRecord(partition.url, f"line {rows.lines[row]}", reason)
+                progress.pass_over(partition, RecordError(wrong))
+        table = _parse(partition, data, width, list(places.values()))
+        columns = {name: table[str(place)].combine_chunks() for name, place in places.items()}
+        columns |= {
+            name: pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
+            for name, column in columns.items()
+            if name not in partition.fields[0]
+        }
+        numbers = pa.array(n_before + 1 + good).cast(pa.string())
+        ids = pc.binary_join_element_wise(f"{partition.name}:", numbers, "")
+        yield table_batch(partition, progress, columns, ids, "line", rows.lines[good])
+        n_before += len(rows.starts)
+
+
+def _parse(partition: Partition, data: memoryview, width: int, places: Sequence[int]) -> pa.Table:
+    """Return some columns of the rows of a text, as large binary."""
+    names = list(map(str, range(width)))
+    wanted = [names[place] for place in places]
+    if not data:
+        return pa.table({name: pa.array([], pa.large_binary()) for name in wanted})
+    return pyarrow.csv.read_csv(
+        pa.BufferReader(pa.py_buffer(data)),
+        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+        parse_options=pyarrow.csv.ParseOptions(
+            delimiter=partition.delimiter,
+            quote_char='"' if partition.quotes == "double" else False,
+            newlines_in_values=True,
+        ),
+        convert_options=pyarrow.csv.ConvertOptions(
+            include_columns=wanted, column_types=dict.fromkeys(names, pa.large_binary())
+        ),
+    )
+
+
+# --- Parquet -----------------------------------------------------------------------------------------------
+
+
+def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of some row groups of a Parquet file."""
+    with (
+        damage_told(partition.url, CorpusError, "a Parquet file"),
+        closing(open_url(partition.url)) as raw,
+    ):
+        file = ParquetFile(raw, buffer_bytes=1 << 20)
+        asked = _check_columns(partition, file.schema_arrow)
+        stop = file.num_row_groups if partition.stop is None else partition.stop
+        first = sum(file.metadata.row_group(group).num_rows for group in range(partition.start))
+        for group in range(partition.start, stop):
+            metadata = file.metadata.row_group(group)
+            before, n_bytes = progress.n_bytes_read, stored_bytes(metadata)
+            mean_bytes = metadata.total_byte_size // max(metadata.num_rows, 1)
+            n_rows = int(np.clip(4 * partition.piece_bytes // max(mean_bytes, 1), 1, 1 << 16))
+            row = 0
+            for records in read_batches(file, n_rows, row_groups=[group], columns=sorted(asked)):
+                progress.n_bytes_read = before + n_bytes * (row + records.num_rows) // metadata.num_rows
+                numbers = pa.array(np.arange(row, row + records.num_rows)).cast(pa.string())
+                ids = pc.binary_join_element_wise(f"{partition.name}:{group}.", numbers, "")
+                columns = {name: _as_bytes(records.column(name)) for name in asked}
+                places = np.arange(first + row + 1, first + row + 1 + records.num_rows)
+                yield table_batch(partition, progress, columns, ids, "row", places)
+                row += records.num_rows
+            progress.n_bytes_read = before + n_bytes
+            first += metadata.num_rows
+
+
+def stored_bytes(row_group: Any) -> int:
+    """Return the bytes of a row group of a Parquet file, compressed."""
+    return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
+
+
+def _check_columns(partition: Partition, schema: pa.Schema) -> dict[str, str]:
+    """Check that a Parquet file has the columns asked for, and that they are text; return them with their options."""
+    asked = check_fields(partition, schema.names)
+    for field, option in asked.items():
+        kind = schema.field(field).type
+        values = kind.value_type if pa.types.is_dictionary(kind) else kind
+        is_text = (
+            pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
+        )
+        if pa.types.is_nested(values) or (option == "text_field" and not is_text):
+            key = option_text(partition.section, option)
+            raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
+    return asked
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Return a column as text that may not be UTF-8, which Parquet files do not ensure."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return (column if is_text else column.cast(pa.large_string())).cast(pa.large_binary())
