@@ -321,11 +321,11 @@ class Workspace:
                 self._folder.remove(name)
                 del files[name]
         is_new = WORKSPACE_FILE not in files and not self.stages()
-        found = verify.mend(self._catalog, files)
+        ended = [stage for stage in self.stages() if any(n.startswith(f"{JOURNAL}/{stage}/") for n in files)]
+        for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
+            remove_journal(self._catalog, stage)
+        found = verify.mend(self._catalog, self._folder.find() if ended else files)
         self.mended = [] if is_new else found
-        for stage in self.stages():
-            if any(name.startswith(f"{JOURNAL}/{stage}/") for name in files):
-                remove_journal(self._catalog, stage)
         for stage in self._catalog.outdated():
             remove_stage(self._catalog, stage)
 
