@@ -42,13 +42,13 @@ def is_kept(workspace: Workspace, name: str, *, shown: str | None = None) -> boo
 
 
 def stale(workspace: Workspace) -> list[str]:
-    """Return the pages, and their seals, that were not made from what the workspace holds now.
+    """Return the pages, and their seals, that were not made from what the workspace holds now, or are gone.
 
     Other files in their folder are the user's.
     """
-    old = [name for name in (REPORT, EXPLORER) if not is_kept(workspace, name)]
     there = {f"{FOLDER}/{name.split('/')[1]}" for name in workspace.files_below(FOLDER)}
-    return sorted(there & {*old, *map(_seal_file, old)})
+    pairs = [(name, _seal_file(name)) for name in (REPORT, EXPLORER) if not is_kept(workspace, name)]
+    return [name for pair in pairs if there & set(pair) for name in pair]
 
 
 def remove_stale(workspace: Workspace) -> list[str]:
