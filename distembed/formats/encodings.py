@@ -33,9 +33,6 @@ MULTIBYTE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0
 CUT = re.compile(rb"(?:[\xc2-\xf4]|[\xe0-\xf4][\x80-\xbf]|[\xf0-\xf4][\x80-\xbf]{2})\Z")
 """The beginning of a character at the end of the bytes that were read."""
 
-CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-"""Control characters beside those that lay out text, and the escape of some Asian encodings."""
-
 NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
@@ -243,43 +240,3 @@ def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
     n_strange = sum(not (character.isprintable() or character.isspace()) for character in text)
     n_blank = text.count(" ") + text.count("\n")
     return 100 * (n_strange + text.count("\ufffd")) < len(text) < 100 * n_blank
-
-
-def is_binary(head: bytes) -> bool:
-    """Return whether a file holds data rather than text, from its first bytes.
-
-    Text of one byte per character has hardly any control characters beside tabs and line ends, and text of any
-    encoding but UTF-16 and UTF-32 hardly any zeros; more than one in a hundred bytes are a sign of numbers, pictures or
-    programs.
-    """
-    encoding = detect_encoding(head)
-    n_control = len(CONTROL.findall(head)) if encoding == ONE_BYTE else head.count(0)
-    return encoding in (ONE_BYTE, "utf-8") and 100 * n_control > len(head)
-
-
-def misread_as(head: bytes, encoding: str) -> str | None:
-    """Return why a text does not seem to be in an encoding: it has the mark or the form of another one.
-
-    Parameters
-    ----------
-    head : bytes
-        The beginning of the text.
-    encoding : str
-        What it is decoded as.
-
-    Returns
-    -------
-    str or None
-        The reason, as ``"is valid UTF-8 and is read as latin-1, so that ä becomes Ã¤"``; None where the encoding is
-        not in doubt.
-    """
-    seen, asked = detect_encoding(head), codecs.lookup(encoding).name
-    if asked.startswith(("utf-16", "utf-32")):
-        return None
-    if seen.startswith(("utf-16", "utf-32")):
-        return f"seems to be {seen.upper()} and is read as {encoding}"
-    found = MULTIBYTE.search(head)
-    if found is None or seen != "utf-8" or asked in ("utf-8", "ascii"):
-        return None
-    becomes = f"{found[0].decode('utf-8', 'replace')} becomes {found[0].decode(encoding, 'replace')}"
-    return f"is valid UTF-8 and is read as {encoding}, so that {becomes}"

@@ -37,8 +37,6 @@ BEGINNINGS = {
     ),
 }
 """The first bytes of files that are no text, whatever their name, with what they are and what to do."""
-WORKBOOKS = (_UNZIP[0], OLD_OFFICE[0])
-"""What the files of a spreadsheet program are."""
 
 PACKED_TAR = (".tgz", ".tbz", ".tbz2", ".txz", ".tzst")
 """How the names of tar archives end that say nothing else of their compression."""

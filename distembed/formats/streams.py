@@ -26,9 +26,16 @@ _DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
 @contextmanager
 def reading(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error of a kind names a file with damaged data."""
+    with unpacking(name, error_kind), opened(name, "rb", compression="infer") as file:
+        yield file
+
+
+@contextmanager
+def unpacking(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[None]:
+    """Name the file, in an error of a kind, whose data are found damaged or cut short inside."""
     try:
-        with failures_told(name), opened(name, "rb", compression="infer") as file:
-            yield file
+        with failures_told(name):
+            yield
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
     except (ConnectionError, PermissionError, IsADirectoryError, NoFileError):

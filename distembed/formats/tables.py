@@ -24,6 +24,7 @@ from distembed.formats.encodings import EncodingError
 from distembed.formats.heads import OLD_OFFICE, sniffed
 from distembed.formats.names import suffix_of
 from distembed.formats.parquet import whole_table
+from distembed.formats.streams import unpacking
 from distembed.urls import opened
 
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
@@ -75,7 +76,8 @@ def read_table(
         if found := first_repeat(table.column_names):
             raise TableError(f"{path} has the column {found[0]!r} twice: keep one")
     else:
-        data, notes = read_small(path), []
+        with unpacking(path, TableError):
+            data, notes = read_small(path), []
         if (head := sniffed(data, path)).what:
             raise TableError(f"{path} is {head.what}, not a table: {head.remedy}")
         delimiter = delimiter or ("\t" if suffix in (".tsv", ".tab") else ",")
