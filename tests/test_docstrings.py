@@ -81,11 +81,13 @@ def own_methods(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def without_example(names: dict[str, Any]) -> list[str]:
-    """Return the functions, classes and methods whose docstring has no example that prints something."""
+    """Return the functions, classes and methods that no example of their own, or of their class, shows."""
     things = dict(names)
     for name, thing in names.items():
         if inspect.isclass(thing):
-            things |= {f"{name}.{method}": function for method, function in own_methods(thing)}
+            of_class = (inspect.getdoc(thing) or "").partition("Examples\n--------\n")[2]
+            shown = {method for method, _ in own_methods(thing) if f".{method}(" in of_class}
+            things |= {f"{name}.{method}": own for method, own in own_methods(thing) if method not in shown}
     return [name for name, thing in things.items() if not shows_something(inspect.getdoc(thing) or "")]
 
 

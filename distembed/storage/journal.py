@@ -118,9 +118,11 @@ class Journal:
         """Begin, and remove what the stage had before but for the data of one output."""
         with self._beginning:  # threads of one stage may begin at once
             if not self.resumes():
-                remove_stage(self._catalog, self.stage, kept=kept)
+                # A record stays wherever a run is killed: by it the folder is known for a workspace.
+                self._write_begun(self.made_from.model_copy(update={"fingerprint": ""}))
+                remove_stage(self._catalog, self.stage, kept=kept, has_begun=True)
                 self.clear()
-                self._write_begun()
+                self._write_begun(self.made_from)
                 self._is_begun = True
 
     def clear(self) -> None:
@@ -140,7 +142,7 @@ class Journal:
                 self._folder.write(output_file(record.spec), dumped(kept))
             else:
                 remove_data(self._folder, record.spec)
-        self._write_begun()
+        self._write_begun(self.made_from)
         self._catalog.remove(self.stage)
         self.clear()
 
@@ -148,9 +150,9 @@ class Journal:
         """Return what the stage on disk is made from; None where it was removed with the commit of an input."""
         return read_record(self._folder, begun_file(self.stage), Begun)
 
-    def _write_begun(self) -> None:
-        digests = self._catalog.digests(self.made_from.inputs)
-        begun, name = self.made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
+    def _write_begun(self, made_from: Begun) -> None:
+        digests = self._catalog.digests(made_from.inputs)
+        begun, name = made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
         self._folder.write(name, dumped(begun))
         self._folder.sync([name])  # it tells, where nothing is committed, that what lies here is a workspace
 
@@ -284,15 +286,24 @@ class Journal:
 # --- what is removed -------------------------------------------------------------------------------------------
 
 
-def remove_stage(catalog: Catalog, stage: str, *, kept: Output | None = None) -> None:
-    """Remove a stage: first the commit, then the data, but for those of one output, and last its journal."""
+def remove_stage(
+    catalog: Catalog, stage: str, *, kept: Output | None = None, has_begun: bool = False
+) -> None:
+    """Remove a stage: first the commit, then the data, but for those of one output, and last its journal.
+
+    Of the journal of a stage that has begun again the head stays.
+    """
     manifest, folder = catalog.manifests().get(stage), catalog.folder
     records = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
     catalog.remove(stage)
     for record in records:
         if kept is None or record.spec.name != kept.name:
             remove_data(folder, record.spec)
-    _remove_ended(folder, stage)
+    if has_begun:
+        for name in folder.find(f"{JOURNAL}/{stage}").keys() - {begun_file(stage)}:
+            folder.remove(name)
+    else:
+        _remove_ended(folder, stage)
     catalog.give_places(stage)
 
 

@@ -86,12 +86,26 @@ class Workspace:
     >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
     >>> sorted(workspace.stages())
     ['cooccurrence', 'core', 'distances', 'evaluation', 'pmi', 'tokens', 'vectors', 'vocabulary']
-    >>> workspace.array("vectors").shape
-    (16, 3)
-    >>> workspace.table("vocabulary").column_names
-    ['word', 'count', 'document_count']
-    >>> workspace.verify()
-    []
+    >>> workspace.array("vectors").shape, workspace.schema("vocabulary").names, workspace.writer()
+    ((16, 3), ['word', 'count', 'document_count'], '')
+    >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
+    [{'word': 'of', 'count': 7, 'document_count': 6}]
+    >>> workspace.verify(), len(workspace.digest()), workspace.begun()
+    ([], 32, {})
+    >>> workspace.files_below("report"), workspace.read_file("report/index.html")[:15]
+    (['report/index.html', 'report/index.json'], b'<!DOCTYPE html>')
+    >>> mine = de.Workspace.create("runs/mine", owner="example")
+    >>> stage = mine.stage("note", parameters={}, inputs={})
+    >>> stage.store_bytes("note.txt", b"Nine titles.")
+    >>> mine.progress("note"), mine.path("note.txt").endswith("runs/mine/note.txt")
+    ({'note.txt': (1, 1)}, True)
+    >>> _ = stage.commit()
+    >>> mine.write_file("draft.txt", b"Ten titles?")
+    >>> mine.remove_file("draft.txt")
+    >>> mine.close()
+    >>> mine.copy_to("runs/copy")
+    >>> de.Workspace.exists("runs/mine"), mine.read_bytes("note.txt")
+    (True, b'Nine titles.')
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
@@ -289,14 +303,6 @@ class Workspace:
         ------
         FileExistsError
             If there is something at `url`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
-        >>> workspace.copy_to("runs/copy")
-        >>> de.Workspace.open("runs/copy").digest() == workspace.digest()
-        True
         """
         target = Folder.at(url)
         if target.exists(""):
@@ -332,18 +338,7 @@ class Workspace:
     # --- the state of the stages -----------------------------------------------------------------------------
 
     def writer(self) -> str:
-        """Return a description of the run that is writing the workspace; "" if there is none.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
-        >>> workspace.writer()  # nobody writes it
-        ''
-        >>> with de.Workspace.create("runs/titles", owner="a second run"):
-        ...     print(workspace.writer())
-        a second run (process ...)
-        """
+        """Return a description of the run that is writing the workspace; "" if there is none."""
         return lock.owner_of(self._folder)
 
     def progress(self, stage: str) -> dict[str, tuple[int, int]]:
@@ -351,16 +346,7 @@ class Workspace:
         return blocks_done(self._folder, stage)
 
     def stages(self) -> dict[str, StageManifest]:
-        """Return the committed stages by name.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
-        >>> vectors = workspace.stages()["vectors"]
-        >>> sorted(vectors.outputs), sorted(vectors.inputs)
-        (['vectors'], ['core'])
-        """
+        """Return the committed stages by name."""
         return _Stages(self.url, self._catalog.manifests())
 
     def begun(self) -> dict[str, Begun]:
@@ -398,10 +384,7 @@ class Workspace:
     def digest(self, stages: Iterable[str] | None = None) -> str:
         """Return the digest of the committed content of all or some stages, without times and facts.
 
-        Returns
-        -------
-        str
-            32 hexadecimal digits.
+        It has 32 hexadecimal digits.
         """
         done = self.stages()
         chosen = done.keys() if stages is None else done.keys() & set(stages)
@@ -520,13 +503,6 @@ class Workspace:
             If no committed stage has it.
         ValueError
             If it is no table.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
-        >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
-        [{'word': 'of', 'count': 7, 'document_count': 6}]
         """
         return whole_table(io.BytesIO(self._whole(self._committed(name, "table"))))
 
