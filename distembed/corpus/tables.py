@@ -180,6 +180,9 @@ def table_batch(
 
     Parameters
     ----------
+    partition : Partition
+    progress : Progress
+        It counts the bad records.
     columns : mapping of str to Array
         The columns asked for, as large binary.
     ids : Array
