@@ -76,7 +76,8 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
     """Return the folder of a path of a store, and what the store says of each file that it names, in order.
 
     A folder stands for all files below it, and a glob for those that it matches; hidden ones are left out, unless the
-    glob asks for them itself, as ``.notes/*`` does. The folder is "" where the path is that of a file.
+    glob asks for them itself, as ``.notes/*`` does. Symbolic links to files are followed, those to folders are not. The
+    folder is "" where the path is that of a file.
     """
     try:
         info = filesystem.info(path)
@@ -89,7 +90,8 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
         with depth_told(path):
             folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
     asked = is_hidden(path[len(folder) :])
-    files = (name for name in sorted(found) if found[name]["type"] != "directory")
+    types = {name: found[name]["type"] for name in sorted(found)}  # that of a link is "other"
+    files = (name for name, kind in types.items() if kind == "file" or not filesystem.isdir(name))
     return folder, {name: found[name] for name in files if asked or not is_hidden(name[len(folder) :])}
 
 

@@ -491,7 +491,8 @@ def path_values(url: str, template: Partition) -> tuple[tuple[str, str], ...]:
         If the file lies in fewer folders.
     """
     names = [name for name, _ in template.constants]
-    folders = [folder for folder in url.split("/")[:-1] if folder not in ("", ".", "..")]
+    inner = url.partition("://")[2] or url
+    folders = [folder for folder in inner.split("/")[:-1] if folder not in ("", ".", "..")]
     if len(folders) < len(names):
         key = option_text(template.section, "path_fields")
         raise CorpusError(

@@ -63,7 +63,8 @@ def blocks_of(
 
     def take(n_bytes: int, *, is_open: bool = False, is_last: bool = False) -> Block:
         nonlocal offset, seen, continues
-        taken = Block(offset, bytes(data[:n_bytes]), continues, is_open, is_last)
+        with memoryview(data) as view:  # a slice of the array would be a copy of its own
+            taken = Block(offset, bytes(view[:n_bytes]), continues, is_open, is_last)
         n_done = n_bytes if is_open else max(0, n_bytes - border.overlap)
         del data[:n_done]
         offset, seen, continues = offset + n_done, 0, is_open

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import reduce
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -180,6 +181,9 @@ def table_batch(
 
     Parameters
     ----------
+    partition : Partition
+    progress : Progress
+        It counts the bad records.
     columns : mapping of str to Array
         The columns asked for, as large binary.
     ids : Array
@@ -223,6 +227,9 @@ def table_batch(
     )
     text, *more = (found[field] for field in texts)
     if more:
+        # pyarrow leaves out the rows of which it skips all values, so that the texts after them move up.
+        is_null = reduce(pc.and_, (column.is_null() for column in (text, *more)))
+        text = pc.if_else(is_null, "", text)
         line_end = pa.scalar("\n", pa.large_string())
         text = pc.binary_join_element_wise(text, *more, line_end, null_handling="skip")
     return batch_of(text.fill_null(""), documents)

@@ -334,22 +334,28 @@ def build_vocabulary(
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
     tokens = tokenized(docs, scratch)
-    kept = pa.array(sorted(set(keep)), pa.string())
-    stop_words = stop_words_of(stop_words)
-    is_plain = min_documents <= 1 and max_share >= 1 and not stop_words
-    rules = Selection(min_count, max_size if is_plain else None, kept)
+    rules = WordRules(
+        min_count=min_count,
+        max_size=max_size,
+        min_documents=min_documents,
+        most_documents=None if max_share >= 1 else most_documents(max_share, tokens.n_documents),
+        stop_words=stop_words_of(stop_words),
+        keep=frozenset(keep),
+    )
     n_entries = sum(map(n_words_of, tokens.partitions))
     slices = (table for partition in tokens.partitions for table in word_slices(partition))
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
         tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
-        every = vocabulary_of([rules.of(table) for table in tables], rules)
-    if is_plain:
-        return every
-    chosen = choose_words(
-        every.words, every.document_counts, n_documents=tokens.n_documents, min_documents=min_documents,
-        max_share=max_share, stop_words=stop_words, keep=kept.to_pylist(),
-    )  # fmt: skip
-    return every.take(chosen[:max_size])
+        chosen, n_frequent, largest = zip(*map(rules.of, tables), strict=True)
+    table = rules.most_frequent(pa.concat_tables(chosen))
+    if not table.num_rows and not sum(n_frequent):
+        raise empty_vocabulary(min_count, max(largest))
+    if not table.num_rows:
+        raise ValueError(
+            f"None of {sum(n_frequent)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
+            f"of {tokens.n_documents}, and not a stop word; lower min_documents or raise max_share."
+        )
+    return Vocabulary.from_table(table)
 
 
 def words_in_memory(block_memory: int) -> int:
@@ -392,10 +398,13 @@ def choose_words(
     """
     if len(words) != len(frequencies):
         raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
-    unwanted, wanted_anyway = stop_words_of(stop_words), set(keep)
-    wanted = np.array([word not in unwanted and word.lower() not in unwanted for word in words], dtype=bool)
-    wanted &= (frequencies >= max(min_documents, 1)) & (frequencies <= most_documents(max_share, n_documents))
-    wanted |= np.array([word in wanted_anyway for word in words], dtype=bool)
+    rules = WordRules(
+        min_documents=min_documents,
+        most_documents=most_documents(max_share, n_documents),
+        stop_words=stop_words_of(stop_words),
+        keep=frozenset(keep),
+    )
+    wanted = rules.wanted(words, frequencies, frequencies)
     if not wanted.any():
         raise ValueError(
             f"None of {len(words)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
@@ -413,37 +422,50 @@ def most_documents(max_share: float, n_documents: int) -> int:
 
 
 @dataclass(frozen=True)
-class Selection:
-    """The rules by which words are taken into a vocabulary."""
+class WordRules:
+    """The rules by which words are taken into a vocabulary; those of `keep` are taken by all of them."""
 
-    min_count: int
-    max_size: int | None
-    keep: pa.Array
+    min_count: int = 1
+    max_size: int | None = None
+    min_documents: int = 1
+    most_documents: int | None = None
+    stop_words: frozenset[str] = frozenset()
+    keep: frozenset[str] = frozenset()
 
-    def of(self, table: pa.Table) -> tuple[pa.Table, int]:
-        """Return the words that may be taken, sorted, and the largest count in the table."""
-        largest = pc.max(table.column("count")).as_py() or 0
-        is_kept = pc.is_in(table.column("word"), value_set=self.keep)
-        table = table.append_column("kept", is_kept)
-        table = table.filter(pc.or_(is_kept, pc.greater_equal(table.column("count"), self.min_count)))
-        return self.most_frequent(table), largest
+    def wanted(
+        self, words: Sequence[str], counts: NDArray[np.int64], document_counts: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which words are not too rare, not too common, and no stop words, or kept in any case."""
+        wanted = (counts >= self.min_count) & (document_counts >= self.min_documents)
+        if self.most_documents is not None:
+            wanted &= document_counts <= self.most_documents
+        if unwanted := self.stop_words:
+            wanted &= np.array(
+                [word not in unwanted and word.lower() not in unwanted for word in words], bool
+            )
+        if self.keep:
+            wanted |= np.array([word in self.keep for word in words], bool)
+        return wanted
+
+    def of(self, table: pa.Table) -> tuple[pa.Table, int, int]:
+        """Return the words that may be taken, how many are counted often enough, and the largest count of the table."""
+        table = table.append_column(
+            "kept", pc.is_in(table["word"], value_set=pa.array(self.keep, pa.string()))
+        )
+        frequent = table.filter(pc.or_(table["kept"], pc.greater_equal(table["count"], self.min_count)))
+        counts, document_counts = (frequent[name].to_numpy() for name in ("count", "document_count"))
+        is_plain = not self.stop_words and not self.keep
+        words = [] if is_plain else frequent["word"].to_pylist()
+        chosen = frequent.filter(pa.array(self.wanted(words, counts, document_counts)))
+        return self.most_frequent(chosen), frequent.num_rows, pc.max(table["count"]).as_py() or 0
 
     def most_frequent(self, table: pa.Table) -> pa.Table:
         """Return the words to keep and the most frequent others, in the order of a vocabulary."""
         table = table.sort_by([("kept", "descending"), ("count", "descending"), ("word", "ascending")])
         if self.max_size is not None:
-            n_kept = pc.sum(table.column("kept")).as_py() or 0
+            n_kept = pc.sum(table["kept"]).as_py() or 0
             table = table.slice(0, max(self.max_size, n_kept))
         return table.sort_by([("count", "descending"), ("word", "ascending")])
-
-
-def vocabulary_of(chosen: list[tuple[pa.Table, int]], rules: Selection) -> Vocabulary:
-    """Return the vocabulary of the words that were chosen from the buckets."""
-    table = rules.most_frequent(pa.concat_tables([table for table, _ in chosen]))
-    if table.num_rows == 0:
-        raise empty_vocabulary(rules.min_count, max(largest for _, largest in chosen))
-    counts, document_counts = (table.column(name).to_numpy().copy() for name in ("count", "document_count"))
-    return Vocabulary(table.column("word").combine_chunks(), counts, document_counts)
 
 
 def empty_vocabulary(min_count: int, largest: int) -> CorpusError:

@@ -131,3 +131,14 @@ def test_the_text_of_json_may_lie_inside_other_fields(tmp_path: Path) -> None:
 
 def test_files_are_called_by_path_name_or_stem() -> None:
     assert file_keys("a/b.txt.xz") == ("a/b.txt.xz", "a/b", "b.txt.xz", "b")
+
+
+def test_the_protocol_of_a_url_is_no_folder():
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/shelf/b/x.txt", b"one two\n")
+    tokens = de.read_corpus("memory://shelf/b/x.txt", path_fields=("first", "second")).tokenize()
+    [row] = tokens.documents(tokens.partitions[0]).to_pylist()
+    assert (row["first"], row["second"]) == ("shelf", "b")
+    with pytest.raises(CorpusError, match="lies in 2 folders"):
+        de.read_corpus("memory://shelf/b/x.txt", path_fields=("scheme", "first", "second"))

@@ -83,3 +83,14 @@ def test_files_left_out_are_listed_with_the_reason(tmp_path: Path) -> None:
     assert names == ["b.tar.gz", "bad.txt", "page.html"]
     assert "byte 0xff at offset 54" in corpus.refused[1].reason
     assert corpus.tokenize().n_documents == 4
+
+
+def test_links_to_files_are_followed_and_those_to_folders_are_not(tmp_path):
+    real, links = tmp_path / "real", tmp_path / "links"
+    real.mkdir()
+    links.mkdir()
+    (real / "a.txt").write_text("one two\n")
+    (links / "a.txt").symlink_to(real / "a.txt")
+    (links / "loop").symlink_to(links)
+    for path in (links, links / "*", links / "a.txt"):
+        assert [document.text for document in read_corpus(path).documents()] == ["one two"]

@@ -477,3 +477,13 @@ def test_the_beginning_of_a_file_is_read_once_until_the_file_changes(tmp_path, m
     path.write_bytes("naïve ones\n".encode("utf-16"))
     assert read_corpus(path).partitions[0].encoding == "utf-16"
     assert len(looked) == 2
+
+
+def test_rows_without_any_text_keep_their_place(tmp_path):
+    """The texts after a row whose fields are all null got the ids of the rows before them."""
+    table = pa.table({"title": ["a", None, None, "d"], "body": [None, None, "c", "e"], "id": list("1234")})
+    pq.write_table(table, tmp_path / "t.parquet")
+    docs = read_corpus(tmp_path / "t.parquet", text_field=("title", "body"), id_field="id")
+    assert [(d.id, d.text) for d in docs.documents()] == [("1", "a"), ("2", ""), ("3", "c"), ("4", "d\ne")]
+    tokens = docs.tokenize()
+    assert tokens.documents(tokens.partitions[0])["n_tokens"].to_pylist() == [1, 0, 1, 2]

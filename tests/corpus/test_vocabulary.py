@@ -282,3 +282,14 @@ def test_words_that_tell_documents_apart(tmp_path):
     assert build_vocabulary(docs, stop_words=["the"], max_size=2).words == ["sun", "moon"]
     assert build_vocabulary(docs, max_share=0.4, keep=["sun"]).words == ["sun", "sky", "rare", "sea"]
     assert every.take(np.array([1, 0])).words == every.words[1::-1]
+
+
+def test_words_to_keep_stay_beside_stop_words_and_a_size(tmp_path):
+    """The most frequent words were cut to the size, and kept words with them, where there were stop words."""
+    (tmp_path / "a.txt").write_text("of of of of graph graph graph trees trees trees survey\n")
+    docs = read_corpus(tmp_path / "a.txt")
+    for stop_words in ((), "english", ["of"]):
+        found = build_vocabulary(docs, max_size=2, keep=["survey"], stop_words=stop_words)
+        assert found.words == [("graph" if stop_words else "of"), "survey"]
+    kept = build_vocabulary(docs, keep=["of"], stop_words=["of"], min_documents=1, words_in_memory=2)
+    assert kept.words == ["of", "graph", "trees", "survey"]
