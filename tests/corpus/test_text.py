@@ -101,6 +101,9 @@ def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path, name, la
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), layout=st.sampled_from(["line", "blocks", "file"]))
 @settings(max_examples=150, deadline=None)
 def test_documents_that_come_in_pieces_are_the_same(tmp_path_factory, text, cuts, piece, layout):
+    text = (
+        text.replace("\r", "") if layout == "blocks" else text
+    )  # a piece of nothing else would be a document
     path = write(tmp_path_factory.getbasetemp() / "long.txt", (text * 5 or "x").encode())
     bounds = sorted(cut for cut in cuts if cut < len(text * 5) and layout != "file")
     options = {"format": "text", "layout": layout}
