@@ -17,8 +17,8 @@ LEAST_SQUARE = 1e-200
 
 
 @block(temporaries=1)
-def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
-    """Return a block as `csr_array` with sorted indices, no duplicates and no stored zeros.
+def canonical_csr(block: Any, dtype: Any = None, *, drop_zeros: bool = True) -> sp.csr_array:
+    """Return a block as `csr_array` with sorted indices and no duplicates.
 
     Parameters
     ----------
@@ -26,6 +26,8 @@ def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
         The block.
     dtype : dtype, optional
         The type of the result; by default that of the block.
+    drop_zeros : bool
+        Whether stored zeros go; in a graph they are edges of length zero.
 
     Returns
     -------
@@ -34,11 +36,12 @@ def canonical_csr(block: Any, dtype: Any = None) -> sp.csr_array:
     """
     fits = isinstance(block, sp.csr_array) and (dtype is None or block.dtype == dtype)
     csr = block if fits else sp.csr_array(block, dtype=dtype)
-    if csr.has_canonical_format and csr.data.all():
+    if csr.has_canonical_format and (not drop_zeros or csr.data.all()):
         return csr
     csr = csr.copy()
     csr.sum_duplicates()
-    csr.eliminate_zeros()
+    if drop_zeros:
+        csr.eliminate_zeros()
     return csr
 
 

@@ -37,8 +37,9 @@ class SymmetricMatrix(Protocol):
 
 
 def whole_csr(matrix: da.Array) -> csr_array:
-    """Return a Dask array of CSR row blocks in memory."""
-    found = compute(lift(canonical_csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))
+    """Return a Dask array of CSR row blocks in memory, with the zeros that it stores."""
+    csr = partial(canonical_csr, drop_zeros=False)
+    found = compute(lift(csr, "wc->w", whole_rows(matrix), dtype=object, sizes={"w": 1}))
     return csr_array(vstack(found.tolist(), format="csr"))
 
 
@@ -53,8 +54,9 @@ def row_blocks(
     dtype: Any = None,
     values_per_block: int = VALUES_PER_BLOCK,
     row_chunks: tuple[int, ...] | None = None,
+    drop_zeros: bool = True,
 ) -> da.Array:
-    """Return a matrix as a Dask array of CSR row blocks: sorted, without duplicates or stored zeros.
+    """Return a matrix as a Dask array of CSR row blocks: sorted and without duplicates.
 
     Parameters
     ----------
@@ -66,6 +68,8 @@ def row_blocks(
         fullest rows.
     row_chunks : tuple of int, optional
         The rows of each block; by default those of a Dask array, or of `values_per_block`.
+    drop_zeros : bool
+        Whether stored zeros go; in a graph they are edges of length zero.
 
     Returns
     -------
@@ -74,8 +78,9 @@ def row_blocks(
     if isinstance(matrix, da.Array):
         rows = matrix.rechunk((row_chunks, -1)) if row_chunks else whole_rows(matrix)
         dtype = rows.dtype if dtype is None else dtype
-        return lift(partial(canonical_csr, dtype=dtype), "wc->wc", rows, dtype=dtype, sparse=True)
-    csr = canonical_csr(matrix, dtype)
+        canonical = partial(canonical_csr, dtype=dtype, drop_zeros=drop_zeros)
+        return lift(canonical, "wc->wc", rows, dtype=dtype, sparse=True)
+    csr = canonical_csr(matrix, dtype, drop_zeros=drop_zeros)
     chunks = row_chunks or cut_rows(np.diff(csr.indptr), values_per_block)
     parts = [whole(row_range(csr, i, j)) for i, j in pairwise(np.cumsum([0, *chunks]).tolist())]
     return da.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -251,7 +251,7 @@ def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
     model = estimator_of(ctx.job).fit_graph(outputs.DOMAIN.read(ctx.workspace))
-    ctx.store(outputs.GRAPH, row_blocks(model.graph_))
+    ctx.store(outputs.GRAPH, row_blocks(model.graph_, drop_zeros=False))
     return {"n_edges": int(model.graph_.nnz)}
 
 
