@@ -322,15 +322,14 @@ def _read_chunk(
 
 def _bytes_of(folder: Folder, name: str, size: int) -> Array:
     """Return the bytes of a file, one more than expected where it is longer; aligned as an array of any type."""
-    path = folder.readable(name)
     data = np.empty(size + 1, np.uint8)
     if folder.is_local:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
+        with open(folder.readable(name), "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
             n_bytes = 0
             while n_bytes <= size and (more := file.readinto(data[n_bytes:].data)):
                 n_bytes += more
     else:
-        found = folder.fs.cat_file(path, start=0, end=size + 1)
+        found = folder.read(name, most=size)
         n_bytes = len(found)
         data[:n_bytes] = np.frombuffer(found, np.uint8)
     return data[:n_bytes]

@@ -40,7 +40,7 @@ from distembed.storage.records import (
     OutsideError,
     check_inside,
 )
-from distembed.urls import check_regular, url_to_fs
+from distembed.urls import PROTOCOLS, check_regular, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
@@ -148,9 +148,11 @@ class Folder:
         return self.path(name)
 
     def _make(self, path: str) -> None:
-        """Create a folder on this machine; an object store has none."""
+        """Create a folder; object stores have none."""
         if self.is_local:
             os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        elif protocol_of(self.url) not in PROTOCOLS:
+            self.fs.makedirs(path, exist_ok=True)
 
     def read(self, name: str, *, most: int | None = None) -> bytes:
         """Return the bytes of a file.
@@ -163,9 +165,7 @@ class Folder:
         path = self.readable(name)
         with failures_told(self.path(name)):
             if not self.is_local:
-                data: bytes = self.fs.cat_file(
-                    path, **({} if most is None else {"start": 0, "end": most + 1})
-                )
+                data = self._head_of(path, most)
             else:
                 with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
                     size = os.fstat(file.fileno()).st_size  # it reserves what it is asked for
@@ -175,6 +175,20 @@ class Folder:
                 f"{self.path(name)} has more than {most:,} bytes, which no file of its kind has: remove it"
             )
         return data
+
+    def _head_of(self, path: str, most: int | None) -> bytes:
+        """Return the bytes of a remote file, one more than `most` where it has more."""
+        if most is None:
+            whole: bytes = self.fs.cat_file(path)
+            return whole
+        try:
+            head: bytes = self.fs.cat_file(path, start=0, end=most + 1)
+        except OSError as error:  # S3 has no part of an empty object
+            self.fs.invalidate_cache()
+            if isinstance(error, FileNotFoundError) or self.fs.info(path)["size"]:
+                raise
+            return b""
+        return head
 
     def read_record(self, name: str) -> bytes:
         """Return the bytes of a file of records, as `read`."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import dask.array as da
@@ -16,6 +17,7 @@ import pytest
 from fsspec.config import conf
 
 from distembed.storage.folder import Folder
+from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
 from tests.commands import digest_here, run, succeed
 from tests.job.failing_store import FAULTS, failing_store
@@ -247,3 +249,53 @@ def test_a_whole_job_on_a_store_that_fails_at_random(
         assert done.exit_code == 0, done.output
         store.share.clear()
         assert digest_here(job, "s3://texts/w") == f"digest {finished[1]}"
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", b"x" * 100])
+def test_an_object_with_other_content_is_damage_and_no_failure_of_its_store(
+    endpoint: str, content: bytes
+) -> None:
+    import s3fs
+
+    about = {"dims": ("row", "column"), "units": "", "meaning": "Ones."}
+    with Workspace.create("s3://texts/w", owner="test") as workspace:
+        stage = workspace.stage("s", parameters={}, inputs={})
+        stage.store("ones", da.ones((4, 2), chunks=(2, 2)), **about)
+        stage.commit()
+    damaged = ["arrays.zarr/ones/c/1/0", "manifest/s.json"]
+    for name in damaged:
+        s3fs.S3FileSystem().pipe_file(f"texts/w/{name}", content)
+    workspace = Workspace.open("s3://texts/w")
+    assert sorted(problem.file for problem in workspace.verify()) == damaged
+    with pytest.raises(DamagedError, match="Block 1 of 'ones'"):
+        workspace.array("ones").compute()
+    with Workspace.create("s3://texts/w", owner="test") as workspace:
+        assert [problem.file for problem in workspace.mended] == damaged[1:]
+        stage = workspace.stage("s", parameters={}, inputs={})
+        assert [problem.block for problem in stage.damaged_blocks()] == [1]
+
+
+def test_a_run_with_nothing_to_do_reads_no_finished_block(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing names a thousand objects with their versions, and each block would be a request of its own."""
+    import s3fs
+
+    asked: list[str] = []
+    call = s3fs.S3FileSystem._call_s3
+
+    async def noted(self: Any, method: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(f"{method} {options.get('Key', '')}")
+        return await call(self, method, *arguments, **options)
+
+    about = {"dims": ("row", "column"), "units": "", "meaning": "Ones."}
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", noted)
+    for _ in range(2):
+        asked.clear()
+        with Workspace.create("s3://texts/w", owner="test") as workspace:
+            stage = workspace.stage("s", parameters={}, inputs={})
+            assert stage.damaged_blocks() == []
+            stage.store("ones", da.ones((80, 2), chunks=(1, 2)), **about)
+            stage.commit()
+    assert len(asked) < 60
+    assert not any("arrays.zarr/ones/c/" in each for each in asked)
