@@ -327,6 +327,8 @@ def read_corpus(
 
     Raises
     ------
+    TypeError, ValueError
+        If something that was given is no path; nothing is opened.
     FileNotFoundError
         If a path or glob matches no file.
     CorpusError
@@ -347,6 +349,7 @@ def read_corpus(
     """
     if isinstance(paths, TextColumn):
         return corpus_of_texts(paths, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
+    named = _check_paths([paths] if isinstance(paths, str | Path) else list(paths))
     template = Partition(
         url="",
         format=check_choice("format", format, ("auto", *FORMATS)),
@@ -371,7 +374,7 @@ def read_corpus(
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
     further_columns(template)
-    files = tuple(find_files([paths] if isinstance(paths, str | Path) else list(paths)))
+    files = tuple(find_files(named))
     check_encoding(encoding)
     partitions, refused = all_partitions(files, template, partition_bytes, encoding)
     notes = tuple(f"left out: {record.reason}" for record in refused)
@@ -379,6 +382,26 @@ def read_corpus(
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
     return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
+
+
+def _check_paths(paths: list[Any]) -> list[str | Path]:
+    """Return paths and URLs; what is no such thing is refused before anything is opened.
+
+    Raises
+    ------
+    TypeError
+        If one is neither a text nor a path.
+    ValueError
+        If one is a text with line ends, or begins like a URL and has white space, which no URL has.
+    """
+    for number, path in enumerate(paths):
+        remedy = "for documents in memory give a column, such as pandas.Series(texts)"
+        if not isinstance(path, str | Path):
+            kind = type(path).__name__
+            raise TypeError(f"read_corpus takes paths, and number {number} is of the type {kind}: {remedy}")
+        if isinstance(path, str) and ("\n" in path or ("://" in path and any(map(str.isspace, path)))):
+            raise ValueError(f"number {number}, {path[:60]!r}, is a text and no path or URL: {remedy}")
+    return paths
 
 
 def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:

@@ -94,3 +94,24 @@ def test_links_to_files_are_followed_and_those_to_folders_are_not(tmp_path):
     (links / "loop").symlink_to(links)
     for path in (links, links / "*", links / "a.txt"):
         assert [document.text for document in read_corpus(path).documents()] == ["one two"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        (["a.txt", 7], TypeError, "number 1 is of the type int"),
+        ([b"a.txt"], TypeError, "number 0 is of the type bytes"),
+        (["The sea.\nThe wind."], ValueError, "'The sea.\\\\nThe wind.', is a text and no path or URL"),
+        (["http://127.0.0.1:9/x was the page"], ValueError, "is a text and no path or URL"),
+    ],
+)
+def test_what_is_no_path_is_refused_before_anything_is_opened(
+    given: list[object], error: type[Exception], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opens_nothing(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("distembed.corpus.readers.find_files", opens_nothing)
+    with pytest.raises(error, match=sentence) as raised:
+        read_corpus(given)  # type: ignore[arg-type]
+    assert "pandas.Series(texts)" in str(raised.value)
