@@ -166,3 +166,11 @@ def test_options_may_have_the_names_of_those_of_dask() -> None:
     rows = da.from_array(ROWS, chunks=(50, -1))
     made = lift(lambda block, name, token: block * name + token, "wc->wc", rows, name=2, token=1)
     np.testing.assert_array_equal(compute(made), 2 * ROWS + 1)
+
+
+def test_arrays_that_are_cut_differently_are_refused() -> None:
+    one, other = (da.from_array(ROWS, chunks=(size, -1)) for size in (10, 20))
+    with pytest.raises(
+        ValueError, match="cut differently along the axis w: into 6 blocks of 20 and more, and into 11"
+    ):
+        lift(np.add, "wc,wc->wc", one, other)
