@@ -346,11 +346,16 @@ def _local_files(folder: str) -> Iterator[tuple[str, tuple[int, str]]]:
     """Yield the path, the size and the version of whatever is no folder below a local one; links are not followed."""
     folders = [folder]  # no recursion: a stranger's folders may lie thousandfold inside each other
     while folders:
+        place = folders.pop()
         try:
-            with os.scandir(folders.pop()) as listed:
+            with os.scandir(place) as listed:
                 entries = list(listed)
         except (FileNotFoundError, NotADirectoryError):
             continue
+        except PermissionError:
+            if place == folder:
+                raise
+            continue  # whoever reads the files that belong there says that they are unreadable
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)

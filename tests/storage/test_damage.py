@@ -173,6 +173,18 @@ def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
             elsewhere.unlink()
 
 
+def test_a_folder_that_may_not_be_listed_is_no_end_of_the_check(root: Path) -> None:
+    (root / "words.parquet").unlink()
+    (root / "arrays.zarr/dense/c").chmod(0)
+    with bound_by_modes():
+        problems = Workspace.open(root).verify()
+    (root / "arrays.zarr/dense/c").chmod(0o755)
+    blocks = [p for p in problems if p.output == "dense"]
+    assert {p.what for p in blocks} == {verify.UNREADABLE}
+    assert len(blocks) == len(problems) - 1
+    assert ("words.parquet", verify.MISSING) in {p[3:] for p in problems}
+
+
 def is_record(name: str) -> bool:
     return name.startswith("manifest/") or name in ("workspace.json", "arrays.zarr/zarr.json")
 
