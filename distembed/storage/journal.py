@@ -97,9 +97,8 @@ class Journal:
         self._catalog, self._folder = catalog, catalog.folder
         self._is_begun = False
         self._beginning = threading.Lock()
-        self._checked: set[str] = (
-            set()
-        )  # outputs of which this object has read, or written, each block it knows
+        # Outputs of which this object has read, or written, each block that it knows.
+        self._checked: set[str] = set()
         self._since, self._earlier = time.monotonic(), 0.0
 
     # --- the stage -----------------------------------------------------------------------------------------

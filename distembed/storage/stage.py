@@ -484,7 +484,13 @@ def _with_versions(folder: Folder, outputs: Mapping[str, OutputRecord]) -> dict[
         listed = folder.find(record.spec.location)
 
         def versions(files: Mapping[str, FileRecord], listed: Any = listed) -> dict[str, FileRecord]:
-            return {n: file._replace(version=listed.get(n, (0, ""))[1]) for n, file in files.items()}
+            found = {
+                name: listed.get(name, (0, "")) for name in files
+            }  # of another size it is another content
+            return {
+                name: file._replace(version=found[name][1] if found[name][0] == file.size else "")
+                for name, file in files.items()
+            }
 
         made = tuple(block.model_copy(update={"files": versions(block.files)}) for block in record.blocks)
         found[name] = record.model_copy(update={"blocks": made, "files": versions(record.files)})
