@@ -1,6 +1,7 @@
 """The public names and the modules that define them: type checkers and `lazy_loader` read this file."""
 
 from .corpus.readers import read_corpus as read_corpus
+from .corpus.texts import read_texts as read_texts
 from .corpus.tokenizer import Tokenizer as Tokenizer
 from .corpus.vocabulary import Vocabulary as Vocabulary
 from .corpus.vocabulary import build_vocabulary as build_vocabulary

@@ -250,6 +250,12 @@ def readers(array: da.Array) -> list[Callable[[], Any]]:
     return [functools.partial(compute, part, **options) for part in _delayed_blocks(array).ravel()]
 
 
+def partitions_of(collection: Any) -> list[Delayed]:
+    """Return the partitions of a Dask series, frame or bag, or the blocks of an array, as `dask.delayed` values."""
+    parts = collection.to_delayed()
+    return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
+
+
 # --- small graphs ----------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -36,7 +35,6 @@ from distembed.corpus.paths import (
 from distembed.corpus.records import HEADS
 from distembed.corpus.streams import Partition, bundles_of, option_text
 from distembed.corpus.tables import stored_bytes, with_columns
-from distembed.corpus.texts import TEXT_FILE, TextColumn, Texts, texts_on_disk
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
@@ -226,7 +224,7 @@ BadRecords = Literal["error", "skip"]
 
 
 def read_corpus(
-    paths: str | Path | Sequence[str | Path] | TextColumn,
+    paths: str | Path | Sequence[str | Path],
     *,
     format: Format = "auto",  # noqa: A002 - the field's word
     tokenizer: Tokenizer | None = None,
@@ -253,10 +251,10 @@ def read_corpus(
 
     Parameters
     ----------
-    paths : str, Path, sequence of them, or a column of texts
+    paths : str, Path, or sequence of them
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
-        A folder stands for the files in it and in its folders, without hidden ones. A column of a data frame holds a
-        document in each cell, whose id is its index; of the options, tokenizer, partition_bytes and scratch count.
+        A folder stands for the files in it and in its folders, without hidden ones. For texts in memory see
+        `read_texts`.
     format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text.
@@ -347,9 +345,7 @@ def read_corpus(
     Tom | cat | The cat sat.
     Rex | dog | A dog barked.
     """
-    if isinstance(paths, TextColumn):
-        return corpus_of_texts(paths, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
-    named = _check_paths([paths] if isinstance(paths, str | Path) else list(paths))
+    named = _check_paths([paths] if isinstance(paths, str | Path) else paths)
     template = Partition(
         url="",
         format=check_choice("format", format, ("auto", *FORMATS)),
@@ -384,7 +380,7 @@ def read_corpus(
     return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
 
 
-def _check_paths(paths: list[Any]) -> list[str | Path]:
+def _check_paths(paths: Any) -> list[str | Path]:
     """Return paths and URLs; what is no such thing is refused before anything is opened.
 
     Raises
@@ -394,22 +390,16 @@ def _check_paths(paths: list[Any]) -> list[str | Path]:
     ValueError
         If one is a text with line ends, or begins like a URL and has white space, which no URL has.
     """
+    remedy = "for texts in memory use read_texts"
+    if not isinstance(paths, list | tuple):
+        raise TypeError(f"read_corpus takes paths, and a {type(paths).__name__} was given: {remedy}")
     for number, path in enumerate(paths):
-        remedy = "for documents in memory give a column, such as pandas.Series(texts)"
         if not isinstance(path, str | Path):
             kind = type(path).__name__
             raise TypeError(f"read_corpus takes paths, and number {number} is of the type {kind}: {remedy}")
         if isinstance(path, str) and ("\n" in path or ("://" in path and any(map(str.isspace, path)))):
             raise ValueError(f"number {number}, {path[:60]!r}, is a text and no path or URL: {remedy}")
-    return paths
-
-
-def corpus_of_texts(texts: Texts, *, scratch: str | Path | None = None, **options: Any) -> Corpus:
-    """Return texts in memory as a corpus, by a temporary file that is removed with it."""
-    folder = texts_on_disk(texts, scratch)
-    corpus = read_corpus(f"{folder.url}/{TEXT_FILE}", id_field="id", scratch=scratch, **options)
-    weakref.finalize(corpus, str, folder)  # which holds the folder as long as there is the corpus
-    return corpus
+    return list(paths)
 
 
 def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
@@ -530,13 +520,6 @@ def with_head(partition: Partition) -> Partition:
     check_is_text(partition, sniffed(data, partition.url))
     encoding, names = read_head(partition.url, data, partition.section)
     return replace(partition, encoding=encoding, namespace_names=names)
-
-
-def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
-    """Return the tokens of a corpus, or of texts in memory."""
-    if isinstance(docs, Tokens):
-        return docs
-    return (docs if isinstance(docs, Corpus) else corpus_of_texts(docs, scratch=scratch)).tokenize()
 
 
 def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:

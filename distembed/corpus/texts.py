@@ -1,68 +1,267 @@
-"""Texts that are in memory, as a file that a corpus reads like any other: columns of data frames, and lists."""
+"""Texts in memory, lists and columns and data frames, as Parquet files that a corpus reads like any others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dask.base import is_dask_collection
 
+from distembed.corpus.partitions import Tokens
+from distembed.corpus.readers import PARTITION_BYTES, Corpus, read_corpus
+from distembed.corpus.tokenizer import Tokenizer
+from distembed.display import first_repeat
+from distembed.execution import compute, delayed, partitions_of
+from distembed.files import replacing
+from distembed.options import PositiveInt
 from distembed.scratch import Scratch
+from distembed.typing import Frame
+
+Texts: TypeAlias = Sequence[str] | Frame | Any
+"""A list or a column of texts, or a table with one; of pandas, Polars, pyarrow or Dask."""
 
 
-@runtime_checkable
-class TextColumn(Protocol):
-    """A column of texts, as pandas and Polars have it."""
+def read_texts(
+    texts: Texts,
+    *,
+    text_field: str = "text",
+    id_field: str | None = None,
+    title_field: str | None = None,
+    label_field: str | None = None,
+    tokenizer: Tokenizer | None = None,
+    partition_bytes: PositiveInt = PARTITION_BYTES,
+    scratch: str | Path | None = None,
+) -> Corpus:
+    """Return texts in memory as a corpus, which tokenizes and counts them as it does those of files.
 
-    def to_numpy(self) -> Any:
-        """Return the values."""
-        ...
+    The texts are written to temporary Parquet files, which are removed with the corpus. Those of a Dask collection are
+    computed once, by partitions, and its workers write them.
 
-    def to_list(self) -> list[Any]:
-        """Return the values."""
-        ...
+    Parameters
+    ----------
+    texts : list of str, column, or table
+        One text for each document; a missing one is empty. A column is a Series of pandas or Polars, an array of NumPy
+        or pyarrow, or a Series, a bag or an array of Dask. A table is a data frame of pandas, Polars or Dask, or a
+        table of pyarrow: its further columns become columns of the documents.
+    text_field : str
+        The column of a table with the texts.
+    id_field, title_field, label_field : str, optional
+        The columns of a table with the ids, titles and labels; by default those called "id", "title" and "label" where
+        there are such. Without a column of ids they are the index, or the numbers of the documents.
+    tokenizer : Tokenizer, optional
+        How text becomes tokens; by default ``Tokenizer()``.
+    partition_bytes : int
+        The size of a task's input.
+    scratch : str or Path, optional
+        The folder for temporary files, which all workers can reach.
 
-
-Texts: TypeAlias = TextColumn | Sequence[str]
-"""One text for each document; an empty cell is an empty document."""
-
-TEXT_FILE = "texts.parquet"
-
-
-def write_texts(path: str | Path, texts: Texts) -> None:
-    """Write texts as Parquet with the columns id, which is the index of a column or else its number, and text.
+    Returns
+    -------
+    Corpus
 
     Raises
     ------
     TypeError
-        If a value is no text.
+        If a single text is given, or something else than texts; the message has the place of the first.
+    ValueError
+        If there is no text at all, a text is not valid Unicode, or a table lacks a column or has one twice.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import pandas as pd
+    >>> de.read_texts(["The cat sat.", "A dog barked."]).tokenize().n_documents
+    2
+    >>> frame = pd.DataFrame({"text": ["The cat sat.", "A dog barked."], "label": ["cat", "dog"], "year": [1865, 1870]})
+    >>> docs = de.read_texts(frame)
+    >>> [(document.id, document.label, document.text) for document in docs.documents()]
+    [('0', 'cat', 'The cat sat.'), ('1', 'dog', 'A dog barked.')]
+    >>> tokens = docs.tokenize()
+    >>> tokens.documents(tokens.partitions[0]).column_names
+    ['id', 'title', 'label', 'n_tokens', 'year']
     """
-    if isinstance(texts, str):
-        raise TypeError("one text was given where a list of texts is needed: put it into brackets")
-    values = texts.to_list() if isinstance(texts, TextColumn) else list(texts)
-    index = getattr(texts, "index", None)
-    ids = range(len(values)) if index is None or callable(index) else index
-    table = pa.table({"id": pa.array(map(str, ids), pa.string()), "text": _cells(values)})
-    pq.write_table(table, str(path), row_group_size=1 << 14, write_page_checksum=True)
-
-
-def _cells(values: list[Any]) -> pa.Array:
-    """Return texts as an array; what stands for a missing value in a data frame is null."""
-    try:
-        return pa.array(values, pa.string(), from_pandas=True)
-    except (pa.ArrowTypeError, pa.ArrowInvalid):
-        known = ((place, one) for place, one in enumerate(values) if not isinstance(one, str))
-        place, value = next(found for found in known if pa.scalar(found[1], from_pandas=True).is_valid)
-    raise TypeError(
-        f"the document with the number {place} is {value!r}, of the type {type(value).__name__}: give texts, such as "
-        'the column of a data frame with .astype("string")'
-    )
-
-
-def texts_on_disk(texts: Texts, scratch: str | Path | None) -> Scratch:
-    """Return a temporary folder that holds texts in `TEXT_FILE`."""
     folder = Scratch("distembed-texts-", scratch)
-    write_texts(Path(folder.url) / TEXT_FILE, texts)
-    return folder
+    options = store_texts(
+        Path(folder.url),
+        texts,
+        text_field=text_field,
+        id_field=id_field,
+        title_field=title_field,
+        label_field=label_field,
+    )
+    corpus = read_corpus(**options, tokenizer=tokenizer, partition_bytes=partition_bytes, scratch=scratch)
+    weakref.finalize(corpus, str, folder)  # which holds the folder as long as there is the corpus
+    return corpus
+
+
+def tokenized(docs: Corpus | Tokens | Texts, scratch: str | Path | None = None) -> Tokens:
+    """Return the tokens of a corpus, or of texts in memory."""
+    if isinstance(docs, Tokens):
+        return docs
+    return (docs if isinstance(docs, Corpus) else read_texts(docs, scratch=scratch)).tokenize()
+
+
+def store_texts(
+    folder: Path, texts: Texts, *, text_field: str = "text", **heads: str | None
+) -> dict[str, Any]:
+    """Write texts to Parquet files in a local folder, and return the arguments of `read_corpus` that read them.
+
+    `heads` are `id_field`, `title_field` and `label_field`; see `read_texts`.
+    """
+    if isinstance(texts, str | bytes):
+        raise TypeError("one text was given where a list of texts is needed: put it into brackets")
+    is_lazy = is_dask_collection(texts) and hasattr(texts, "to_delayed")
+    names = column_names(texts)
+    if isinstance(texts, Mapping | Set) or not (is_lazy or names is not None or hasattr(texts, "__iter__")):
+        raise TypeError(
+            f"a {type(texts).__name__} was given where texts are needed: give a list, a column or a data frame of them"
+        )
+    names = [text_field] if names is None else names
+    fields = {"text_field": text_field}
+    for option in ("id_field", "title_field", "label_field"):
+        usual = option.removesuffix("_field")
+        if (name := heads.get(option) or (usual if usual in names else None)) is not None:
+            fields[option] = name
+    for option, name in fields.items():
+        if name not in names:
+            raise ValueError(
+                f"the table of texts has no column {name!r} (it has {', '.join(names)[:200]}): give {option}="
+            )
+    carried = [name for name in names if name not in fields.values()]
+    id_field = fields.get("id_field")
+    if is_lazy:
+        parts, write = partitions_of(texts), delayed(write_texts, pure=False)
+        paths = [str(folder / f"texts-{number:05d}.parquet") for number in range(len(parts))]
+        prefixes = [
+            "" if getattr(texts, "known_divisions", False) else f"{number}." for number in range(len(parts))
+        ]
+        # One collection: Dask's cull is quadratic in the number of collections.
+        tasks = [
+            write(part, path, numbered, text_field=text_field, id_field=id_field)
+            for part, path, numbered in zip(parts, paths, prefixes, strict=True)
+        ]
+        n_texts = sum(compute(delayed(tuple)(tasks)))
+    else:
+        paths = [str(folder / "texts.parquet")]
+        n_texts = write_texts(texts, paths[0], text_field=text_field, id_field=id_field)
+    if not n_texts:
+        raise ValueError("there is no text: give at least one")
+    return {"paths": paths, "id_field": "id", **fields, "carry_fields": carried}
+
+
+def write_texts(texts: Any, path: str, numbered: str = "", *, text_field: str, id_field: str | None) -> int:
+    """Write texts in memory as a Parquet file of strings, and return their number.
+
+    Without a column of ids they are the index, or numbers after `numbered` where that is not empty.
+    """
+    names = column_names(texts)
+    columns = {
+        name: text_array(column) if name == text_field else string_array(column, name)
+        for name, column in ({text_field: texts} if names is None else columns_of(texts)).items()
+    }
+    n_texts = len(columns[text_field])
+    if id_field is None:
+        index: Any = getattr(texts, "index", None)
+        ids = range(n_texts) if index is None or callable(index) or numbered else index
+        columns["id"] = pa.array([f"{numbered}{ident}" for ident in ids], pa.string())
+    with replacing(path) as partial_path:
+        pq.write_table(pa.table(columns), partial_path, row_group_size=1 << 14, write_page_checksum=True)
+    return n_texts
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------
+
+
+def column_names(X: Any) -> list[str] | None:
+    """Return the names of the columns of a data frame or a table of pyarrow; None for anything else.
+
+    Raises
+    ------
+    ValueError
+        If two are equal.
+    """
+    found = getattr(X, "column_names", None)
+    found = getattr(X, "columns", None) if found is None else found
+    names = None if found is None else [str(name) for name in found]
+    if names and (again := first_repeat(names)):
+        raise ValueError(f"the table has the column {again[0]!r} twice: rename one")
+    return names
+
+
+def columns_of(X: Any) -> dict[str, Any]:
+    """Return the columns of a data frame or a table of pyarrow by name."""
+    names = getattr(X, "column_names", None)
+    return {str(name): X[name] for name in (X.columns if names is None else names)}
+
+
+def to_list(column: Any) -> list[Any]:
+    """Return the values of a column, an array or anything else that has an order."""
+    for name in ("to_pylist", "to_list", "tolist"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
+def text_array(texts: Any, *, allow_missing: bool = True, first: int = 0) -> Any:
+    """Return texts as an array of strings; what stands for a missing value in a data frame is null, or refused.
+
+    `first` is the number of the first text, for errors.
+
+    Raises
+    ------
+    TypeError
+        If one is no text.
+    ValueError
+        If one holds half a surrogate pair, which UTF-8 cannot represent.
+    """
+    values = to_list(texts)
+    try:
+        array = pa.array(values, pa.large_string(), from_pandas=True)
+        if allow_missing or not array.null_count:
+            return array
+    except UnicodeEncodeError as error:
+        place = values.index(error.object)
+        raise ValueError(
+            f"text {first + place} is not valid Unicode ({error.reason}): encode it with errors='replace'"
+        ) from error
+    except (pa.ArrowException, TypeError):
+        pass
+    place, wrong = next(
+        (place, value)
+        for place, value in enumerate(values)
+        if not isinstance(value, str) and not (allow_missing and _is_missing(value))
+    )
+    raise TypeError(f"text {first + place} is {wrong!r:.60}, of type {type(wrong).__name__}: give texts")
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return pa.array([value], from_pandas=True).null_count == 1
+    except pa.ArrowException:
+        return False
+
+
+def string_array(column: Any, name: str) -> Any:
+    """Return a column of single values as strings, as a Parquet file with it would be read.
+
+    Raises
+    ------
+    TypeError
+        If it holds lists or other values that are no single ones, or values of several types.
+    """
+    try:
+        array = (
+            column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column, from_pandas=True)
+        )
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        return array.cast(pa.large_string())
+    except (pa.ArrowException, TypeError) as error:
+        raise TypeError(
+            f"the column {name!r} cannot be written as text ({' '.join(str(error).split())[:120]}): make its cells "
+            "text, or leave it out"
+        ) from error

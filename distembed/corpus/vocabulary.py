@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from distembed.corpus.dictionary_blocks import word_buckets
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
-from distembed.corpus.readers import Corpus, tokenized
+from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.texts import Texts
+from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import replacing

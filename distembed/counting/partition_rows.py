@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, open_partition
-from distembed.corpus.readers import Corpus, tokenized
-from distembed.corpus.texts import Texts
+from distembed.corpus.readers import Corpus
+from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import TokenRows
 from distembed.formats.parquet import ParquetFile, read_batches

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Self, get_args, overload
+from typing import Any, Literal, NamedTuple, Self, cast, get_args, overload
 from uuid import uuid4
 
 import dask.array as da
@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 
 from distembed.corpus.records import Batch
+from distembed.corpus.texts import column_names, columns_of, to_list
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -337,12 +338,9 @@ def texts_in(X: Any) -> Iterable[str]:
     TypeError
         If a frame has no column of texts, or several.
     """
-    names = getattr(X, "column_names", None) or getattr(X, "columns", None)
-    if names is None:
-        return X
-    columns = {
-        name: X[name].to_pylist() if hasattr(X[name], "to_pylist") else list(X[name]) for name in names
-    }
+    if column_names(X) is None:
+        return cast("Iterable[str]", X)
+    columns = {name: to_list(column) for name, column in columns_of(X).items()}
     texts = [name for name, values in columns.items() if any(isinstance(value, str) for value in values)]
     if len(texts) != 1:
         raise TypeError(
@@ -400,9 +398,10 @@ class TextStream:
 
 def batches(texts: Iterable[str]) -> Iterator[Batch]:
     """Yield texts as batches, each of a task."""
-    iterator = iter(texts)
+    iterator, first = iter(texts), 0
     while some := list(islice(iterator, TASK_TEXTS)):
-        yield batch_of(some)
+        yield batch_of(some, first=first)
+        first += len(some)
 
 
 def without_words(n: int, total: int) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from distembed.corpus import records
 from distembed.corpus.records import Batch, document_table
 from distembed.corpus.scanners import Scanner
+from distembed.corpus.texts import text_array
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.vectors import WordVectors
 
@@ -50,8 +51,8 @@ def text_scanner(tokenizer: Tokenizer) -> Scanner:
     return scanner(replace(tokenizer, border="document", min_border_tokens=1))
 
 
-def batch_of(texts: Iterable[str]) -> Batch:
-    """Return whole texts as one batch.
+def batch_of(texts: Iterable[str], *, first: int = 0) -> Batch:
+    """Return whole texts as one batch; `first` is the number of the first, for errors.
 
     Raises
     ------
@@ -60,18 +61,7 @@ def batch_of(texts: Iterable[str]) -> Batch:
     ValueError
         If one of them holds half a surrogate pair, which UTF-8 cannot represent.
     """
-    texts = list(texts)
-    try:
-        array = pa.array(texts, pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError):
-        array = None
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"a text is not valid Unicode ({error.reason}); encode it with errors='replace'"
-        ) from error
-    if array is None or array.null_count:
-        place, wrong = next((i, text) for i, text in enumerate(texts) if not isinstance(text, str))
-        raise TypeError(f"text {place} is {wrong!r:.60}, of type {type(wrong).__name__}: give texts")
+    array = text_array(texts, allow_missing=False, first=first)
     nothing = pa.nulls(len(array), pa.string())
     return records.batch_of(array, document_table(nothing, nothing, nothing))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distembed.corpus.texts import TEXT_FILE, Texts, write_texts
+from distembed.corpus.texts import Texts, store_texts
 from distembed.job.stage import system_named
 from distembed.manifold.imputation import is_frame
 from distembed.scratch import Scratch
@@ -39,8 +39,8 @@ def topics(
 
     Parameters
     ----------
-    texts : column of a data frame, or sequence of str
-        One document in each cell. Its id is the index of the column, or else its number.
+    texts : sequence of str, column or data frame
+        One document each; see `read_texts`. Titles, labels and further columns are in the table of documents.
     n_topics : int
         The number of topics.
     workspace : str or path, optional
@@ -65,8 +65,7 @@ def topics(
     (9, 2)
     """
     place = _place_of(workspace)
-    write_texts(place.inputs / TEXT_FILE, texts)
-    corpus = {"paths": [str(place.inputs / TEXT_FILE)], "text_field": "text", "id_field": "id"}
+    corpus = store_texts(place.inputs, texts)
     head = {"system": "topics", "title": "Topics"}
     job: Sections = {"job": head, "corpus": corpus, "topics": {"n_topics": n_topics}}
     return _run(job, place, sections)

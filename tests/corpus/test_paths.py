@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from distembed.corpus.errors import CorpusError
@@ -101,6 +102,7 @@ def test_links_to_files_are_followed_and_those_to_folders_are_not(tmp_path):
     [
         (["a.txt", 7], TypeError, "number 1 is of the type int"),
         ([b"a.txt"], TypeError, "number 0 is of the type bytes"),
+        (pd.Series(["a.txt"]), TypeError, "read_corpus takes paths, and a Series was given"),
         (["The sea.\nThe wind."], ValueError, "'The sea.\\\\nThe wind.', is a text and no path or URL"),
         (["http://127.0.0.1:9/x was the page"], ValueError, "is a text and no path or URL"),
     ],
@@ -114,4 +116,4 @@ def test_what_is_no_path_is_refused_before_anything_is_opened(
     monkeypatch.setattr("distembed.corpus.readers.find_files", opens_nothing)
     with pytest.raises(error, match=sentence) as raised:
         read_corpus(given)  # type: ignore[arg-type]
-    assert "pandas.Series(texts)" in str(raised.value)
+    assert "for texts in memory use read_texts" in str(raised.value)

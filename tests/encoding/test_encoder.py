@@ -216,6 +216,9 @@ def test_the_tokenizer_follows_the_words():
         ("a text", TypeError, r"X is one text.*give \[text\]"),
         (["a", None], TypeError, "text 1 is None, of type NoneType"),
         (["a", 3], TypeError, "text 1 is 3, of type int"),
+        (["a"] * 4096 + [3], TypeError, "text 4096 is 3, of type int"),
+        (pd.Series(["a", pd.NA]), TypeError, "text 1 is <NA>, of type NAType"),
+        (pd.DataFrame([["a", "b"]], columns=["x", "x"]), ValueError, "the table has the column 'x' twice"),
         (["a\ud800"], ValueError, "not valid Unicode"),
     ],
 )

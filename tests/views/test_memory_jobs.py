@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import numpy as np
@@ -26,48 +25,6 @@ TEXTS = [
 @pytest.fixture(scope="module")
 def nine() -> list[str]:
     return Path(titles()).read_text(encoding="utf-8").splitlines()
-
-
-def test_a_column_is_a_corpus_whose_ids_are_its_index():
-    column = pd.Series([*TEXTS, pd.NA], index=[f"d{i}" for i in range(6)])
-    docs = de.read_corpus(column)
-    found = [(document.id, document.text) for document in docs.documents()]
-    assert found == [*zip(column.index[:5], TEXTS, strict=True), ("d5", "")]
-    folder = Path(docs.partitions[0].url).parent
-    assert folder.is_dir()
-    del docs
-    gc.collect()
-    assert not folder.exists()
-
-
-def test_texts_are_counted_as_the_lines_of_a_file_are(tmp_path: Path):
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
-    of_file = de.build_vocabulary(de.read_corpus(str(tmp_path / "texts.txt")))
-    for texts in (
-        TEXTS,
-        pd.Series(TEXTS),
-        pd.Series(TEXTS, dtype="string"),
-        np.array(TEXTS, object).tolist(),
-    ):
-        vocabulary = de.build_vocabulary(texts)
-        assert (list(vocabulary.words), list(vocabulary.counts)) == (
-            list(of_file.words),
-            list(of_file.counts),
-        )
-    counts = de.count_document_terms(TEXTS, vocabulary).compute().toarray()
-    np.testing.assert_array_equal(counts.sum(axis=0), vocabulary.counts)
-    pairs = de.count_cooccurrences(pd.Series(TEXTS), vocabulary, window=2)
-    expected = de.count_cooccurrences(de.read_corpus(str(tmp_path / "texts.txt")), vocabulary, window=2)
-    assert (pairs.compute() != expected.compute()).nnz == 0
-
-
-def test_what_is_no_text_is_named():
-    with pytest.raises(
-        TypeError, match=r"the document with the number 1 is 3\.5, of the type float: give texts"
-    ):
-        de.read_corpus(pd.Series(["a text", 3.5]))
-    with pytest.raises(TypeError, match="one text was given where a list of texts is needed"):
-        de.build_vocabulary("the cat sat")
 
 
 def test_topics_of_a_column_are_those_of_a_job_and_its_report_is_shown(nine: list[str]):

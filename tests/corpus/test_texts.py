@@ -1,0 +1,155 @@
+"""Texts in memory: every kind of list, column and table is the same corpus, and what is none is refused."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import distembed as de
+
+TEXTS = ["the sea", "", "the wind", "a ship"]
+CELLS = ["the sea", None, "the wind", "a ship"]
+"""The same with a missing cell, which is an empty document."""
+FRAME = pd.DataFrame(
+    {
+        "label": ["s", "s", None, "t"],
+        "text": CELLS,
+        "year": [1865, 1866, 1867, 1870],
+        "title": ["A", None, "C", "D"],
+        "is_long": [True, False, True, False],
+    }
+)
+LAZY = dd.from_pandas(FRAME, npartitions=2)
+
+
+def found(docs: de.corpus.readers.Corpus) -> list[tuple[str, ...]]:
+    return [(document.id, document.text) for document in docs.documents()]
+
+
+@pytest.mark.parametrize(
+    ("texts", "ids"),
+    [
+        (TEXTS, "0 1 2 3"),
+        (tuple(CELLS), "0 1 2 3"),
+        (iter(TEXTS), "0 1 2 3"),
+        (np.array(TEXTS), "0 1 2 3"),
+        (np.array(CELLS, object), "0 1 2 3"),
+        (["the sea", float("nan"), "the wind", "a ship"], "0 1 2 3"),
+        (pd.Series([*TEXTS[:1], pd.NA, *TEXTS[2:]], index=list("abcd")), "a b c d"),
+        (pd.Series(CELLS, dtype="string", index=list("abcd")), "a b c d"),
+        (pd.Series(TEXTS, dtype="category"), "0 1 2 3"),
+        (pa.array(CELLS), "0 1 2 3"),
+        (pa.array(CELLS, pa.string_view()), "0 1 2 3"),
+        (pa.chunked_array([CELLS[:2], CELLS[2:]]), "0 1 2 3"),
+        (pa.array(CELLS).dictionary_encode(), "0 1 2 3"),
+        (FRAME[["text"]].set_index(pd.Index(list("abcd"))), "a b c d"),
+        (FRAME.assign(id=["x", None, "y", "z"]), "x texts.parquet:0.1 y z"),
+        (pa.table({"text": CELLS, "id": [7, 8, 9, 10]}), "7 8 9 10"),
+        (pa.record_batch({"text": CELLS}), "0 1 2 3"),
+        (LAZY["text"], "0 1 2 3"),
+        (LAZY.clear_divisions()["text"], "0.0 0.1 1.0 1.1"),
+        (db.from_sequence(CELLS, npartitions=2), "0.0 0.1 1.0 1.1"),
+        (da.from_array(np.array(CELLS, object), chunks=3), "0.0 0.1 0.2 1.0"),
+    ],
+)
+def test_every_kind_of_texts_is_the_same_corpus(texts: Any, ids: str) -> None:
+    assert found(de.read_texts(texts)) == [*zip(ids.split(), TEXTS, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "table", [FRAME, LAZY, pa.Table.from_pandas(FRAME)], ids=["pandas", "Dask", "pyarrow"]
+)
+def test_titles_labels_and_columns_of_a_table_are_in_the_documents(table: Any) -> None:
+    tokens = de.read_texts(table).tokenize()
+    documents = pa.concat_tables([tokens.documents(partition) for partition in tokens.partitions]).to_pydict()
+    assert documents == {
+        "id": ["0", "1", "2", "3"],
+        "title": ["A", "", "C", "D"],
+        "label": ["s", "s", None, "t"],
+        "n_tokens": [2, 0, 2, 2],
+        "year": ["1865", "1866", "1867", "1870"],
+        "is_long": ["true", "false", "true", "false"],
+    }
+
+
+def test_the_columns_are_those_that_are_named() -> None:
+    frame = FRAME.rename(columns={"text": "body", "label": "kind"}).drop(columns="title")
+    docs = de.read_texts(frame, text_field="body", id_field="year", title_field="kind", label_field="is_long")
+    first = next(docs.documents())
+    assert (first.id, first.title, first.label, first.text) == ("1865", "s", "true", "the sea")
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "error", "sentence"),
+    [
+        ("the sea", {}, TypeError, "one text was given where a list of texts is needed: put it into brackets"),
+        (b"the sea", {}, TypeError, "one text was given"),
+        ([], {}, ValueError, "there is no text: give at least one"),
+        (pd.Series([], dtype="string"), {}, ValueError, "there is no text"),
+        (LAZY[LAZY["year"] < 0]["text"], {}, ValueError, "there is no text"),
+        (["the sea", 3.5], {}, TypeError, "text 1 is 3.5, of type float: give texts"),
+        ([*TEXTS, b"\xff"], {}, TypeError, "text 4 is b'.*', of type bytes: give texts"),
+        ([1, 2], {}, TypeError, "text 0 is 1, of type int: give texts"),
+        (np.array([TEXTS, TEXTS]), {}, TypeError, "text 0 is \\['the sea', '', 'the wind', 'a ship'\\], of type list"),
+        (["a", "half \ud800"], {}, ValueError, "text 1 is not valid Unicode"),
+        ({"a": "the sea"}, {}, TypeError, "a dict was given where texts are needed"),
+        ({"the sea"}, {}, TypeError, "a set was given where texts are needed"),
+        (7, {}, TypeError, "a int was given where texts are needed"),
+        (Path("a.txt"), {}, TypeError, "a (Posix|Windows)Path was given where texts are needed"),
+        (FRAME[["label", "year"]], {}, ValueError, r"no column 'text' \(it has label, year\): give text_field="),
+        (LAZY, {"label_field": "kind"}, ValueError, "no column 'kind' .*: give label_field="),
+        (TEXTS, {"label_field": "kind"}, ValueError, r"no column 'kind' \(it has text\): give label_field="),
+        (pd.concat([FRAME, FRAME], axis=1), {}, ValueError, "has the column 'label' twice: rename one"),
+        (FRAME.assign(tags=[["a"]] * 4), {}, TypeError, "the column 'tags' cannot be written as text"),
+        (FRAME.assign(mixed=["a", 1, 2.0, []]), {}, TypeError, "the column 'mixed' cannot be written as text"),
+    ],
+)  # fmt: skip
+def test_what_is_no_texts_is_refused_with_its_place(
+    texts: Any, options: dict[str, str], error: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(error, match=sentence):
+        de.read_texts(texts, **options)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        lambda texts: de.build_vocabulary(texts).counts.tolist(),
+        lambda texts: de.count_document_terms(texts, VOCABULARY).compute().toarray().tolist(),
+        lambda texts: de.count_cooccurrences(texts, VOCABULARY, window=2).compute().toarray().tolist(),
+    ],
+)
+def test_what_counts_takes_texts_as_files(count: Callable[[Any], Any], tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(filter(None, TEXTS)) + "\n")
+    expected = count(de.read_corpus(tmp_path / "texts.txt"))
+    words = [text for text in TEXTS if text]
+    for texts in (
+        words,
+        pd.Series(words),
+        pd.DataFrame({"text": words}),
+        pa.array(words),
+        LAZY.dropna(subset="text"),
+    ):
+        assert count(texts) == expected
+
+
+VOCABULARY = de.build_vocabulary(TEXTS)
+
+
+def test_the_temporary_files_are_removed_with_the_corpus() -> None:
+    docs = de.read_texts(TEXTS)
+    folder = Path(docs.partitions[0].url).parent
+    assert folder.is_dir()
+    del docs
+    gc.collect()
+    assert not folder.exists()
