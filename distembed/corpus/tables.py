@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -15,10 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 from numpy.typing import NDArray
 
-from distembed.corpus.csv_blocks import find_rows
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.record_fields import field_names, has_field, value_at
@@ -38,7 +35,8 @@ from distembed.corpus.records import (
 )
 from distembed.corpus.streams import Partition, Piece, Progress, option_text, pieces_of
 from distembed.files import damage_told
-from distembed.formats.delimiters import DELIMITERS, separated
+from distembed.formats.csv_blocks import find_rows
+from distembed.formats.delimited import DELIMITERS, first_rows, parse_rows, separated
 from distembed.formats.encodings import decoded
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.pieces import open_url
@@ -262,23 +260,14 @@ def with_columns(partition: Partition) -> Partition:
         candidates = named
     check_line_ends(partition, text)  # again, without the line that names the separator
     asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
-    headers = {one: _header(text, replace(partition, delimiter=one, quotes=quotes)) for one in candidates}
+    headers = {one: _header(text, one, has_quotes=quotes == "double") for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
     check_fields(partition, headers[best])
     return replace(partition, delimiter=best, quotes=quotes)
 
 
-def _header(text: str, partition: Partition) -> list[str]:
-    """Return the first row of a table that is not empty."""
-    lines = (f"{line}\n" for line in text.split("\n"))
-    try:
-        if partition.quotes == "none":
-            rows = csv.reader(lines, delimiter=partition.delimiter, quoting=csv.QUOTE_NONE)
-        else:
-            rows = csv.reader(lines, delimiter=partition.delimiter, strict=True)
-        return next((row for row in rows if row), [])
-    except csv.Error:
-        return []
+def _header(text: str, delimiter: str, *, has_quotes: bool) -> list[str]:
+    return next(iter(first_rows(text, delimiter, has_quotes=has_quotes)), [])
 
 
 class Rows(NamedTuple):
@@ -301,29 +290,26 @@ def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
     CorpusError
         If a quote is never closed: the rows after it cannot be told apart. If a row is too long.
     """
-    delimiter, has_quotes = ord(partition.delimiter), partition.quotes == "double"
     end = Piece(b"\n", owned=True)  # of the last row
     rest, line, is_first = b"", 1, True
     for piece in chain(pieces_of(partition, progress), [end]):
         data = rest + piece.data
         if is_first and data:
             data, is_first = _without_separator(data), False
-        array = np.frombuffer(data, np.uint8)
-        ends = np.flatnonzero(array == ord("\n"))
-        starts, n_fields = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
-        n_rows, stop, opened, is_lost = find_rows(array, delimiter, has_quotes, starts, n_fields)
-        is_long = len(data) - stop > RECORD_BYTES
-        if opened >= 0 and (is_lost or is_long or piece is end):
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        found = find_rows(data, partition.delimiter, has_quotes=partition.quotes == "double")
+        is_long = len(data) - found.stop > RECORD_BYTES
+        if found.opened >= 0 and (found.is_lost or is_long or piece is end):
+            place = line + np.searchsorted(ends, found.opened)
             raise CorpusError(
-                f"{partition.url}, line {line + np.searchsorted(ends, opened)}, has a quote that is never closed; "
-                f"correct the row, or give {option_text(partition.section, 'quotes', 'none')} if quotes are characters "
-                "like others."
+                f"{partition.url}, line {place}, has a quote that is never closed; correct the row, or give "
+                f"{option_text(partition.section, 'quotes', 'none')} if quotes are characters like others."
             )
         if is_long:
-            raise too_long(partition, f"line {line + int(np.searchsorted(ends, stop))}")
-        starts, n_fields = starts[:n_rows], n_fields[:n_rows]
-        yield Rows(memoryview(data)[:stop], starts, n_fields, line + np.searchsorted(ends, starts))
-        rest, line = data[stop:], line + int(np.searchsorted(ends, stop))
+            raise too_long(partition, f"line {line + int(np.searchsorted(ends, found.stop))}")
+        lines = line + np.searchsorted(ends, found.starts)
+        yield Rows(memoryview(data)[: found.stop], found.starts, found.n_fields, lines)
+        rest, line = data[found.stop :], line + int(np.searchsorted(ends, found.stop))
 
 
 def _without_separator(data: bytes) -> bytes:
@@ -341,7 +327,9 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
     if first is None:
         return
     stop = int(first.starts[1]) if len(first.starts) > 1 else len(first.data)
-    header = _header(first.data[:stop].tobytes().decode("utf-8", "replace"), partition)
+    has_quotes = partition.quotes == "double"
+    text = first.data[:stop].tobytes().decode("utf-8", "replace")
+    header = _header(text, partition.delimiter, has_quotes=has_quotes)
     places = {name: header.index(name) for name in check_fields(partition, header)}
     first = Rows(first.data[stop:], first.starts[1:] - stop, first.n_fields[1:], first.lines[1:])
     n_before, width = 0, len(header)
@@ -356,7 +344,14 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
                 reason = f"{what}; correct the row, or give {options}"
                 wrong = BadRecord(partition.url, f"line {rows.lines[row]}", reason)
                 progress.pass_over(partition, RecordError(wrong))
-        table = _parse(partition, data, width, list(places.values()))
+        table = parse_rows(
+            data,
+            width,
+            partition.delimiter,
+            has_quotes=has_quotes,
+            columns=list(places.values()),
+            kind=pa.large_binary(),
+        )
         columns = {name: table[str(place)].combine_chunks() for name, place in places.items()}
         columns |= {
             name: pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
@@ -367,26 +362,6 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
         ids = pc.binary_join_element_wise(f"{partition.name}:", numbers, "")
         yield table_batch(partition, progress, columns, ids, "line", rows.lines[good])
         n_before += len(rows.starts)
-
-
-def _parse(partition: Partition, data: memoryview, width: int, places: Sequence[int]) -> pa.Table:
-    """Return some columns of the rows of a text, as large binary."""
-    names = list(map(str, range(width)))
-    wanted = [names[place] for place in places]
-    if not data:
-        return pa.table({name: pa.array([], pa.large_binary()) for name in wanted})
-    return pyarrow.csv.read_csv(
-        pa.BufferReader(pa.py_buffer(data)),
-        read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=partition.delimiter,
-            quote_char='"' if partition.quotes == "double" else False,
-            newlines_in_values=True,
-        ),
-        convert_options=pyarrow.csv.ConvertOptions(
-            include_columns=wanted, column_types=dict.fromkeys(names, pa.large_binary())
-        ),
-    )
 
 
 # --- Parquet -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from distembed.evaluation.similarity_files import guess_columns, parse_number
 from distembed.evaluation.wordsets import SimilaritySet, stem
 from distembed.files import read_head
-from distembed.formats.delimiters import delimiter_of
+from distembed.formats.delimited import delimiter_of
 from distembed.formats.encodings import HEAD_BYTES
 from distembed.formats.tables import is_text, read_table, texts_of
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distembed.formats.delimiters import UNNAMED
+from distembed.formats.delimited import UNNAMED
 
 DELIMITERS = ("\t", ";", "|", ",", " ")
 DIGITS_AROUND = re.compile(r"(?<=\d),(?=\d)")

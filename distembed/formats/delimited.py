@@ -1,25 +1,26 @@
-"""Delimited text by pyarrow.csv, all columns as strings; what pyarrow takes in silence is refused with its row."""
+"""Delimited text by pyarrow.csv, all columns as strings; what pyarrow takes in silence is refused with its place."""
 
 from __future__ import annotations
 
-import csv
-import io
+import re
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numba import njit
-from numpy.typing import NDArray
 
 from distembed.display import first_repeat, plural
 from distembed.dtypes import Floats, Int64s
+from distembed.formats.csv_blocks import find_rows
 from distembed.formats.encodings import utf8
+from distembed.formats.names import suffix_of
 
 Decimal = Literal[".", ","]
 Thousands = Literal["", ".", ",", " ", "'"]
 
+STRING = pa.string()
 MAX_BLOCK_BYTES = (1 << 31) - 1
 """The largest block that pyarrow takes: a table is one block, because a row has to fit into one."""
 SHOWN = 3
@@ -64,97 +65,156 @@ def read_delimited(
         raise DelimitedError(
             f"{name}: line {_line_of(data, place)} holds a zero byte: it is no text, or is UTF-16"
         )
-    if b'"' in data and (place := _open_quote(np.frombuffer(data, np.uint8), ord(delimiter))) >= 0:
-        raise DelimitedError(
-            f"{name}: the quote that begins a field in line {_line_of(data, place)} is not closed before the field "
-            'ends: close it, or write the quote twice inside quotes ("")'
-        )
-    header = _header(data, name, delimiter, skip_rows)
-    uneven: list[Any] = []
-    try:
-        table = pacsv.read_csv(
-            pa.BufferReader(data),
-            read_options=pacsv.ReadOptions(
-                use_threads=False, skip_rows=skip_rows, block_size=min(len(data) + 1, MAX_BLOCK_BYTES)
-            ),
-            parse_options=pacsv.ParseOptions(
-                delimiter=delimiter,
-                newlines_in_values=True,
-                invalid_row_handler=lambda row: uneven.append(row) or "skip",  # type: ignore[func-returns-value]
-            ),
-            convert_options=pacsv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        raise DelimitedError(
-            f"{name} is not a table of separated values ({error}): save it again as CSV"
-        ) from None
-    if uneven:
-        one = len(uneven) == 1
-        places = "; ".join(
-            f"row {row.number} has {plural(row.actual_columns, 'field')}" for row in uneven[:SHOWN]
-        )
-        raise DelimitedError(
-            f"{name} is not a table: its header has {plural(len(header), 'field')}, and "
-            f"{plural(len(uneven), 'row')} {'has' if one else 'have'} another number: {places}: put fields that hold "
-            'the delimiter in quotes ("..."), set delimiter if it is another, and skip_rows where rows stand above '
-            "the header"
-        )
-    return table.rename_columns([column.strip() for column in header])
-
-
-def _line_of(data: bytes, place: int) -> int:
-    ends = b"\n" if b"\n" in data else b"\r"
-    return data.count(ends, 0, place) + 1
-
-
-def _header(data: bytes, name: str, delimiter: str, skip_rows: int) -> list[str]:
-    """Return the names of the columns; two equal ones, or the fields of another delimiter in one, are refused."""
-    lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", newline="")
+    data = _with_line_ends(data)
+    begin = 0
     for _ in range(skip_rows):
-        lines.readline()
-    try:
-        header = next((row for row in csv.reader(lines, delimiter=delimiter) if row), [])
-    except csv.Error as error:
-        raise DelimitedError(f"{name} has no header ({error}): save it again as CSV") from None
-    if not header:
+        begin = data.find(b"\n", begin) + 1 or len(data)
+    body = memoryview(data)[begin:]
+    rows = find_rows(body, delimiter)
+    if rows.opened >= 0:
+        raise DelimitedError(
+            f"{name}: the quote that begins a field in line {_line_of(data, begin + rows.opened)} is not closed before "
+            'the field ends: close it, or write the quote twice inside quotes ("")'
+        )
+    if not rows.starts.size:
         raise DelimitedError(f"{name} has no header: give a table whose first row names its columns")
-    if found := first_repeat([column.strip() for column in header]):
+    if (bad := np.flatnonzero(rows.n_fields == 0)).size:
+        raise DelimitedError(
+            f"{name}: row {bad[0] + 1} is no row of fields: something follows the quote that closes a field, or a "
+            "carriage return stands alone: correct it"
+        )
+    width, end = int(rows.n_fields[0]), int([*rows.starts[1:2], rows.stop][0])
+    header = [str(column[0]).strip() for column in parse_rows(body[:end], width, delimiter).columns]
+    if found := first_repeat(header):
         raise DelimitedError(f"{name} has the column {found[0]!r} twice: keep one")
-    other = next((sign for sign in ";\t|," if sign in header[0] and sign != delimiter), None)
-    if len(header) == 1 and other is not None:
+    other = next((sign for sign in DELIMITERS if sign in header[0] and sign != delimiter), None)
+    if width == 1 and other is not None:
         raise DelimitedError(
             f"{name} has one column, {header[0][:60]!r}: its fields seem to be separated by {other!r}: set "
             f"delimiter = {other!r}, or save it with {delimiter!r}"
         )
-    return header
+    if (uneven := np.flatnonzero(rows.n_fields != width)).size:
+        places = "; ".join(
+            f"row {row + 1} has {plural(int(rows.n_fields[row]), 'field')}" for row in uneven[:SHOWN]
+        )
+        raise DelimitedError(
+            f"{name} is not a table: its header has {plural(width, 'field')}, and {plural(uneven.size, 'row')} "
+            f"{'has' if uneven.size == 1 else 'have'} another number: {places}: put fields that hold the delimiter in "
+            'quotes ("..."), set delimiter if it is another, and skip_rows where rows stand above the header'
+        )
+    return parse_rows(body[end:], width, delimiter).rename_columns(header)
 
 
-@njit(cache=True, nogil=True)
-def _open_quote(data: NDArray[np.uint8], delimiter: int) -> int:
-    """Return where a quoted field begins whose quote is not closed, -1 where there is none.
+def _with_line_ends(data: bytes) -> bytes:
+    """Return a text whose lines all end with a line feed, those of old editors and the last one too."""
+    data = data if b"\n" in data else data.replace(b"\r", b"\n")
+    return data if data.endswith(b"\n") else data + b"\n"
 
-    It is not closed if the text ends in it, or if its field goes over a line end and there is more behind the quote
-    that ends it: such a quote was to open another field.
+
+def _line_of(data: bytes, place: int) -> int:
+    return data.count(b"\n", 0, place) + 1
+
+
+def parse_rows(
+    data: bytes | memoryview,
+    width: int,
+    delimiter: str,
+    *,
+    has_quotes: bool = True,
+    columns: Sequence[int] | None = None,
+    kind: pa.DataType = STRING,
+) -> pa.Table:
+    r"""Return columns of rows that all have so many fields, as strings or bytes, called "0", "1" and so on.
+
+    Examples
+    --------
+    >>> from distembed.formats.delimited import parse_rows
+    >>> parse_rows(b'a,"b,c"\nd,e\n', 2, ",", columns=[1]).to_pydict()
+    {'1': ['b,c', 'e']}
     """
-    i, begins_field = 0, True
-    while i < data.size:
-        if not begins_field or data[i] != 34:
-            begins_field = data[i] == delimiter or data[i] == 10 or data[i] == 13
-            i += 1
-            continue
-        opened, is_long = i, False
-        i += 1
-        while i < data.size and (data[i] != 34 or (i + 1 < data.size and data[i + 1] == 34)):
-            is_long = is_long or data[i] == 10 or data[i] == 13
-            i += 2 if data[i] == 34 else 1
-        i += 1
-        ends = i == data.size or (i < data.size and (data[i] == delimiter or data[i] == 10 or data[i] == 13))
-        if i > data.size or (is_long and not ends):
-            return opened
-        begins_field = False
-    return -1
+    names = list(map(str, range(width)))
+    wanted = names if columns is None else [names[column] for column in columns]
+    if not data:
+        return pa.table({name: pa.array([], kind) for name in wanted})
+    if len(data) > MAX_BLOCK_BYTES:
+        raise DelimitedError(
+            f"the text has {len(data):,} bytes, more than one table may: store it as Parquet"
+        )
+    return pacsv.read_csv(
+        pa.BufferReader(pa.py_buffer(data)),
+        read_options=pacsv.ReadOptions(use_threads=False, column_names=names, block_size=len(data) + 1),
+        parse_options=pacsv.ParseOptions(
+            delimiter=delimiter, quote_char='"' if has_quotes else False, newlines_in_values=True
+        ),
+        convert_options=pacsv.ConvertOptions(
+            include_columns=wanted, column_types=dict.fromkeys(names, kind), strings_can_be_null=False
+        ),
+    )
+
+
+def first_rows(text: str, delimiter: str, *, has_quotes: bool = True, n_rows: int = 0) -> list[list[str]]:
+    r"""Return the header of a text, and so many of the rows below it that have as many fields; [] where it has none.
+
+    Examples
+    --------
+    >>> from distembed.formats.delimited import first_rows
+    >>> first_rows('a,b\n1,"x, y"\n2\n3,z\n', ",", n_rows=2)
+    [['a', 'b'], ['1', 'x, y'], ['3', 'z']]
+    """
+    data = _with_line_ends(text.encode())
+    rows = find_rows(data, delimiter, has_quotes=has_quotes)
+    if not rows.starts.size or not (width := int(rows.n_fields[0])):
+        return []
+    stops = [*rows.starts[1:].tolist(), rows.stop]
+    chosen = np.flatnonzero(rows.n_fields == width)[: n_rows + 1].tolist()
+    joined = b"".join(data[rows.starts[row] : stops[row]] for row in chosen)
+    columns = parse_rows(joined, width, delimiter, has_quotes=has_quotes).to_pydict().values()
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+# ---- the delimiter ------------------------------------------------------------------------------------------------
+
+DELIMITERS = ",;\t|"
+SNIFFED_LINES = 50
+"""Lines from which the delimiter of a file is found."""
+UNNAMED = ("", "Unnamed: 0")
+"""What spreadsheet programs call the column of row numbers, and what pandas calls it when it reads theirs."""
+
+SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)
+
+
+class Separated(NamedTuple):
+    """A text whose first line is empty where it named the separator, so that lines keep their numbers."""
+
+    text: str
+    separator: str | None
+
+
+def separated(text: str) -> Separated:
+    r"""Return a text without the line that names its separator, and that separator; None where there is no such line.
+
+    Examples
+    --------
+    >>> from distembed.formats.delimited import separated
+    >>> separated("sep=;\nname;text\n")
+    Separated(text='\nname;text\n', separator=';')
+    >>> separated("name;text\n").separator
+    """
+    found = SEPARATOR_LINE.match(text)
+    return Separated("\n" + text[found.end() :], found[1]) if found else Separated(text, None)
+
+
+def delimiter_of(text: str, name: str) -> str:
+    """Return the delimiter of a text file: a tab by its extension, else what cuts its first lines equally, the most."""
+    if suffix_of(name) == ".tsv":
+        return "\t"
+
+    def score(delimiter: str) -> tuple[float, int]:
+        n_fields = find_rows(_with_line_ends(text.encode()), delimiter).n_fields[:SNIFFED_LINES]
+        width = int(n_fields[0]) if n_fields.size else 0
+        return (float((n_fields == width).mean()) if width > 1 else 0.0, width)
+
+    return max(DELIMITERS, key=score)
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------

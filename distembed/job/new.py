@@ -6,9 +6,7 @@ its default, so that the file runs as it is and says what can be changed.
 
 from __future__ import annotations
 
-import csv
 import glob
-import io
 import itertools
 import json
 import os
@@ -25,7 +23,7 @@ from distembed.corpus.paths import format_of, is_hidden
 from distembed.corpus.streams import Partition
 from distembed.display import plural
 from distembed.files import damage_told, replacing
-from distembed.formats.delimiters import delimiter_of, separated
+from distembed.formats.delimited import delimiter_of, first_rows, separated
 from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
 from distembed.formats.heads import sniffed
 from distembed.formats.names import TABLE_SUFFIXES, compression_of, suffix_of
@@ -251,10 +249,9 @@ def _of_json(lines: list[str]) -> Records:
 def _of_csv(text: str, path: str) -> Records:
     text, named = separated(text)
     delimiter = named or delimiter_of(text, path)
-    rows = (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row)
-    header = [name.strip() for name in next(rows, [])]
-    first = itertools.islice(rows, SAMPLE_RECORDS)
-    return {name: list(values) for name, values in zip(header, itertools.zip_longest(*first), strict=False)}
+    header, *rows = first_rows(text, delimiter, n_rows=SAMPLE_RECORDS) or [[]]
+    columns = zip(*rows, strict=True) if rows else [()] * len(header)
+    return {name.strip(): list(values) for name, values in zip(header, columns, strict=True)}
 
 
 def _are_numbers(values: list[Any]) -> bool:
