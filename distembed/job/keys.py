@@ -61,7 +61,7 @@ def keys_of(system: str) -> list[Key]:
 
 def _rank(section: str) -> int:
     """Return the place of a section: what is run, its input and its method, then what every job has."""
-    return {"job": 0, "report": 2, "resources": 3}.get(section, 1)
+    return {"job": 0, "paper": 2, "report": 3, "resources": 4}.get(section, 1)
 
 
 def _is_table(field: FieldInfo) -> bool:

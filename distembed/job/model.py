@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import reduce
@@ -33,12 +33,15 @@ from pydantic import (
     ValidationInfo,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from distembed.compiled import user_cache
+from distembed.display import plural
 from distembed.heaps import memory_share
 from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
+from distembed.spelling import did_you_mean
 from distembed.urls import check_url, has_secret
 
 TWO_OR_MORE = range(2, 2**63)
@@ -355,6 +358,25 @@ class ReportSection(MapSection, ListsSection):
     """`[report]`: what the report shows beside the figures of every run."""
 
 
+class PaperSection(Section):
+    """`[paper.NAME]`: figures of a paper, which the report shows above those of the job."""
+
+    source: str
+    """The paper, the table and the page."""
+    columns: tuple[str, ...]
+    """The measures, as the report calls them."""
+    rows: dict[str, tuple[float | str, ...]]
+    """The figures of each row of the report, one for each column; a text where the paper has no number."""
+
+    @model_validator(mode="after")
+    def _a_figure_for_each_column(self) -> Self:
+        for row, figures in self.rows.items():
+            if len(figures) != len(self.columns):
+                found, wanted = plural(len(figures), "figure"), plural(len(self.columns), "column")
+                raise ValueError(f"rows.{row} has {found} for {wanted}: give one for each")
+        return self
+
+
 class ResourcesSection(Section):
     """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
@@ -384,6 +406,7 @@ class Job(Section):
     """What every job file has."""
 
     job: JobSection
+    paper: dict[str, PaperSection] = Field(default={})
     report: ShownSection = ShownSection()
     resources: ResourcesSection = ResourcesSection()
     _recorded: bool = PrivateAttr(default=False)
@@ -404,6 +427,32 @@ class Job(Section):
     def idle(self) -> tuple[str, ...]:
         """A sentence for each key that was set and has no effect under the settings of the job."""
         return self._idle
+
+
+def check_figures(job: Job, rows: Collection[str], columns: Collection[str]) -> None:
+    """Refuse figures of a paper that would stand beside nothing in the report of a job.
+
+    Parameters
+    ----------
+    job : Job
+        The job, with its `[paper.NAME]`.
+    rows, columns : collections of str
+        What the report calls its own rows and measures.
+
+    Raises
+    ------
+    JobError
+        A row or a column has another name; the message has the nearest.
+    """
+    for name, table in job.paper.items():
+        parts = (("rows", table.rows, rows), ("columns", table.columns, columns)) if table.rows else ()
+        for part, given, known in parts:
+            if unknown := next((one for one in given if one not in known), None):
+                advice = did_you_mean(unknown, known, otherwise=f"it has {', '.join(known) or 'none'}")
+                raise JobError(
+                    f"paper.{name}.{part}: the report has no {part[:-1]} {unknown!r}; {advice} "
+                    f"(--set paper.{name}.rows={{}} leaves the figures out)"
+                )
 
 
 def data_folder() -> Path:

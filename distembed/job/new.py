@@ -319,8 +319,7 @@ def write_new_job(
         "job.system": system,
         "job.title": f"{system}: {_title_of(files)}",
         "job.workspace": f"{target.stem}-workspace",
-        **chosen.settings,
-        **found,
+        **(chosen.settings | found if preset is None else found | chosen.settings),
     }
     tables = _no_wider(chosen.tables, settings) or demos.required_tables(system, keys)
     with replacing(str(target)) as partial:

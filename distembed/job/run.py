@@ -382,7 +382,7 @@ def _remove_stale(workspace: Workspace, reporter: Reporter) -> None:
 def _shown(job: Job, workspace: Workspace) -> str:
     """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
     done = workspace.stages()
-    shown = [job.job.title, job.report.model_dump(mode="json")]
+    shown = [job.job.title, job.model_dump(mode="json", include={"paper", "report"})]
     stages = {
         spec.name: new_digest(dumped(done[spec.name])).hexdigest() for spec in system_of(job).stages(job)
     }

@@ -17,10 +17,10 @@ import scipy.sparse as sp
 from distembed.corpus.stop_words import function_words
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
-from distembed.evaluation.words import score_records
-from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.evaluation.words import evaluate_sets, score_records
+from distembed.evaluation.wordsets import FoundSets, WordSet
 from distembed.execution import compute
-from distembed.job.model import Job
+from distembed.job.model import Job, check_figures
 from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context, read_vectors
 from distembed.job.terminal import shown
@@ -66,9 +66,23 @@ Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
 
 
-def check_sets(job: Any) -> list[str]:
-    """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
-    return set_lines(look_for_word_sets(job.evaluation.sets)) if job.evaluation.sets else []
+def check_figures_of_scores(job: Any, rows: Sequence[str], sets: Sequence[WordSet], *more: str) -> None:
+    """Refuse figures of a paper beside which no score of some sets will stand.
+
+    What the scores are called does not depend on the vectors: any two words are enough. `more` are metrics
+    of sets of similarity that the job adds.
+    """
+    if job.paper:
+        scores = evaluate_sets(WordVectors(["a", "b"], np.eye(2, dtype=np.float32)), sets)
+        similar = [
+            f"{score.set} {metric}" for score in scores if score.task == "similarity" for metric in more
+        ]
+        check_figures(job, rows, [*values_by_name(scores), *similar])
+
+
+def values_by_name(scores: Iterable[Score]) -> dict[str, float]:
+    """Return the value of each score by the names of its set and metric."""
+    return {f"{score.set} {score.metric}": score.value for score in scores}
 
 
 def set_lines(found: FoundSets) -> list[str]:

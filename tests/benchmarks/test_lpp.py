@@ -48,7 +48,7 @@ def measured(X, n_components):
     maps = clock("eigenvectors", laplacian_eigenmaps, graph, n_components, tol=TOL**2)
     print(f"largest residual {maps.residuals.max():.1e}, {maps.n_graph_components} components of the graph")
 
-    # Rows of unit length and a ridge of 1, as in jobs/wordspaces.toml: raw counts are too ill-conditioned for 0.01.
+    # Unit rows and a ridge of 1, as in jobs/wordspaces_paper.toml: raw counts are too ill-conditioned for 0.01.
     model = LocalityPreservingProjection(n_components, alpha=1.0, tol=TOL)
     clock("regression", model.fit, normalize(X), graph=graph, eigenmaps=maps)
     print(f"{model.n_iter_} steps, largest residual {model.residuals_.max():.1e}")

@@ -196,7 +196,7 @@ def test_no_job_is_written_for_what_cannot_be_read(
     ("words", "sentence"),
     [
         (("psdvec", "stories.txt", "--preset", "fasst"), "psdvec has no preset 'fasst'; it has best, fast, paper"),
-        (("topics", "stories.txt", "--preset", "fast"), "no preset 'fast'; it has none: leave --preset out"),
+        (("topics", "stories.txt", "--preset", "fast"), "topics has no preset 'fast'; it has best, paper"),
         (("transfer", "one.jsonl"), "one.jsonl has no two fields of text: give one file for each of the two"),
     ],
 )  # fmt: skip

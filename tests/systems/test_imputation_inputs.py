@@ -72,7 +72,7 @@ def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
     }
     words = [word for key, value in settings.items() for word in ("--set", f"{key}='{value}'")]
     words += ["--set", "evaluation.n_folds=2", "--set", "report.n_map_words=20"]
-    done = succeed("run", JOBS / "imputation.toml", "--workspace", tmp_path / "w", *words)
+    done = succeed("run", JOBS / "imputation_paper.toml", "--workspace", tmp_path / "w", *words)
     assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
     assert "Boston_Scientific: Baxter" in done.output
 

@@ -282,12 +282,15 @@ def test_the_job_we_ship_on_the_dump_of_the_wheel(tmp_path: Path) -> None:
     settings = {
         "corpus.paths": f"['{DUMP}']",
         "corpus.layout": "line",
+        "corpus.min_border_tokens": 1,
         "vocabulary.min_count": 150,
         "evaluation.keep_words": "false",
         "wordspaces.n_components": 20,
         "wordspaces.spaces": "['vsm', 'lsa', 'vsm_lpp', 'wc_lpp', 'hal_space']",
         "evaluation.sets": "['{gensim}/test/test_data/wordsim353.tsv']",
+        "paper.TASA.rows": "{}",
+        "paper.Wikipedia.rows": "{}",
     }
     words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    done = succeed("run", JOBS / "wordspaces.toml", "--workspace", tmp_path / "w", *words)
+    done = succeed("run", JOBS / "wordspaces_paper.toml", "--workspace", tmp_path / "w", *words)
     assert re.search(r"^wordsim353 +spearman +\d+/353", done.output, re.MULTILINE)

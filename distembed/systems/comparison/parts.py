@@ -26,6 +26,7 @@ from distembed.corpus.parts import (
 from distembed.display import plural
 from distembed.factorization.replicate_blocks import FEWEST_GROUPS
 from distembed.formats.tables import TableError, read_columns
+from distembed.job.model import check_figures
 from distembed.job.stage import Context
 from distembed.stages.corpus import documents_of, tokens_of
 from distembed.stages.corpus_sections import corpus_of
@@ -42,6 +43,7 @@ def part_parameters(job: ComparisonJob) -> dict[str, Any]:
 
 def check_parts(job: ComparisonJob) -> list[str]:
     """Open the table of metadata, and see whether the files fit the template of their paths."""
+    check_figures(job, (), ())
     section = job.parts
     if section.metadata is not None:
         return [f"{plural(len(_rows_of_table(section)), 'row')} of metadata in {section.metadata}"]

@@ -11,6 +11,7 @@ from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery,
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
+from distembed.systems.imputation.solving import AMONG, IN_PAPER, VOTED
 from distembed.systems.imputation.stages import BASELINES, CHOSEN, METHODS, SHUFFLED, too_few_to_choose
 from distembed.views import report
 
@@ -145,8 +146,8 @@ DRAWN = "distance"
 # --- the labels of neighbors -----------------------------------------------------------------------------------
 
 
-def label_sections(workspace: Workspace) -> list[report.Section]:
-    """Show how often the neighbors of a name vote for its label, before and after; nothing without labels."""
+def label_sections(job: ImputationJob, workspace: Workspace) -> list[report.Section]:
+    """Show how often the neighbors of a name vote for its label, in a paper too; nothing without labels."""
     if "neighbor_labels" not in workspace.stages():
         return []
     title = "Labels of neighbors"
@@ -161,7 +162,7 @@ def label_sections(workspace: Workspace) -> list[report.Section]:
             "rows": name,
             "names": n,
             "votes": votes,
-            **{f"k = {k}": shares.get((name, votes, k)) for k in counts},
+            **{AMONG.format(k): shares.get((name, votes, k)) for k in counts},
         }
         for name, n in names.items()
         for votes in VOTES
@@ -188,5 +189,9 @@ def label_sections(workspace: Workspace) -> list[report.Section]:
         dashed=[name for name in curves if name.endswith("shuffled")],
         caption="The share of names whose label their neighbors vote for.",
     )
-    formats = {f"k = {k}": report.three_decimals for k in counts}
-    return [report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)])]
+    formats = {AMONG.format(k): report.three_decimals for k in counts}
+    ours = {VOTED.format(row["rows"], row["votes"]): row for row in rows}
+    return [
+        report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)]),
+        *report.paper_tables(job, ours, **IN_PAPER),
+    ]

@@ -13,12 +13,14 @@ import pyarrow as pa
 from distembed.evaluation.imputation import (
     NEIGHBOR_COUNTS,
     QUERIES_AT_ONCE,
+    VOTES,
     LabelAccuracy,
     label_accuracies,
 )
 from distembed.execution import compute, one_blas_thread
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.model import check_figures
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
@@ -367,6 +369,23 @@ KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
 def has_labels(job: ImputationJob) -> bool:
     """Return whether the tables of a job name labels."""
     return bool(job.domain.label_column or job.domain.names_label)
+
+
+VOTED, AMONG = "{}, {} votes", "k = {}"
+"""What the report calls rows with the votes of their neighbors, and the numbers of neighbors."""
+
+
+IN_PAPER = {
+    "rows": [VOTED.format(name, votes) for name in (KNOWN, ALL, TABLE, SHUFFLED_LABELS) for votes in VOTES],
+    "columns": list(map(AMONG.format, NEIGHBOR_COUNTS)),
+}
+"""The names that figures of a paper may have."""
+
+
+def check_labels(job: ImputationJob) -> list[str]:
+    """Refuse figures of a paper that are no share of names whose neighbors vote for their label."""
+    check_figures(job, **IN_PAPER)
+    return []
 
 
 def label_parameters(job: ImputationJob) -> dict[str, Any]:

@@ -39,13 +39,14 @@ from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.job import HoldOutSection, ImputationJob
+from distembed.systems.imputation.job import PRESETS, HoldOutSection, ImputationJob
 from distembed.systems.imputation.solving import (
     GRAPH_OPTIONS,
     KEPT_DISTANCES,
     REGRESSORS,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
+    check_labels,
     estimator_of,
     has_labels,
     join_parameters,
@@ -274,7 +275,7 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     )
     labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
     return (
-        StageSpec("join", (), join_parameters, run_join, plan_join),
+        StageSpec("join", (), join_parameters, run_join, plan_join, check_labels),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
         StageSpec(
@@ -300,6 +301,6 @@ SYSTEM = System(
         "hidden names, centered cosine",
         "distembed.systems.imputation.evaluation_report",
     ),
-    presets={"best": {"imputation": {"method": "auto"}}, "paper": {}},
+    presets=PRESETS,
     outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
 )

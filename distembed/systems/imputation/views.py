@@ -129,7 +129,7 @@ def _sections(job: ImputationJob, workspace: Workspace, vectors: WordVectors) ->
         report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title)),
         *_maps(job, workspace, vectors),
         hold_out_section(workspace),
-        *label_sections(workspace),
+        *label_sections(job, workspace),
         _join_section(workspace),
         *_reading_sections(workspace),
         report.group("Convergence", [_convergence_curve(job, workspace), _convergence_section(workspace)]),

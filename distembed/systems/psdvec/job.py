@@ -26,6 +26,9 @@ from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, Counti
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
+METHOD = "PSDVec"
+"""What the report calls the row of the job beside those of a paper."""
+
 WIDE = {"window": 5, "weighting": "dynamic", "subsample": 1e-4, "oov": "remove"}
 """Counts that say what a word is about: a wide window that weighs near words more, and fewer function words."""
 
@@ -46,10 +49,24 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "subwords": {"enabled": True, "weight": 1.0, "regularization": 0.025},
     },
     "fast": {"counting": WIDE, "psdvec": {"n_components": 100, "smoothing": 0.1}},
-    "paper": {},
+    "paper": {
+        "corpus": {"pattern": "ascii", "min_border_tokens": 5},
+        "vocabulary": {"min_count": 100, "max_size": 180_000},
+        "counting": {"window": 3, "direction": "left", "weighting": "flat"},
+        "psdvec": {
+            "n_components": 500,
+            "n_core": 25_000,
+            "smoothing": 0.02,
+            "n_iter": 4,
+            "ridge": [2.0, 4.0, 8.0],
+            "bands": [55_000, 50_000, 50_000],
+            "uniform_weight": 0.0,
+            "weight_cutoff": "halving",
+        },
+    },
 }
-"""The best vectors, at about the time of a tuned skip-gram; those of one count matrix alone; and the paper's settings,
-which are the defaults of all keys."""
+"""The best vectors, at about the time of a tuned skip-gram; those of one count matrix alone; and the settings
+of the paper, for a whole Wikipedia (jobs/psdvec_paper.toml has the section of each)."""
 
 
 @section_of(PSDVec, exclude={})

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_word_sets
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_word_sets, look_for_word_sets
 from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
 from distembed.factorization.join_blocks import join
@@ -51,12 +51,12 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
-from distembed.stages.words import check_sets, judged_vectors, store_scores
+from distembed.stages.words import check_figures_of_scores, judged_vectors, set_lines, store_scores
 from distembed.states import BLOCK_MEMORY, keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
-from distembed.systems.psdvec.job import PRESETS, PSDVecJob
+from distembed.systems.psdvec.job import METHOD, PRESETS, PSDVecJob
 from distembed.systems.psdvec.text_views import (
     psdvec_dimensions,
     vectors_stage,
@@ -404,6 +404,13 @@ def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"evaluation": job.evaluation.model_dump(mode="json")}
 
 
+def check_evaluation(job: PSDVecJob) -> list[str]:
+    """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
+    found = look_for_word_sets(job.evaluation.sets)
+    check_figures_of_scores(job, [METHOD], found.sets)
+    return set_lines(found) if job.evaluation.sets else []
+
+
 def run_evaluation(ctx: Context) -> dict[str, Any]:
     """Score the vectors on every evaluation set."""
     scores = []
@@ -451,7 +458,12 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec(
-            "evaluation", ("vectors",), evaluation_parameters, run_evaluation, plan_evaluation, check_sets
+            "evaluation",
+            ("vectors",),
+            evaluation_parameters,
+            run_evaluation,
+            plan_evaluation,
+            check_evaluation,
         ),
     )
 

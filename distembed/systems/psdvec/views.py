@@ -24,11 +24,12 @@ from distembed.stages.words import (
     lacking_facts,
     lacking_line,
     shown_scores,
+    values_by_name,
     words_shown,
 )
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, stages
-from distembed.systems.psdvec.job import FileView, PSDVecJob
+from distembed.systems.psdvec.job import METHOD, FileView, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
 from distembed.views.explain import Asked, Explanation, TermTable, explain_words
@@ -101,10 +102,13 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     counts = np.asarray(workspace.table("vocabulary")["count"])
     row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
+    scores = shown_scores(workspace, EVALUATION)
+    ours = values_by_name(scores)
     return [
         report.neighbor_table(neighbors(job, workspace, vectors)),
         *_map(vectors, drawn),
-        report.score_sections(shown_scores(workspace, EVALUATION)),
+        report.score_sections(scores),
+        *report.paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
         *_views(job, workspace, vectors),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),

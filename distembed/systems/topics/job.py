@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, MinLen
 from pydantic import Field, model_validator
@@ -68,8 +69,46 @@ class WeightingSection(Section):
 Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 """How documents are factorized."""
 
+NAMES: dict[Method, str] = {
+    "semantic_nmf": "Semantic-NMF",
+    "nmf": "NMF",
+    "orthogonal_nmf": "orthogonal NMF",
+    "spherical_kmeans": "spherical k-means",
+}
+"""What the methods are called."""
+
+MEASURES = {"nmi": "NMI", "ari": "ARI", "accuracy": "accuracy", "purity": "purity"}
+"""What the agreement of topics with labels is called."""
+OF_KEPT = "{} of what is kept"
+"""What it is called for the topics that a method keeps of its starts; without it, it is the mean of the starts."""
+IN_PAPER = {"rows": NAMES.values(), "columns": [*MEASURES.values(), *map(OF_KEPT.format, MEASURES.values())]}
+"""The names that figures of a paper may have."""
+
 OF_GRAPH: tuple[Method, ...] = ("semantic_nmf", "nmf")
 """The methods that take a graph of the documents."""
+
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "best": {},
+    "paper": {
+        "corpus": {"pattern": "gensim.parsing.preprocessing:preprocess_string"},
+        "vocabulary": {"min_documents": 3, "max_share": 1.0, "stop_words": "none"},
+        "counting": {"window": 10},
+        "topics": {
+            "method": "semantic_nmf",
+            "compare_with": ["nmf", "orthogonal_nmf", "spherical_kmeans"],
+            "n_topics": 4,
+            "shift": 2.0,
+            "n_iter": 100,
+            "init": "spherical_kmeans",
+            "n_starts": 50,
+            "choose": "objective",
+        },
+        "coherence": {"n_words": 30, "frequency_weight": 0.0},
+        "report": {"score_labels": True},
+    },
+}
+"""The defaults, and the settings of the paper's table 2 for its first collection, of four classes
+(jobs/topics_paper.toml)."""
 
 OF_METHOD = 'topics.method or topics.compare_with = "{}"'
 

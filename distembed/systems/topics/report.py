@@ -28,7 +28,7 @@ from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import described_topics, part_text, topic_name, topic_rows
-from distembed.systems.topics.job import Method, TopicsJob
+from distembed.systems.topics.job import IN_PAPER, MEASURES, NAMES, OF_KEPT, Method, TopicsJob
 from distembed.systems.topics.shares import share_sections
 from distembed.systems.topics.stages import stages, tokens_of
 from distembed.systems.topics.starts import (
@@ -43,14 +43,6 @@ from distembed.views import report
 
 COHERENCE = {"pmi": "PMI", "npmi": "NPMI"}
 """The measures of coherence by their columns."""
-
-NAMES: dict[Method, str] = {
-    "semantic_nmf": "Semantic-NMF",
-    "nmf": "NMF",
-    "orthogonal_nmf": "orthogonal NMF",
-    "spherical_kmeans": "spherical k-means",
-}
-"""What the methods are called."""
 
 CLEARLY_MORE = 0.1
 """A method is called clearly more stable if the mean NMI between its starts is larger by this."""
@@ -200,6 +192,7 @@ def page(job: TopicsJob, workspace: Workspace) -> str:
         _document_table(job, workspace, own),
         *number_sections(job, workspace),
         _score_table(job, workspace),
+        *report.paper_tables(job, _scores_by_name(job, workspace), **IN_PAPER),
         stability_table(job, workspace),
         _coherence_section(job, workspace),
         report.group("Convergence", losses),
@@ -268,7 +261,7 @@ def _score_line(method: Method, found: ScoreSummary) -> str:
         f"{NAMES[method]:<18} {found.n_starts} starts: "
         + "  ".join(
             f"{name} {m:.3f} ± {s:.3f} (kept {k:.3f})"
-            for name, m, s, k in zip(("NMI", "ARI", "accuracy", "purity"), mean, spread, kept, strict=True)
+            for name, m, s, k in zip(MEASURES.values(), mean, spread, kept, strict=True)
         )
     )  # fmt: skip
 
@@ -397,6 +390,15 @@ def _score_table(job: TopicsJob, workspace: Workspace) -> report.Section | None:
         ]
     caption = "Against the labels the documents came with; what is kept of the starts is chosen without them."
     return report.table("Agreement with labels", rows, caption=caption) if rows else None
+
+
+def _scores_by_name(job: TopicsJob, workspace: Workspace) -> dict[str, dict[str, float]]:
+    """Return the mean scores of the starts of each method, and those of what is kept, by the names of the methods."""
+    return {
+        NAMES[method]: dict(zip(MEASURES.values(), found.mean, strict=True))
+        | dict(zip(map(OF_KEPT.format, MEASURES.values()), found.kept, strict=True))
+        for method, found in summaries(job, workspace).items()
+    }
 
 
 def _three(value: float) -> str:

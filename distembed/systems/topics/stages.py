@@ -19,6 +19,7 @@ from distembed.dtypes import Floats, Mask
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
 from distembed.factorization.nmf_blocks import list_words, subtract_shift
+from distembed.job.model import check_figures
 from distembed.job.outputs import FilesOutput, declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.lift import lift
@@ -33,7 +34,7 @@ from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import kept_stages
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
+from distembed.systems.topics.job import IN_PAPER, OF_GRAPH, PRESETS, Method, TopicsJob
 from distembed.systems.topics.starts import (
     classes_of,
     kept_labels,
@@ -89,8 +90,9 @@ def check_number(job: TopicsJob) -> list[str]:
     ]
 
 
-def check_coherence(job: TopicsJob) -> list[str]:
-    """Open the workspace whose counts judge the topics, where it is another."""
+def check_evaluation(job: TopicsJob) -> list[str]:
+    """Refuse figures of a paper without ours, and open the workspace whose counts judge the topics, if another."""
+    check_figures(job, **IN_PAPER)
     return _check_reference(job.coherence.workspace)
 
 
@@ -419,7 +421,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
             sections("coherence"),
             run_evaluation,
             plan_evaluation,
-            check_coherence,
+            check_evaluation,
         ),
     )
 
@@ -434,4 +436,5 @@ SYSTEM = System(
     explanation="distembed.systems.topics.views",
     explorer="distembed.systems.topics.views",
     outputs=(*corpus_outputs.OF_TOKENS, *corpus_outputs.OF_COUNTS, *declared_in(outputs)),
+    presets=PRESETS,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -21,6 +22,32 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.stages.collections import SIDES, section_name, side_section, sides_of
 from distembed.stages.corpus_sections import ParallelSection, TextsSection
 from distembed.tables.sections import ReadingSection
+
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "best": {},
+    "paper": {
+        "topics": {"method": "lda", "n_topics": 20},
+        "representation": {"kind": "tf_idf"},
+        "pairs": {"share": 0.05},
+        "alignment": {
+            "n_components": 20,
+            "n_neighbors": 10,
+            "correspondence_weight": 1.0,
+            "regularization": 0.0,
+            "normalization": "symmetric",
+            "missing": "imputed",
+            "init": "random",
+            "center": False,
+            "propagate": False,
+            "max_iter": 30,
+            "tol": 0.0,
+            "solver_tol": 1e-8,
+            "solver_max_iter": 5000,
+        },
+        "evaluation": {"topic": 0, "topic_share": 0.5, "shares": [0.05, 0.2, 0.5], "n_seeds": 3},
+    },
+}
+"""The defaults, and the second experiment of the paper as printed (jobs/feature_preserving_paper.toml)."""
 
 
 class SideSection(ParallelSection):

@@ -24,33 +24,11 @@ from distembed.systems.transfer.features import (
     value_names,
 )
 from distembed.systems.transfer.job import TransferJob
-from distembed.systems.transfer.stages import method_names, stages
+from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names, stages
 from distembed.views import report
-
-METHODS = {
-    "mean": "column mean",
-    "ridge": "ridge to the topics",
-    "ridge_map": "ridge map, 5 nearest",
-    "procrustes": "rotation, 5 nearest",
-    "procrustes_1": "rotation, nearest",
-    "alignment": "semisupervised alignment",
-    "printed": "embedding as the paper prints it",
-    "matching": "self-trained rotation, 5 nearest",
-    "matching_1": "self-trained rotation, nearest",
-    "embedding_given": "embedding, given pairs only",
-    "embedding": "feature-preserving embedding",
-}
-"""What the methods of `infer_by_each_method` are called."""
 
 CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
 """Methods that the figure of accuracy draws; the table has all."""
-
-MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
-
-
-def label_of(job: TransferJob, method: str) -> str:
-    """Return what a method is called in tables."""
-    return METHODS[method] if has_topics(job) else METHODS[method].replace("topics", "features")
 
 
 def _measured(job: TransferJob) -> str:
@@ -251,8 +229,20 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Se
         _curve(job, rows),
         report.table("Accuracy at a glance", _glance(rows), caption=f"{_measured(job)} by known pairs."),
         report.table("Accuracy by method", shown, caption=caption),
+        *report.paper_tables(job, _means(rows), **in_paper(job)),
         *_collection_sections(job, workspace),
     ]
+
+
+def _means(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the measures of each method, means over all numbers of known pairs."""
+    methods: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        methods.setdefault(row["method"], []).append(row)
+    return {
+        method: {MEAN.format(what): float(np.mean([row[what].mean for row in own])) for what in MEASURES}
+        for method, own in methods.items()
+    }
 
 
 def _collection_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.transfer import MethodScore, ranks_of_rows, score_methods, score_transfer
 from distembed.execution import compute
+from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, StageSpec, System, sections
 from distembed.linalg.operators import whole_csr
@@ -80,7 +81,46 @@ from distembed.systems.transfer.features import (
     set_bytes,
     vector_parameters,
 )
-from distembed.systems.transfer.job import TransferJob
+from distembed.systems.transfer.job import PRESETS, TransferJob
+
+METHODS = {
+    "mean": "column mean",
+    "ridge": "ridge to the topics",
+    "ridge_map": "ridge map, 5 nearest",
+    "procrustes": "rotation, 5 nearest",
+    "procrustes_1": "rotation, nearest",
+    "alignment": "semisupervised alignment",
+    "printed": "embedding as the paper prints it",
+    "matching": "self-trained rotation, 5 nearest",
+    "matching_1": "self-trained rotation, nearest",
+    "embedding_given": "embedding, given pairs only",
+    "embedding": "feature-preserving embedding",
+}
+"""What the methods of `infer_by_each_method` are called."""
+
+MEASURES = ("rmse", "correlation", "hellinger", "mean_reciprocal_rank", "hits_1", "hits_10")
+MEAN = "mean {}"
+"""What the mean of a measure over all numbers of known pairs is called."""
+
+
+def label_of(job: TransferJob, method: str) -> str:
+    """Return what a method is called in tables."""
+    return METHODS[method] if has_topics(job) else METHODS[method].replace("topics", "features")
+
+
+def in_paper(job: TransferJob) -> dict[str, list[str]]:
+    """Return the names that figures of a paper may have."""
+    return {
+        "rows": [label_of(job, method) for method in METHODS],
+        "columns": list(map(MEAN.format, MEASURES)),
+    }
+
+
+def check_judged(job: TransferJob) -> list[str]:
+    """Refuse figures of a paper that are of no method or no measure."""
+    check_figures(job, **in_paper(job))
+    return []
+
 
 CONTROL_COPIES = 6
 """Copies of the rows of both sets, in float64, that the methods hold with which an embedding is compared."""
@@ -250,7 +290,7 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         *graphs,
         *links,
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
-        StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation),
+        StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation, check_judged),
     )
 
 
@@ -309,4 +349,5 @@ SYSTEM = System(
     "distembed.systems.transfer.views",
     explorer="distembed.systems.transfer.views",
     outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
+    presets=PRESETS,
 )

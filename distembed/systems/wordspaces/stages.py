@@ -47,10 +47,18 @@ from distembed.stages.corpus import (
     vocabulary_of,
 )
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
-from distembed.stages.words import in_memory, set_lines, space_facts, store_nearest, store_scores
+from distembed.stages.words import (
+    check_figures_of_scores,
+    in_memory,
+    set_lines,
+    space_facts,
+    store_nearest,
+    store_scores,
+)
 from distembed.systems.wordspaces import outputs
 from distembed.systems.wordspaces.job import (
     COUNTED,
+    PRESETS,
     GraphRecipe,
     RecipeSection,
     ReducedRecipe,
@@ -200,10 +208,8 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
     Raises
     ------
     JobError
-        If a space is sparse and a set asks for analogies.
+        If a space is sparse and a set asks for analogies, or a paper's figure would stand beside no score.
     """
-    if not job.evaluation.sets:
-        return []
     found = look_for_word_sets(job.evaluation.sets)
     sparse = [name for name in job.spaces if not isinstance(job.recipes[name], ReducedRecipe)]
     asking = [word_set.name for word_set in found.sets if isinstance(word_set, AnalogySet)]
@@ -212,7 +218,8 @@ def check_answerable_sets(job: WordSpacesJob) -> list[str]:
             f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
             f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
         )
-    return set_lines(found)
+    check_figures_of_scores(job, [job.title_of(name) for name in job.recipes], found.sets, "pearson")
+    return set_lines(found) if job.evaluation.sets else []
 
 
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -358,4 +365,5 @@ SYSTEM = System(
         *declared_in(outputs),
         KEPT_DISTANCES.output,
     ),
+    presets=PRESETS,
 )

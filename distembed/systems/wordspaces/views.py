@@ -11,7 +11,7 @@ from distembed.evaluation.scoring import Score
 from distembed.evaluation.words import percent
 from distembed.job.terminal import shown
 from distembed.stages.corpus import omissions
-from distembed.stages.words import lacking_facts, lacking_line, read_nearest, shown_scores
+from distembed.stages.words import lacking_facts, lacking_line, read_nearest, shown_scores, values_by_name
 from distembed.storage.workspace import Workspace
 from distembed.systems.wordspaces.job import ReducedRecipe, WordSpacesJob
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
@@ -80,6 +80,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     sections = [
         *_neighbor_tables(job, workspace),
         *[table for table in tables if table is not None],
+        *_paper_tables(job, scores),
         *(_by_dimension(job, scores, name) for name in job.spaces if job.dimensions_of(name)),
         _space_table(job, workspace),
         report.stage_table(report.stage_rows(stages(job), workspace)),
@@ -172,6 +173,13 @@ def _side_by_side(job: WordSpacesJob, scores: Scores, table: SideBySide) -> repo
     ]
     caption = f"{table.caption} {_counts(shown)}"
     return _beneath_dots(dots, report.table(table.title, rows, caption=caption))
+
+
+def _paper_tables(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
+    """Show the figures of a paper above those of the job's spaces; of a space that is not made there are none."""
+    ours = {job.title_of(name): values_by_name(scores[name]) for name in job.spaces}
+    names = {column for values in ours.values() for column in values}
+    return report.paper_tables(job, ours, rows=[job.title_of(name) for name in job.recipes], columns=names)
 
 
 def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Section:

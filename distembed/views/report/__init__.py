@@ -31,6 +31,7 @@ from distembed.views.report.tables import eigenvalue_spectrum as eigenvalue_spec
 from distembed.views.report.tables import first_rows as first_rows
 from distembed.views.report.tables import neighbor_table as neighbor_table
 from distembed.views.report.tables import objective_curve as objective_curve
+from distembed.views.report.tables import paper_tables as paper_tables
 from distembed.views.report.tables import score_sections as score_sections
 from distembed.views.report.tables import table as table
 from distembed.views.report.tables import three_decimals as three_decimals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple, TypeAlias
@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from distembed.display import format_number, plural
 from distembed.dtypes import Float64s
 from distembed.evaluation.scoring import FEW_KNOWN, Score
+from distembed.job.model import Job, check_figures
 from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
 from distembed.views.report.page import (
     Section,
@@ -294,6 +295,42 @@ def objective_curve(objective: ArrayLike, *, title: str = "Objective", ylabel: s
     caption = f"From {format_number(float(finite[0]))} to {format_number(float(finite[-1]))}"
     caption += f" ({change:+.2f} %)".replace("-", "−") if finite.size > 1 and math.isfinite(change) else ""
     return line_chart({"": values}, title, xlabel="round", ylabel=ylabel, caption=f"{caption}.")
+
+
+def paper_tables(
+    job: Job,
+    ours: Mapping[str, Mapping[str, float]],
+    *,
+    rows: Collection[str],
+    columns: Collection[str],
+) -> list[Section]:
+    """Show rows of a paper, each above the row of the job, in one table; none where the job names none.
+
+    Parameters
+    ----------
+    job
+        The job, with its `[paper.NAME]`.
+    ours
+        The measures of each row of the job.
+    rows, columns
+        The names that figures may have; see `distembed.job.model.check_figures`.
+    """
+    check_figures(job, rows, columns)
+    measures = dict.fromkeys(column for given in job.paper.values() for column in given.columns)
+    shown: list[dict[str, Any]] = []
+    for row in dict.fromkeys(row for given in job.paper.values() for row in given.rows if row in ours):
+        for name, given in job.paper.items():
+            if row in given.rows:
+                figures = dict(zip(given.columns, given.rows[row], strict=True))
+                shown.append({"row": row, "of": f"the paper, {name.replace('_', ' ')}"} | figures)
+        shown.append({"row": row, "of": "this job"} | {name: ours[row].get(name) for name in measures})
+    caption = " ".join(f"{name.replace('_', ' ')}: {given.source}." for name, given in job.paper.items())
+    formats = dict.fromkeys(measures, _figure)
+    return [table("The paper and this job", shown, caption=caption, formats=formats)] if shown else []
+
+
+def _figure(value: float | str) -> str:
+    return value if isinstance(value, str) else three_decimals(value)
 
 
 PARTED = ("priming effect", "priming", "normed priming")
