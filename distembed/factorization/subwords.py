@@ -411,13 +411,13 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
     """
     packed = pack_words(words)
     slices = word_ngrams(packed, min_n, max_n)
-    numbered = number_slices(packed, slices)
-    n_words = occurrences_in_words(numbered.ids, slices.offsets, len(numbered.first))
+    ids, first = number_slices(packed, slices)
+    n_words = occurrences_in_words(ids, slices.offsets, len(first))
     kept = np.flatnonzero(n_words >= min_words)
-    column = np.full(len(numbered.first), -1, np.int64)
+    column = np.full(len(first), -1, np.int64)
     column[kept] = np.arange(len(kept))
-    averaging = averaging_rows(slices.offsets, column[numbered.ids], len(kept))
-    return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, numbered.first[kept])))
+    averaging = averaging_rows(slices.offsets, column[ids], len(kept))
+    return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, first[kept])))
 
 
 @block(temporaries=0.5)

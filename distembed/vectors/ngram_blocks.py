@@ -1,4 +1,4 @@
-"""Character n-grams of words: where they stand in packed bytes, their FNV-1a hashes, and a table of distinct ones.
+"""Character n-grams of words: where they stand in packed bytes, their FNV-1a hashes, and the distinct ones.
 
 Strings are packed as UTF-8 bytes, joined, with the offsets of each. An n-gram is a slice of those bytes that begins and
 ends between characters. NumPy, SciPy and numba only.
@@ -25,6 +25,8 @@ Bytes = NDArray[np.uint8]
 
 FIRST_HASH, PRIME = 2166136261, 16777619
 """The offset basis and the prime of FNV-1a of 32 bits."""
+FIRST_LONG_HASH, LONG_PRIME = 14695981039346656037, 1099511628211
+"""Those of FNV-1a of 64 bits."""
 
 
 class Packed(NamedTuple):
@@ -47,17 +49,6 @@ class Slices(NamedTuple):
     starts: Int64s
     stops: Int64s
     """The bounds of each slice in the bytes. Int64 (n_slices,)."""
-
-
-class Numbered(NamedTuple):
-    """The distinct ones among slices."""
-
-    ids: Int32s
-    """The number of each slice; equal slices have one number, in the order of their first occurrence. Int32
-    (n_slices,).
-    """
-    first: Int64s
-    """The first slice of each number. Int64 (n_distinct,)."""
 
 
 def check_lengths(min_n: int, max_n: int) -> None:
@@ -111,21 +102,37 @@ def hash_buckets(packed: Packed, slices: Slices, n_buckets: int) -> Int64s:
     return _fill_buckets(packed.data, slices.starts, slices.stops, n_buckets)
 
 
-def number_slices(packed: Packed, slices: Slices) -> Numbered:
-    """Return a number for each slice, the same for equal bytes."""
-    return Numbered(*_number(packed.data, slices.starts, slices.stops, _slots(len(slices.starts))))
+def number_slices(packed: Packed, slices: Slices) -> tuple[Int32s, Int64s]:
+    """Return the number of each slice, int32 (n_slices,), and the first slice of each number.
+
+    Equal slices have one number, in the order of their first occurrence.
+    """
+    _, first, ids = np.unique(_hashes(packed, slices), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    numbers = np.empty(len(order), np.int32)
+    numbers[order] = np.arange(len(order), dtype=np.int32)
+    return numbers[ids], first[order]
 
 
-def table_slots(table: Packed) -> Int32s:
-    """Return the hash table of distinct strings, for `find_slices`."""
-    slots = _slots(len(table))
-    _enter(table.data, table.offsets, slots)
-    return slots
+def sorted_keys(table: Packed) -> tuple[NDArray[np.uint64], Int64s]:
+    """Return the keys of distinct strings in rising order, and the row of each, for `find_slices`."""
+    keys = _hashes(table, Slices(table.offsets, table.offsets[:-1], table.offsets[1:]))
+    order = np.argsort(keys)
+    return keys[order], order
 
 
-def find_slices(packed: Packed, slices: Slices, table: Packed, slots: Int32s) -> Int64s:
+def find_slices(packed: Packed, slices: Slices, keys: NDArray[np.uint64], rows: Int64s) -> Int64s:
     """Return the row of each slice among the strings of a table, int64 (n_slices,); -1 where it is none of them."""
-    return _find(packed.data, slices.starts, slices.stops, table.data, table.offsets, slots)
+    if not keys.size:
+        return np.full(len(slices.starts), -1, np.int64)
+    wanted = _hashes(packed, slices)
+    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return np.where(keys[places] == wanted, rows[places], -1)
+
+
+def _hashes(packed: Packed, slices: Slices) -> NDArray[np.uint64]:
+    """Return a key of 64 bits for each slice: of a million n-grams two share one once in 37 million tables."""
+    return _fill_hashes(packed.data, slices.starts, slices.stops)
 
 
 def occurrences_in_words(ids: NDArray[np.integer], offsets: Int64s, n_ids: int) -> Int64s:
@@ -158,13 +165,6 @@ def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_a
     matrix = sp.csr_array((values, columns[known], indptr), shape=(len(lengths), n_columns))
     matrix.sum_duplicates()
     return matrix
-
-
-def _slots(n_keys: int) -> Int32s:
-    """Return an empty hash table with open addressing, at most half of which so many keys will fill."""
-    if n_keys >= 1 << 30:
-        raise ValueError(f"there are {n_keys:,} n-grams: give fewer words, or words of fewer characters")
-    return np.full(1 << max(4, int(2 * n_keys).bit_length()), -1, np.int32)
 
 
 @block(temporaries=5)
@@ -251,61 +251,14 @@ def _fill_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def _first_slot(data, start, stop, slots):  # type: ignore[no-untyped-def]
-    # FNV-1a leaves the low bits of short strings poorly mixed.
-    h = _hash(data, start, stop)
-    return np.int64(h ^ (h >> np.uint32(15))) & (len(slots) - 1)
-
-
-@njit(cache=True, nogil=True)
-def _equal(data, start, stop, other, first, last):  # type: ignore[no-untyped-def]
-    if stop - start != last - first:
-        return False
-    for k in range(stop - start):  # noqa: SIM110 - compiled
-        if data[start + k] != other[first + k]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _number(data, starts, stops, slots):  # type: ignore[no-untyped-def]
-    ids, first = np.empty(len(starts), np.int32), np.empty(len(starts), np.int64)
-    n = 0
+def _fill_hashes(data, starts, stops):  # type: ignore[no-untyped-def]
+    hashes = np.empty(len(starts), np.uint64)
     for k in range(len(starts)):
-        slot = _first_slot(data, starts[k], stops[k], slots)
-        while True:
-            if slots[slot] < 0:
-                slots[slot], first[n] = n, k
-                n += 1
-            one = first[slots[slot]]
-            if _equal(data, starts[k], stops[k], data, starts[one], stops[one]):
-                break
-            slot = (slot + 1) & (len(slots) - 1)
-        ids[k] = slots[slot]
-    return ids, first[:n].copy()
-
-
-@njit(cache=True, nogil=True)
-def _enter(data, offsets, slots):  # type: ignore[no-untyped-def]
-    for row in range(len(offsets) - 1):
-        slot = _first_slot(data, offsets[row], offsets[row + 1], slots)
-        while slots[slot] >= 0:
-            slot = (slot + 1) & (len(slots) - 1)
-        slots[slot] = row
-
-
-@njit(cache=True, nogil=True)
-def _find(data, starts, stops, table, offsets, slots):  # type: ignore[no-untyped-def]
-    rows = np.full(len(starts), -1, np.int64)
-    for k in range(len(starts)):
-        slot = _first_slot(data, starts[k], stops[k], slots)
-        while slots[slot] >= 0:
-            row = slots[slot]
-            if _equal(data, starts[k], stops[k], table, offsets[row], offsets[row + 1]):
-                rows[k] = row
-                break
-            slot = (slot + 1) & (len(slots) - 1)
-    return rows
+        h = np.uint64(FIRST_LONG_HASH)
+        for place in range(starts[k], stops[k]):
+            h = (h ^ np.uint64(data[place])) * np.uint64(LONG_PRIME)
+        hashes[k] = h
+    return hashes
 
 
 @njit(cache=True, nogil=True)

@@ -241,16 +241,12 @@ class SubwordTable:
     def _rows_of(self, packed: blocks.Packed, slices: Slices) -> NDArray[np.int64]:
         """Return the row of each n-gram, -1 where it has none."""
         if self.n_buckets is None:
-            return blocks.find_slices(packed, slices, self._packed, self._slots)
+            return blocks.find_slices(packed, slices, *self._keys)
         return blocks.hash_buckets(packed, slices, self.n_buckets)
 
     @cached_property
-    def _packed(self) -> blocks.Packed:
-        return blocks.pack(self.ngrams or ())
-
-    @cached_property
-    def _slots(self) -> NDArray[np.int32]:
-        return blocks.table_slots(self._packed)
+    def _keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        return blocks.sorted_keys(blocks.pack(self.ngrams or ()))
 
     def _check_rows(self) -> None:
         n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)

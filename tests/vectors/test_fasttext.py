@@ -197,12 +197,12 @@ def test_equal_slices_have_one_number(words):
     packed = blocks.pack_words(words)
     slices = blocks.word_ngrams(packed, 2, 3)
     strings = blocks.unpack(packed, slices, np.arange(len(slices.starts)))
-    numbered = blocks.number_slices(packed, slices)
+    ids, first = blocks.number_slices(packed, slices)
     distinct = list(dict.fromkeys(strings))
-    assert [distinct[number] for number in numbered.ids] == strings
-    assert blocks.unpack(packed, slices, numbered.first) == distinct
+    assert [distinct[number] for number in ids] == strings
+    assert blocks.unpack(packed, slices, first) == distinct
     in_words = [sum(one in reference.ngrams(word, 2, 3) for word in words) for one in distinct]
-    assert blocks.occurrences_in_words(numbered.ids, slices.offsets, len(distinct)).tolist() == in_words
+    assert blocks.occurrences_in_words(ids, slices.offsets, len(distinct)).tolist() == in_words
 
 
 def random_rows(n, d=5, seed=0):
