@@ -26,9 +26,7 @@ from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, parse_source
 from distembed.job.tables import Piece, Table, neighbors_table
 from distembed.job.terminal import neighbor_line, safe_scores, shown, write
-from distembed.vectors import WordVectors
-from distembed.vectors.word_table import UnknownWordError
-from distembed.vectors.word_vectors import Neighbor
+from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.export import TableFormat, table_format, write_table
 from distembed.views.texts import open_encoder
 

@@ -20,7 +20,7 @@ from distembed.lift import first_rows, lift
 from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.value_blocks import check_block
-from distembed.vectors.word_table import rows_by_lower_case
+from distembed.vectors.rows import rows_by_lower_case
 
 
 class SparseSpace:

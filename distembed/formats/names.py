@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from posixpath import splitext
-from typing import Literal
 
 from distembed.spelling import did_you_mean
 
@@ -25,18 +24,6 @@ TEXT_FORMATS = {
     ".pq": "parquet",
 }
 """The formats of a corpus by the extensions of its files."""
-
-VectorFormat = Literal["auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"]
-VECTOR_FORMATS: dict[str, VectorFormat] = {
-    ".txt": "word2vec",
-    ".vec": "word2vec",
-    ".w2v": "word2vec",
-    ".glove": "glove",
-    ".bin": "word2vec-binary",
-    ".parquet": "parquet",
-    ".safetensors": "safetensors",
-}
-"""The formats of word vectors by the extensions of their files."""
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".xlsx", ".xlsm")
 """How the names of tables end that are neither vectors nor told by their first bytes."""
@@ -78,8 +65,3 @@ def unknown_format(
     every = f"end it in {', '.join(ends[:-1])} or {ends[-1]}"
     advice = did_you_mean(suffix_of(name), ends, otherwise=every)
     return FormatError(f"the format of {name} cannot be detected from its name: {advice}")
-
-
-def vector_format(name: str) -> VectorFormat | None:
-    """Return the format of word vectors that the name of a file says; None for an unknown extension."""
-    return VECTOR_FORMATS.get(suffix_of(name))

@@ -214,7 +214,9 @@ def _lengths(column: Any) -> tuple[int, int]:
 
 def is_text(kind: pa.DataType | None) -> bool:
     """Return whether a type is that of texts."""
-    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    kind = kind.value_type if kind is not None and pa.types.is_dictionary(kind) else kind
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return kind is not None and any(test(kind) for test in tests)
 
 
 def is_list(kind: pa.DataType | None) -> bool:
@@ -230,8 +232,8 @@ class ListError(ValueError):
         self.row, self.length = row, length
 
 
-def matrix_of_lists(lists: Any) -> NDArray[Any]:
-    """Return the lists of a column as the rows of a matrix, as wide as the first list.
+def matrix_of_lists(lists: Any, width: int = 0) -> NDArray[Any]:
+    """Return the lists of a column as the rows of a matrix, of a given width or as wide as the first list.
 
     Raises
     ------
@@ -239,7 +241,7 @@ def matrix_of_lists(lists: Any) -> NDArray[Any]:
         If a list has another length, or no values, or misses one of them.
     """
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    expected = int(lengths[0])
+    expected = width or int(lengths[0])
     uneven = np.flatnonzero((lengths != expected) | (lengths == 0))
     if uneven.size:
         raise ListError(int(uneven[0]), int(lengths[uneven[0]]))

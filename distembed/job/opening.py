@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
-from distembed.formats.names import vector_format
 from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
@@ -15,6 +14,7 @@ from distembed.job.stage import names_in_table, read_vectors
 from distembed.storage.workspace import Workspace
 from distembed.urls import protocol_of
 from distembed.vectors import WordVectors
+from distembed.vectors.files import vector_format
 
 JOB_FILE = "job.toml"
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from distembed.display import first_repeat
 from distembed.dtypes import Float32s, Int64s
-from distembed.formats.names import TABLE_SUFFIXES, suffix_of, vector_format
+from distembed.formats.names import TABLE_SUFFIXES, suffix_of
 from distembed.formats.tables import Table, TableError, names_of, read_table
 from distembed.job.inputs import file_sizes
 from distembed.job.stage import vectors_at
@@ -32,6 +32,7 @@ from distembed.tables.rows import (
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
 from distembed.urls import opened
 from distembed.vectors import WordVectors
+from distembed.vectors.files import vector_format
 
 ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
 """Keys of the section that say nothing of a vector file."""

@@ -30,8 +30,7 @@ programs would misread the file; `space="_"` writes another character in their p
 two words would become one), Parquet and safetensors keep every word as it is.
 """
 
-from distembed.vectors.rows import VectorFileError
-from distembed.vectors.word_table import UnknownWordError
-from distembed.vectors.word_vectors import Neighbor, WordVectors
+from distembed.vectors.rows import Neighbor, UnknownWordError, VectorFileError
+from distembed.vectors.word_vectors import WordVectors
 
 __all__ = ["Neighbor", "UnknownWordError", "VectorFileError", "WordVectors"]

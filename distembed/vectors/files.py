@@ -1,7 +1,7 @@
 """Reads and writes files of word vectors in every format; see `distembed.vectors` for a description of each.
 
 Every format is read as a stream of blocks, `(words, float32 array)`, and collected by one function, which is
-the only place that checks duplicates and counts. In addition to the finished matrix a reader holds one block
+the only place that checks values and counts. In addition to the finished matrix a reader holds one block
 of the file. It allocates memory for what it has read, never for what a header promises. Nothing is ever
 unpickled.
 """
@@ -10,50 +10,78 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Literal, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
-
-from distembed.files import damage_told
 from distembed.formats.heads import sniffed
-from distembed.formats.names import (
-    VectorFormat,
-    compression_of,
-    suffix_of,
-    unknown_format,
-    vector_format,
-)
-from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
-from distembed.formats.streams import Stream, local_copy, reading, writing
+from distembed.formats.names import compression_of, suffix_of, unknown_format
+from distembed.formats.streams import Stream, reading
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
-from distembed.vectors.rows import (
-    Block,
-    Source,
-    VectorFileError,
-    WordRows,
-    check_finite,
-    gather,
-    row_blocks,
-    shown,
-    without_duplicates,
-)
+from distembed.vectors.parquet import read_parquet, write_parquet
+from distembed.vectors.rows import Source, VectorFileError, WordRows, without_duplicates
 from distembed.vectors.safetensors import read_safetensors, write_safetensors
-from distembed.vectors.subwords import SubwordTable
-from distembed.vectors.word2vec import read_binary, read_text, write_binary, write_glove, write_word2vec
+from distembed.vectors.word2vec import (
+    LARGEST_NUMBER_DIGITS,
+    read_binary,
+    read_glove,
+    read_word2vec,
+    write_binary,
+    write_glove,
+    write_word2vec,
+)
 
 HEAD_BYTES = 1 << 16  # looked at to recognize a format
-_LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 _LINES_SNIFFED = 10  # lines looked at to tell text from binary
 _LIKE_A_NUMBER = re.compile(
     rb"[-+.,0-9eEaAfFiInN]+"
 )  # "0,5" and "nan" as well, which the reader refuses by name
 _BLANK = re.compile(r"[ \t\r\n]")
+
+VectorFormat: TypeAlias = Literal[
+    "auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"
+]
+
+
+class Format(NamedTuple):
+    """A format of word vectors.
+
+    Attributes
+    ----------
+    suffixes : how the names of its files end
+    unit, first : what a row is called in errors, and the number of the first
+    is_stream : whether it is read as a stream, and may be compressed, or opens its file itself
+    read : of a stream where it is one, of a source, and of a number of words
+    write : None where it is only read
+    """
+
+    suffixes: tuple[str, ...]
+    unit: str
+    first: int
+    is_stream: bool
+    read: Callable[..., WordRows]
+    write: Callable[[str, WordRows], None] | None
+
+
+FORMATS: dict[str, Format] = {
+    "word2vec": Format((".txt", ".vec", ".w2v"), "line", 2, True, read_word2vec, write_word2vec),
+    "glove": Format((".glove",), "line", 1, True, read_glove, write_glove),
+    "word2vec-binary": Format((".bin",), "record", 1, True, read_binary, write_binary),
+    "parquet": Format((".parquet",), "row", 0, False, read_parquet, write_parquet),
+    "safetensors": Format((".safetensors",), "row", 0, False, read_safetensors, write_safetensors),
+    "fasttext": Format((), "word", 1, False, read_fasttext, None),
+}
+WRITTEN_FORMATS: tuple[str, ...] = tuple(name for name, one in FORMATS.items() if one.write)
+"""The formats that vectors are written in; of these "safetensors" alone keeps the table of n-grams."""
+
+
+def vector_format(name: str) -> VectorFormat | None:
+    """Return the format of word vectors that the name of a file says; None for an unknown extension."""
+    suffix = suffix_of(name)
+    return cast(
+        "VectorFormat | None", next((key for key, one in FORMATS.items() if suffix in one.suffixes), None)
+    )
 
 
 def read_vectors(
@@ -101,61 +129,30 @@ def read_vectors(
     name = str(path)
     if max_words is not None and max_words < 1:
         raise ValueError(f"max_words is {max_words}; give 1 or more")
-    if (chosen := _reading_format(name, format)) == "safetensors":
-        with local_copy(name, VectorFileError) as local:
-            rows = read_safetensors(local, name, max_words)
-        return without_duplicates(rows, Source(name, "row", 0), duplicates)
-    with reading(name, VectorFileError) as file:
-        if chosen == "parquet":
-            with damage_told(name, VectorFileError, "a Parquet file"):
-                rows = gather(_read_parquet(file, name), name, None, max_words)
-            return without_duplicates(rows, Source(name, "row", 0), duplicates)
-        head = file.read(HEAD_BYTES)
-        if not head.strip():
-            raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
-        if (found := sniffed(head, name)).what:
-            raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
-        stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
-        if chosen == "auto":
-            chosen = _sniff(stream.head, name)
-        if chosen != "fasttext":
-            rows, source = _read_stream(stream, name, chosen, max_words, encoding=encoding, errors=errors)
-            return without_duplicates(rows, source, duplicates)
-    source = Source(name, "word", 1, encoding, errors)
-    with local_copy(name, VectorFileError) as local:
-        return without_duplicates(read_fasttext(local, source, max_words), source, duplicates)
-
-
-def _read_stream(
-    stream: Stream, name: str, chosen: VectorFormat, max_words: int | None, *, encoding: str, errors: str
-) -> tuple[WordRows, Source]:
-    """Read word2vec text or binary, or GloVe text."""
-    if chosen == "glove":
-        source = Source(name, "line", 1, encoding, errors)
-        return gather(read_text(stream, source, None), name, None, max_words), source
-    line = stream.take_line()
-    fields = line.split()
-    numbers = [int(f) for f in fields if f.isdigit() and len(f) <= _LARGEST_NUMBER_DIGITS]
-    if len(fields) != 2 or len(numbers) != 2 or numbers[1] == 0:
-        raise VectorFileError(
-            f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
-            'give format="glove" for a text file without a header'
-        )
-    n_words, n_components = numbers[0], numbers[1]
-    if chosen == "word2vec":
-        source = Source(name, "line", 2, encoding, errors)
-        return gather(read_text(stream, source, n_components), name, n_words, max_words), source
-    source = Source(name, "record", 1, encoding, errors)
-    return gather(read_binary(stream, source, n_words, n_components), name, n_words, max_words), source
-
-
-def _reading_format(name: str, chosen: VectorFormat) -> VectorFormat:
-    if chosen not in get_args(VectorFormat):
-        raise ValueError(f"format is {chosen!r}; give one of {', '.join(get_args(VectorFormat))}")
+    if format not in ("auto", *FORMATS):
+        raise ValueError(f"format is {format!r}; give one of {', '.join(('auto', *FORMATS))}")
     by_suffix = vector_format(name)
-    return by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
+    chosen = by_suffix if format == "auto" and by_suffix in ("parquet", "safetensors") else format
+
+    def source() -> Source:
+        return Source(name, *FORMATS[chosen][1:3], encoding, errors)
+
+    if chosen not in ("parquet", "safetensors"):
+        with reading(name, VectorFileError) as file:
+            head = file.read(HEAD_BYTES)
+            if not head.strip():
+                raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
+            if (found := sniffed(head, name)).what:
+                raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
+            if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
+            stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
+            if chosen == "auto":
+                chosen = _sniff(stream.head, name)
+            if FORMATS[chosen].is_stream:
+                rows = FORMATS[chosen].read(stream, source(), max_words)
+                return without_duplicates(rows, source(), duplicates)
+    return without_duplicates(FORMATS[chosen].read(source(), max_words), source(), duplicates)
 
 
 def _sniff(head: bytes, name: str) -> VectorFormat:
@@ -165,7 +162,7 @@ def _sniff(head: bytes, name: str) -> VectorFormat:
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
-    n_components = int(first.split()[1][:_LARGEST_NUMBER_DIGITS])
+    n_components = int(first.split()[1][:LARGEST_NUMBER_DIGITS])
     is_binary = suffix_of(name) == ".bin" or not _is_text(rest, n_components)
     return "word2vec-binary" if is_binary else "word2vec"
 
@@ -184,10 +181,8 @@ def _is_text(data: bytes, n_components: int) -> bool:
 
 def write_vectors(
     path: str | Path,
-    words: list[str],
-    vectors: NDArray[np.float32],
+    rows: WordRows,
     *,
-    subwords: SubwordTable | None = None,
     format: VectorFormat | None = None,  # noqa: A002
     space: str | None = None,
 ) -> None:
@@ -197,12 +192,8 @@ def write_vectors(
     ----------
     path : str or Path
         The file or URL. Text and binary files are compressed by the extension (.gz, .bz2, .xz, .zst).
-    words : sequence of str
-        n words.
-    vectors : float32 array (n, d)
-        Finite values.
-    subwords : SubwordTable, optional
-        The n-grams from which other strings are composed; "safetensors" keeps them, the other formats leave them out.
+    rows : WordRows
+        Words, and finite values. "safetensors" keeps the table of n-grams, the other formats leave it out.
     format : str, optional
         By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
         .parquet, .safetensors.
@@ -220,114 +211,36 @@ def write_vectors(
     if chosen not in WRITTEN_FORMATS:
         ends = (".txt", ".bin", ".glove", ".parquet", ".safetensors")
         raise unknown_format(name, ends, asked=format, formats=WRITTEN_FORMATS)
-    if chosen in ("parquet", "safetensors") and compression_of(name):
+    form: Any = FORMATS[chosen]
+    if not form.is_stream and compression_of(name):
         raise ValueError(
             f"{name}: {chosen} files are not compressed as a whole; leave out {Path(name).suffix}"
         )
-    _check_unicode(words, name)
-    if chosen == "safetensors":
-        write_safetensors(name, words, vectors, subwords)
-        return
-    if chosen != "parquet":
-        written = words if space is None else [_BLANK.sub(space, word) for word in words]
-        bad = next((word for word in written if not word or _BLANK.search(word)), None)
-        if bad is not None:
-            raise ValueError(
-                f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
-                'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
-            )
-        first: dict[str, str] = {}
-        for word, form in zip(words, written, strict=True):
-            if (other := first.setdefault(form, word)) != word:
-                raise ValueError(
-                    f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
-                    "give another space=, or save as .parquet or .safetensors"
-                )
-        words = written
-    with writing(name) as file:
-        _WRITERS[chosen](file, words, vectors)
-
-
-def _check_unicode(words: list[str], name: str) -> None:
     try:
-        "".join(words).encode()
+        "".join(rows.words).encode()
     except UnicodeEncodeError as error:
-        bad = next(word for word in words if any("\ud800" <= character <= "\udfff" for character in word))
+        bad = next(word for word in rows.words if any("\ud800" <= sign <= "\udfff" for sign in word))
         raise ValueError(
             f"{name}: the word {bad!r} holds half of a surrogate pair, which UTF-8 cannot write; "
             "replace or remove that word"
         ) from error
+    form.write(name, _without_spaces(rows, chosen, space) if form.is_stream else rows)
 
 
-# ---- Parquet: the columns `word` (string) and `vector` (list of float32) ------------------------------------
-
-
-def _read_parquet(file: IO[bytes], name: str) -> Iterator[Block]:
-    """Yield the rows of a Parquet file in blocks; columns other than `word` and `vector` are ignored."""
-    table = ParquetFile(file)
-    found = {field.name: field.type for field in table.schema_arrow}
-    vector = found.get("vector", pa.null())
-    if not (is_text(found.get("word")) and is_list(vector) and pa.types.is_floating(vector.value_type)):
-        columns = ", ".join(f"{column} ({kind})" for column, kind in found.items())
-        raise VectorFileError(
-            f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
+def _without_spaces(rows: WordRows, chosen: str, space: str | None) -> WordRows:
+    """Return words that no reader divides, with another character for their spaces where one is given."""
+    written = rows.words if space is None else [_BLANK.sub(space, word) for word in rows.words]
+    bad = next((word for word in written if not word or _BLANK.search(word)), None)
+    if bad is not None:
+        raise ValueError(
+            f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
+            'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
         )
-    n_read, width = 0, None
-    for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
-        rows = _with_vectors(batch)
-        if not rows.num_rows:
-            continue
-        words, vectors = _parquet_rows(rows, name, n_read)
-        width = width or vectors.shape[1]
-        if vectors.shape[1] != width:
-            raise VectorFileError(
-                f"{name}, row {n_read}: {vectors.shape[1]} values, expected {width}; write it again"
+    first: dict[str, str] = {}
+    for word, form in zip(rows.words, written, strict=True):
+        if (other := first.setdefault(form, word)) != word:
+            raise ValueError(
+                f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
+                "give another space=, or save as .parquet or .safetensors"
             )
-        check_finite(words, vectors, Source(name, "row", 0), n_read)
-        yield words, vectors
-        n_read += len(words)
-
-
-def _with_vectors(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows without those of names that were left out of a job, which have neither word nor vector."""
-    words, lists = batch.column("word"), batch.column("vector")
-    return batch.filter(words.is_valid()) if words.is_null().equals(lists.is_null()) else batch
-
-
-def _parquet_rows(batch: pa.RecordBatch, name: str, first: int) -> Block:
-    words, lists = batch.column("word"), batch.column("vector")
-    if words.null_count or lists.null_count or lists.flatten().null_count:
-        raise VectorFileError(
-            f"{name}, rows {first} to {first + len(batch)}: a word or value is missing; write it again"
-        )
-    try:
-        matrix = matrix_of_lists(lists)
-    except ListError as error:
-        raise VectorFileError(
-            f"{name}, row {first + error.row}: {error.length} values, expected {len(lists[0]) or 1}; write it again"
-        ) from None
-    return words.cast(pa.string()).to_pylist(), matrix.astype(np.float32, copy=False)
-
-
-def _write_parquet(file: IO[bytes], words: list[str], vectors: NDArray[np.float32]) -> None:
-    """Write both columns, with a checksum in every page."""
-    kind = pa.list_(pa.float32(), vectors.shape[1])
-    schema = pa.schema([("word", pa.string()), ("vector", kind)])
-    with pq.ParquetWriter(
-        file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
-    ) as writer:
-        for block_words, block in row_blocks(words, vectors):
-            values = pa.array(np.ascontiguousarray(block).ravel())
-            lists = pa.FixedSizeListArray.from_arrays(values, vectors.shape[1])
-            writer.write_batch(pa.record_batch([pa.array(block_words, pa.string()), lists], schema=schema))
-
-
-_WRITERS: dict[str, Callable[[IO[bytes], list[str], NDArray[np.float32]], None]] = {
-    "word2vec": write_word2vec,
-    "glove": write_glove,
-    "word2vec-binary": write_binary,
-    "parquet": _write_parquet,
-}
-
-WRITTEN_FORMATS: tuple[str, ...] = (*_WRITERS, "safetensors")
-"""The formats that vectors are written in; of these "safetensors" alone keeps the table of n-grams."""
+    return rows._replace(words=written)

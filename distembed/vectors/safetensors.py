@@ -29,29 +29,24 @@ from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
 from distembed.files import damage_told, replacing
-from distembed.formats.streams import check_folder
+from distembed.formats.streams import check_folder, local_copy
 from distembed.urls import url_to_fs
 from distembed.vectors.rows import Source, VectorFileError, WordRows, check_finite
 from distembed.vectors.subwords import SubwordTable
 
 
-def read_safetensors(path: str, name: str, max_words: int | None) -> WordRows:
-    """Read the first rows of a safetensors file, and the table of n-grams where it has one.
-
-    Parameters
-    ----------
-    path : a local file
-    name : what was asked for, for errors
-    max_words : of which words and vectors are read; the others stay on disk
-    """
+def read_safetensors(source: Source, max_words: int | None) -> WordRows:
+    """Read the first rows of a safetensors file, and the table of n-grams where it has one; others stay on disk."""
+    name = source.path
     with (
+        local_copy(name, VectorFileError) as path,
         damage_told(name, VectorFileError, "a safetensors file"),
         safetensors.safe_open(path, framework="np") as file,
     ):
-        held = set(file.keys())
-        if missing := {"vectors", "words", "offsets"} - held:
+        names = set(file.keys())
+        if missing := {"vectors", "words", "offsets"} - names:
             raise VectorFileError(
-                f"{name} holds the tensors {sorted(held)} and lacks {sorted(missing)}: it has no words; "
+                f"{name} holds the tensors {sorted(names)} and lacks {sorted(missing)}: it has no words; "
                 "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
             )
         vectors = file.get_slice("vectors")
@@ -64,8 +59,8 @@ def read_safetensors(path: str, name: str, max_words: int | None) -> WordRows:
                 f"{name} holds no words; give a file with a word and its values in each row"
             )
         rows = np.asarray(vectors[: len(words)]).astype(np.float32, copy=False)
-        check_finite(words, rows, Source(name, "row", 0), 0)
-        return WordRows(words, rows, _table(file, name) if "subword_vectors" in held else None)
+        check_finite(words, rows, source, 0)
+        return WordRows(words, rows, _table(file, name) if "subword_vectors" in names else None)
 
 
 def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = None) -> list[str]:
@@ -103,40 +98,20 @@ def _table(file: Any, name: str) -> SubwordTable:
         ) from error
 
 
-def write_safetensors(
-    name: str,
-    words: list[str],
-    vectors: NDArray[np.float32],
-    subwords: SubwordTable | None,
-) -> None:
+def write_safetensors(name: str, rows: WordRows) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
-    joined, offsets = _join(words)
-    tensors: dict[str, NDArray[Any]] = {"vectors": vectors, "words": joined, "offsets": offsets}
-    if subwords is not None:
-        tensors |= _table_tensors(subwords)
-    _save(name, {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()})
-
-
-def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    encoded = [string.encode() for string in strings]
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), np.cumsum(
-        [0, *map(len, encoded)], dtype=np.int64
-    )
-
-
-def _table_tensors(table: SubwordTable) -> dict[str, NDArray[Any]]:
-    options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
-    tensors: dict[str, NDArray[Any]] = {
-        "subword_options": np.array(options, np.int64),
-        "subword_mean": table.mean,
-        "subword_vectors": table.vectors,
-    }
-    if table.ngrams is not None:
-        tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
-    return tensors
-
-
-def _save(name: str, tensors: dict[str, NDArray[Any]]) -> None:
+    joined, offsets = _join(rows.words)
+    tensors: dict[str, NDArray[Any]] = {"vectors": rows.vectors, "words": joined, "offsets": offsets}
+    if (table := rows.subwords) is not None:
+        options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
+        tensors |= {
+            "subword_options": np.array(options, np.int64),
+            "subword_mean": table.mean,
+            "subword_vectors": table.vectors,
+        }
+        if table.ngrams is not None:
+            tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
+    tensors = {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()}
     filesystem, target = url_to_fs(name)
     if not isinstance(filesystem, LocalFileSystem):
         filesystem.pipe_file(target, safetensors.numpy.save(tensors))
@@ -148,3 +123,9 @@ def _save(name: str, tensors: dict[str, NDArray[Any]]) -> None:
         mode = place.stat().st_mode  # what the umask says; the library gives its own file to the owner alone
         safetensors.numpy.save_file(tensors, partial)
         place.chmod(mode)
+
+
+def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    encoded = [string.encode() for string in strings]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets

@@ -21,11 +21,36 @@ from numba import njit
 from numpy.typing import NDArray
 
 from distembed.dtypes import Float32s, Int64s
-from distembed.formats.streams import MAX_LINE_BYTES, Stream
-from distembed.vectors.rows import Block, Source, VectorFileError, check_finite, row_blocks, shown
+from distembed.formats.streams import MAX_LINE_BYTES, Stream, writing
+from distembed.vectors.rows import Block, Source, VectorFileError, WordRows, gather, row_blocks, shown
+
+LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 
 
-def read_text(stream: Stream, source: Source, n_components: int | None) -> Iterator[Block]:
+def read_word2vec(stream: Stream, source: Source, max_words: int | None) -> WordRows:
+    """Read text below a line `n_words n_components`."""
+    n_words, n_components = _take_header(stream, source.path)
+    return gather(_text_blocks(stream, source, n_components), source, max_words, n_words)
+
+
+def read_glove(stream: Stream, source: Source, max_words: int | None) -> WordRows:
+    """Read text without a header."""
+    return gather(_text_blocks(stream, source, None), source, max_words)
+
+
+def _take_header(stream: Stream, name: str) -> tuple[int, int]:
+    line = stream.take_line()
+    fields = line.split()
+    numbers = [int(f) for f in fields if f.isdigit() and len(f) <= LARGEST_NUMBER_DIGITS]
+    if len(fields) != 2 or len(numbers) != 2 or numbers[1] == 0:
+        raise VectorFileError(
+            f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
+            'give format="glove" for a text file without a header'
+        )
+    return numbers[0], numbers[1]
+
+
+def _text_blocks(stream: Stream, source: Source, n_components: int | None) -> Iterator[Block]:
     """Yield the rows of a text file in blocks; blank lines are allowed only at its end."""
     n_read, blank = 0, False
     for data in _whole_lines(stream, source.path):
@@ -36,7 +61,6 @@ def read_text(stream: Stream, source: Source, n_components: int | None) -> Itera
             if n_components is None:
                 n_components = _count_values(body[: body.index(b"\n")], source.path)
             words, vectors = _parse_block(body, source, n_components, n_read)
-            check_finite(words, vectors, source, n_read)
             yield words, vectors
             n_read += len(words)
         blank = data.count(b"\n") > body.count(b"\n") or body == b"\n"
@@ -173,24 +197,26 @@ def _count_values(line: bytes, name: str) -> int:
     return n_values
 
 
-def write_text(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
-    """Write each value with the fewest digits that are read back as the same float32."""
-    for block_words, block in row_blocks(words, vectors):
-        columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
-        lines = pc.binary_join_element_wise(pa.array(block_words, pa.string()), *columns, " ")
-        file.write("\n".join([*lines.to_pylist(), ""]).encode())
-
-
-def write_glove(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
-    """Write the text; a first word that begins like a byte-order mark has one before it, which readers take off."""
-    file.write(codecs.BOM_UTF8 if words and words[0].startswith("\ufeff") else b"")
-    write_text(file, words, vectors)
-
-
-def write_word2vec(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
+def write_word2vec(name: str, rows: WordRows) -> None:
     """Write the line `n_words n_components`, then the text."""
-    file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-    write_text(file, words, vectors)
+    with writing(name) as file:
+        file.write("{} {}\n".format(*rows.vectors.shape).encode())
+        _write_text(file, rows)
+
+
+def write_glove(name: str, rows: WordRows) -> None:
+    """Write the text; a first word that begins like a byte-order mark has one before it, which readers take off."""
+    with writing(name) as file:
+        file.write(codecs.BOM_UTF8 if rows.words[0].startswith("\ufeff") else b"")
+        _write_text(file, rows)
+
+
+def _write_text(file: IO[bytes], rows: WordRows) -> None:
+    """Write each value with the fewest digits that are read back as the same float32."""
+    for words, block in row_blocks(rows.words, rows.vectors):
+        columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
+        lines = pc.binary_join_element_wise(pa.array(words, pa.string()), *columns, " ")
+        file.write("\n".join([*lines.to_pylist(), ""]).encode())
 
 
 # ---- binary -----------------------------------------------------------------------------------------------
@@ -216,8 +242,14 @@ def _parse_records(data: NDArray[np.uint8], out: NDArray[np.uint8], spans: Int64
     return row, start
 
 
-def read_binary(stream: Stream, source: Source, n_words: int, n_components: int) -> Iterator[Block]:
-    """Yield the records of a word2vec binary file in blocks; a file that is cut short or too long is an error."""
+def read_binary(stream: Stream, source: Source, max_words: int | None) -> WordRows:
+    """Read the binary records below a line `n_words n_components`."""
+    n_words, n_components = _take_header(stream, source.path)
+    return gather(_binary_blocks(stream, source, n_words, n_components), source, max_words, n_words)
+
+
+def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: int) -> Iterator[Block]:
+    """Yield the records in blocks; a file that is cut short or too long is an error."""
     if 4 * n_components > MAX_LINE_BYTES:
         raise VectorFileError(
             f"{source.path}, line 1: the header promises {n_components} values per word, more than a record "
@@ -227,7 +259,6 @@ def read_binary(stream: Stream, source: Source, n_words: int, n_components: int)
     for chunk in stream.chunks():
         data = rest + chunk
         words, vectors, position = _take_records(data, source, n_words - n_read, n_components, n_read)
-        check_finite(words, vectors, source, n_read)
         rest, n_read = data[position:], n_read + len(words)
         if words:
             yield words, vectors
@@ -265,13 +296,14 @@ def _take_records(
     return words, raw[:n_rows].view("<f4").astype(np.float32, copy=False), position
 
 
-def write_binary(file: IO[bytes], words: list[str], vectors: Float32s) -> None:
+def write_binary(name: str, rows: WordRows) -> None:
     """Write records as gensim does, without a line end after each."""
-    file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-    for block_words, block in row_blocks(words, vectors):
-        rows = np.ascontiguousarray(block, dtype="<f4")
-        file.write(
-            b"".join(
-                word.encode() + b" " + row.tobytes() for word, row in zip(block_words, rows, strict=True)
+    with writing(name) as file:
+        file.write("{} {}\n".format(*rows.vectors.shape).encode())
+        for words, block in row_blocks(rows.words, rows.vectors):
+            values = np.ascontiguousarray(block, dtype="<f4")
+            file.write(
+                b"".join(
+                    word.encode() + b" " + row.tobytes() for word, row in zip(words, values, strict=True)
+                )
             )
-        )

@@ -1,4 +1,4 @@
-"""Word vectors: words with the rows of a float32 matrix, and the comparison of these rows.
+"""Word vectors: words with the rows of a float32 matrix, look-up, neighbors and analogies, parts of them, and files.
 
 Similarities are cosines, computed block by block from the rows as they are: no normalized copy of the
 matrix is held. A zero vector is allowed; its cosine with anything is 0.
@@ -7,34 +7,36 @@ matrix is held. A zero vector is allowed; its cosine with anything is 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.execution import one_blas_thread
-from distembed.typing import VectorLike
+from distembed.typing import DenseInMemory, VectorLike, refuse_collection
+from distembed.vectors.files import VectorFormat, read_vectors, write_vectors
 from distembed.vectors.ngram_blocks import add_spelling
-from distembed.vectors.rows import BLOCK_VALUES
-from distembed.vectors.word_table import UnknownWordError, WordTable, norms_of, row_norms
-
-__all__ = [
-    "Neighbor",
-    "UnknownWordError",  # pickled errors name this module
-    "WordVectors",
-]
+from distembed.vectors.rows import (
+    BLOCK_VALUES,
+    Neighbor,
+    UnknownWordError,
+    WordRows,
+    divisors,
+    other_cases,
+    pair_cosines,
+    row_norms,
+    rows_by_lower_case,
+    unknown_word,
+)
+from distembed.vectors.subwords import SubwordTable
 
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
 
 
-class Neighbor(NamedTuple):
-    """A word and its similarity to the query."""
-
-    word: str
-    similarity: float
-
-
-class WordVectors(WordTable):
+class WordVectors:
     """Words and their vectors.
 
     Parameters
@@ -66,16 +68,293 @@ class WordVectors(WordTable):
     ['queen', 'pear']
     """
 
-    def similarity(self, first: str, second: str) -> float:
-        """Return the cosine of two words, in float64; 0 if one of the vectors is zero.
+    def __init__(
+        self, words: Iterable[str], vectors: DenseInMemory, *, subwords: SubwordTable | None = None
+    ) -> None:
+        self._words = tuple(words)
+        refuse_collection(vectors, "vectors")
+        self._vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+        if self._vectors.ndim != 2 or len(self._vectors) != len(self._words) or not self._words:
+            raise ValueError(
+                f"{len(self._words)} words with an array of shape {self._vectors.shape}; give one row per word"
+            )
+        self._rows = {word: row for row, word in enumerate(self._words)}
+        if len(self._rows) < len(self._words) and (found := first_repeat(self._words)):
+            word, first, row = found
+            raise ValueError(f"the word {word!r} stands in rows {first} and {row}; give each word once")
+        self._norms = row_norms(self._words, self._vectors)
+        if subwords is not None and len(subwords.mean) != self._vectors.shape[1]:
+            raise ValueError(
+                f"the n-grams have vectors of {len(subwords.mean)} components and the words of "
+                f"{self._vectors.shape[1]}; give a table that was fitted to these vectors"
+            )
+        self._subwords = subwords
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        format: VectorFormat = "auto",  # noqa: A002
+        max_words: int | None = None,
+        encoding: str = "utf-8",
+        errors: Literal["strict", "replace", "ignore"] = "strict",
+        duplicates: Literal["error", "first"] = "error",
+    ) -> Self:
+        r"""Load word2vec text or binary, GloVe text, Parquet, safetensors or fastText; see `distembed.vectors`.
 
         Parameters
         ----------
-        first, second : str
+        path : str or Path
+            The file, or an fsspec URL; text and binary files may be compressed (.gz, .bz2, .xz, .zst).
+        format : str
+            One of `distembed.vectors`; "auto" goes by the extension and the first bytes of the file.
+        max_words : int, optional
+            The number of words to read, from the beginning of the file; by default all.
+        encoding : str
+            The encoding of the words in text and binary files.
+        errors : {"strict", "replace", "ignore"}
+            Whether words that are not valid in the encoding are an error, or their bytes are replaced or left out.
+        duplicates : {"error", "first"}
+            "first" keeps the first of several equal words instead of refusing the file.
 
-        Returns
-        -------
-        float
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> _ = Path("small.txt").write_text("king 1.0 0.1\nqueen 0.9 0.2\n")  # as GloVe has it
+        >>> de.WordVectors.load("small.txt")
+        WordVectors(2 words, 2 components: 'king', 'queen')
+        >>> de.WordVectors.load("small.txt", max_words=1).words
+        ('king',)
+        """
+        rows = read_vectors(
+            path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
+        )
+        return cls(rows.words, rows.vectors, subwords=rows.subwords)
+
+    def save(
+        self,
+        path: str | Path,
+        *,
+        format: VectorFormat | None = None,  # noqa: A002
+        space: str | None = None,
+    ) -> None:
+        """Save in the format that the extension determines; see `distembed.vectors`.
+
+        The table of n-grams is kept by .safetensors, and left out of the other formats.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, or an fsspec URL; text and binary files are compressed by their extension.
+        format : str, optional
+            One of the formats of `load` but for "fasttext"; by default that of the extension.
+        space : str, optional
+            What stands in text and binary files in place of the spaces of a word; by default such words are refused.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> from pathlib import Path
+        >>> vectors = de.WordVectors(["king", "New York"], [[1.0, 0.25], [0.5, 0.0]])
+        >>> vectors.save("small.txt", space="_")
+        >>> print(Path("small.txt").read_text(), end="")
+        2 2
+        king 1 0.25
+        New_York 0.5 0
+        >>> vectors.save("small.parquet")
+        >>> de.WordVectors.load("small.parquet").words
+        ('king', 'New York')
+        """
+        rows = WordRows(list(self._words), self._vectors, self._subwords)
+        write_vectors(path, rows, format=format, space=space)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words in the order of the rows."""
+        return self._words
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The matrix, float32 (n_words, n_components)."""
+        return self._vectors
+
+    @property
+    def norms(self) -> NDArray[np.float32]:
+        """The length of each row, float32 (n_words,)."""
+        return self._norms
+
+    @property
+    def subwords(self) -> SubwordTable | None:
+        """The table of character n-grams that other strings are composed from, None where there is none."""
+        return self._subwords
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._size()}: {first_words(self._words)})"
+
+    def _repr_html_(self) -> str:
+        rows = zip(self._words[:MAX_ROWS], self._norms[:MAX_ROWS].tolist(), strict=True)
+        shown = [(word, f"{norm:.4g}") for word, norm in rows]
+        return html_view(
+            f"{type(self).__name__}: {self._size()}", ("word", "length"), shown, n_more=len(self) - len(shown)
+        )
+
+    def _size(self) -> str:
+        composed = "" if self._subwords is None else f", {self._subwords.contents} for other strings"
+        return f"{plural(len(self), 'word')}, {plural(self._vectors.shape[1], 'component')}{composed}"
+
+    def __sklearn_clone__(self) -> Self:
+        """Return the vectors themselves where an estimator that holds them is cloned: they are not changed by it."""
+        return self
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)
+
+    def __getitem__(self, word: str | Sequence[str]) -> NDArray[np.float32]:
+        """Return the vector (d,) of a word or the vectors (k, d) of a list.
+
+        A string that is none of the words is composed from its n-grams where there is a table of them; otherwise
+        UnknownWordError is raised.
+        """
+        if isinstance(word, str):
+            return self._vectors[self._rows[word]] if word in self._rows else self._answers([word])[0]
+        return self._answers(word)
+
+    def _answers(self, words: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors (k, d) of words, composed where they have none of their own."""
+        rows = self.index(words)
+        unknown = np.flatnonzero(rows < 0).tolist()
+        if not unknown:
+            return self._vectors[rows]
+        if self._subwords is None:
+            raise UnknownWordError(unknown_word(words[unknown[0]], self._words))
+        found = self._vectors[rows]
+        found[unknown] = self._subwords.compose([words[place] for place in unknown])
+        return found
+
+    def describe(self, word: str) -> str:
+        """Return in words where the vector of a string comes from.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen"], [[1.0, 0.1], [0.9, 0.2]])
+        >>> vectors.describe("queen")
+        'row 1 of 2 words'
+        >>> vectors.describe("plum")
+        "the word 'plum' has no vector among 2 words; no known word is spelled like it"
+        """
+        if word in self._rows:
+            return f"row {self._rows[word]} of {plural(len(self), 'word')}"
+        if self._subwords is None:
+            return unknown_word(word, self._words)
+        n_known, n_ngrams = int(self._subwords.n_known([word])[0]), int(self._subwords.n_ngrams([word])[0])
+        if not n_known:
+            return f"the mean vector: none of its {plural(n_ngrams, 'n-gram')} is known"
+        case = [form for form in other_cases(word) if form in self][:1]
+        known = f"; {case[0]!r} has a vector of its own" if case else ""
+        return f"composed from {n_known} of {plural(n_ngrams, 'n-gram')}{known}"
+
+    @overload
+    def index(self, words: str, *, ignore_case: bool = False) -> int: ...  # type: ignore[overload-overlap]
+    @overload
+    def index(self, words: Iterable[str], *, ignore_case: bool = False) -> NDArray[np.int64]: ...
+    def index(self, words: str | Iterable[str], *, ignore_case: bool = False) -> int | NDArray[np.int64]:
+        """Return the row of a word, or of each of several words, int64; -1 for unknown words.
+
+        With `ignore_case` a word that is not known as it is written is looked up without regard to case.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.index("pear")
+        2
+        >>> vectors.index(["pear", "plum", "King"]).tolist()
+        [2, -1, -1]
+        >>> vectors.index("King", ignore_case=True)
+        0
+        """
+        if isinstance(words, str):
+            return int(self.index([words], ignore_case=ignore_case)[0])
+        if ignore_case:
+            found = (self._rows.get(word, self._lowered.get(word.lower(), -1)) for word in words)
+            return np.fromiter(found, np.int64)
+        return np.array([self._rows.get(word, -1) for word in words], dtype=np.int64)
+
+    @cached_property
+    def _lowered(self) -> dict[str, int]:
+        return rows_by_lower_case(self._words)
+
+    def head(self, n_words: int) -> Self:
+        """Return the first words, which are the most frequent ones in most files.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.head(2)
+        WordVectors(2 words, 2 components: 'king', 'queen')
+        """
+        return self if n_words >= len(self) else self._with(self._words[:n_words], self._vectors[:n_words])
+
+    def _with(self, words: Iterable[str], vectors: NDArray[np.float32]) -> Self:
+        return type(self)(words, vectors, subwords=self._subwords)
+
+    def restricted(self, words: Iterable[str]) -> Self:
+        """Return the vectors of the words that are known, in the order of the rows.
+
+        With a table of n-grams the other words are composed from then on.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
+        >>> vectors.restricted(["pear", "plum", "king"]).words
+        ('king', 'pear')
+        """
+        rows = np.sort(self.index(dict.fromkeys(words)))
+        rows = rows[rows >= 0]
+        if not rows.size:
+            raise ValueError(f"none of the words given is known among {len(self)} words; give some that are")
+        if rows.size == len(self):
+            return self
+        return self._with([self._words[row] for row in rows], self._vectors[rows])
+
+    def extended(self, words: Iterable[str]) -> Self:
+        """Return the vectors with further rows, those of words that are composed.
+
+        Raises
+        ------
+        UnknownWordError
+            If there is no table of n-grams to compose a word from.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> words, matrix = ["walk", "walks", "talk"], [[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]
+        >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
+        >>> vectors = de.WordVectors(words, matrix, subwords=table)
+        >>> longer = vectors.extended(["talks"])
+        >>> longer.words
+        ('walk', 'walks', 'talk', 'talks')
+        >>> bool((longer["talks"] == vectors["talks"]).all())  # composed before, a row now
+        True
+        """
+        new = [word for word in dict.fromkeys(words) if word not in self._rows]
+        if not new:
+            return self
+        return self._with([*self._words, *new], np.concatenate([self._vectors, self._answers(new)]))
+
+    def similarity(self, first: str, second: str) -> float:
+        """Return the cosine of two words, in float64; 0 if one of the vectors is zero.
 
         Examples
         --------
@@ -85,19 +364,10 @@ class WordVectors(WordTable):
         (0.99, 0.0)
         """
         found = self._answers([first, second])
-        return float(_pair_cosines(found[:1], found[1:])[0])
+        return float(pair_cosines(found[:1], found[1:])[0])
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64.
-
-        Parameters
-        ----------
-        pairs : int64 array (n, 2)
-            The row numbers of the words of each pair.
-
-        Returns
-        -------
-        float64 array (n,)
 
         Examples
         --------
@@ -107,49 +377,10 @@ class WordVectors(WordTable):
         >>> vectors.similarities(np.array([[0, 1], [1, 2]])).round(2).tolist()
         [0.99, 0.12]
         """
-        cosines = np.empty(len(pairs), dtype=np.float64)
-        step = self._block_rows()
-        for start in range(0, len(pairs), step):
-            part = pairs[start : start + step]
-            cosines[start : start + step] = _pair_cosines(
-                self._vectors[part[:, 0]], self._vectors[part[:, 1]]
-            )
-        return cosines
-
-    def composed_similarities(self, words: Sequence[str]) -> NDArray[np.float64]:
-        """Return the cosine of the vector of each word with the one that is composed from its n-grams, (n,).
-
-        Parameters
-        ----------
-        words : sequence of str
-            n words.
-
-        Returns
-        -------
-        float64 array (n,)
-
-        Raises
-        ------
-        ValueError
-            If there is no table of n-grams.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> words, matrix = ["walk", "walks", "talk", "rose"], [[1, 0], [1, 0.5], [-1, 0], [0, 1]]
-        >>> table = de.SubwordMap(min_words=2, validation_fraction=0).fit(words, matrix).table_
-        >>> vectors = de.WordVectors(words, matrix, subwords=table)
-        >>> vectors.composed_similarities(words).round(2).tolist()
-        [0.93, 1.0, -0.37, 0.83]
-        """
-        if self._subwords is None:
-            raise ValueError("there is no table of n-grams to compose words from: give vectors that have one")
-        cosines = np.empty(len(words), np.float64)
-        step = self._block_rows()
-        for start in range(0, len(words), step):
-            part = words[start : start + step]
-            cosines[start : start + step] = _pair_cosines(self._answers(part), self._subwords.compose(part))
-        return cosines
+        parts = np.array_split(pairs, max(1, pairs.size * self._vectors.shape[1] // BLOCK_VALUES))
+        return np.concatenate(
+            [pair_cosines(self._vectors[part[:, 0]], self._vectors[part[:, 1]]) for part in parts]
+        )
 
     def most_similar(
         self,
@@ -171,11 +402,6 @@ class WordVectors(WordTable):
             The number of neighbors.
         exclude : iterable of str
             Words that are no neighbors.
-
-        Returns
-        -------
-        list of Neighbor
-            Pairs (word, similarity), the largest cosine first.
 
         Examples
         --------
@@ -212,20 +438,6 @@ class WordVectors(WordTable):
         Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
         order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
 
-        Parameters
-        ----------
-        a, b, c : str
-            The words of the question "a is to b as c is to what?"
-        n : int
-            The number of answers.
-        method : {"add", "mul"}
-            The first or the second of the formulas.
-
-        Returns
-        -------
-        list of Neighbor
-            Pairs (word, similarity), the best first.
-
         Examples
         --------
         >>> import distembed as de
@@ -248,10 +460,6 @@ class WordVectors(WordTable):
     def normalized(self) -> WordVectors:
         """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero.
 
-        Returns
-        -------
-        WordVectors
-
         Examples
         --------
         >>> import distembed as de
@@ -261,7 +469,7 @@ class WordVectors(WordTable):
         """
         scaled = np.empty_like(self._vectors)
         for part in self._blocks():
-            scaled[part] = self._vectors[part] / _divisors(self._norms[part])
+            scaled[part] = self._vectors[part] / divisors(self._norms[part])
         return WordVectors(self._words, scaled, subwords=self._subwords and self._subwords.normalize())
 
     def postprocess(self, *, remove_mean: bool = True, n_components_removed: int = 1) -> WordVectors:
@@ -280,10 +488,6 @@ class WordVectors(WordTable):
         n_components_removed : int
             The number D of principal components that are removed.
 
-        Returns
-        -------
-        WordVectors
-
         Examples
         --------
         >>> import distembed as de
@@ -299,10 +503,17 @@ class WordVectors(WordTable):
         n_components = self._vectors.shape[1]
         if not 0 <= n_components_removed < n_components:
             raise ValueError(f"n_components_removed is {n_components_removed}; give 0 to {n_components - 1}")
-        mean = self._mean() if remove_mean else np.zeros(n_components)
-        top = self._principal_components(mean, n_components_removed)
+        mean, moments = np.zeros(n_components), np.zeros((n_components, n_components))
+        if remove_mean:
+            mean = sum(
+                (self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()), mean
+            ) / len(self)
         cleaned = np.empty_like(self._vectors)
         with one_blas_thread():
+            for part in self._blocks():
+                centered = self._vectors[part] - mean
+                moments += centered.T @ centered
+            top = np.linalg.eigh(moments)[1][:, n_components - n_components_removed :]
             for part in self._blocks():
                 centered = self._vectors[part] - mean
                 cleaned[part] = centered - (centered @ top) @ top.T
@@ -317,15 +528,6 @@ class WordVectors(WordTable):
         s is what the table of n-grams composes of a word and m its mean vector. Words that are spelled alike
         come nearer to each other: inflected forms most of all, and rare words, of which their contexts say little.
         A word that has no row is composed as ``s - m``.
-
-        Parameters
-        ----------
-        weight : float
-            alpha, 0 or more.
-
-        Returns
-        -------
-        WordVectors
 
         Raises
         ------
@@ -354,30 +556,14 @@ class WordVectors(WordTable):
             added[part] = add_spelling(self._vectors[part], composed, table.mean, weight=weight)
         return WordVectors(self._words, added, subwords=table.centered())
 
-    def _mean(self) -> NDArray[np.float64]:
-        sums = (self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks())
-        return sum(sums, start=np.zeros(self._vectors.shape[1])) / len(self)
-
-    def _principal_components(self, mean: NDArray[np.float64], n: int) -> NDArray[np.float64]:
-        """Return the eigenvectors (d, n) of the n largest eigenvalues of the second moments about `mean`."""
-        n_components = self._vectors.shape[1]
-        moments = np.zeros((n_components, n_components))
-        with one_blas_thread():
-            for part in self._blocks():
-                moments += _second_moments(self._vectors[part] - mean)
-            return np.linalg.eigh(moments)[1][:, n_components - n :]
-
-    def _block_rows(self) -> int:
-        return max(1, BLOCK_VALUES // self._vectors.shape[1])
-
     def _blocks(self) -> Iterator[slice]:
-        step = self._block_rows()
+        step = max(1, BLOCK_VALUES // self._vectors.shape[1])
         return (slice(start, start + step) for start in range(0, len(self), step))
 
     def _units(self, words: Sequence[str]) -> NDArray[np.float32]:
         found, rows = self._answers(words), self.index(words)
         norms = np.where(rows >= 0, self._norms[rows], row_norms(words, found))
-        return found / _divisors(norms)
+        return found / divisors(norms)
 
     def _check_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
         vector = np.asarray(query, dtype=np.float32)
@@ -396,7 +582,7 @@ class WordVectors(WordTable):
         with one_blas_thread():
             for part in self._blocks():
                 cosines[part] = self._vectors[part] @ unit
-        return cosines / _divisors(self._norms)[:, 0]
+        return cosines / divisors(self._norms)[:, 0]
 
     def _top(self, scores: NDArray[np.float32], n: int, exclude: Iterable[str]) -> list[Neighbor]:
         if n < 1:
@@ -408,18 +594,3 @@ class WordVectors(WordTable):
         candidates = np.flatnonzero(scores >= floor)
         order = candidates[np.argsort(-scores[candidates], kind="stable")][:n_kept]
         return [Neighbor(self._words[row], float(scores[row])) for row in order if scores[row] > -np.inf]
-
-
-def _divisors(norms: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return norms as a column, with 1 for 0 so that a zero vector stays zero."""
-    return np.where(norms > 0, norms, np.float32(1))[:, None]
-
-
-def _second_moments(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    return rows.T @ rows
-
-
-def _pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
-    lengths = norms_of(first) * norms_of(second)
-    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

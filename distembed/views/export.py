@@ -25,7 +25,7 @@ from distembed.counting.tables import words_beside
 from distembed.dtypes import Float32s
 from distembed.execution import compute
 from distembed.files import partial_name
-from distembed.formats.names import compression_of, suffix_of, unknown_format, vector_format
+from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.streams import writing
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
@@ -42,7 +42,8 @@ from distembed.job.tables import (
 from distembed.linalg.operators import count_values
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.vectors.files import WRITTEN_FORMATS
+from distembed.vectors.files import WRITTEN_FORMATS, vector_format
+from distembed.vectors.rows import pair_cosines, row_blocks
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
@@ -412,7 +413,9 @@ def _loss(vectors: WordVectors, kept: WordVectors) -> str:
     left_out = list(vectors.words[len(kept) :])
     if not left_out:
         return ""
-    cosines = vectors.composed_similarities(left_out)
+    table: Any = vectors.subwords
+    rest = row_blocks(left_out, vectors.vectors[len(kept) :])
+    cosines = np.concatenate([pair_cosines(block, table.compose(words)) for words, block in rest])
     return (
         f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
         f"{np.median(cosines):.2f}"

@@ -8,7 +8,7 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.contexts import similarity_terms
-from distembed.vectors.word_table import UnknownWordError
+from distembed.vectors import UnknownWordError
 
 RNG = np.random.default_rng(5)
 CONTEXTS = RNG.normal(size=(60, 7)).astype(np.float32)

@@ -112,13 +112,27 @@ def test_nothing_is_allocated_for_what_only_a_header_promises(tmp_path, data, me
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_words_of_parquet_are_text_of_any_type(tmp_path, vectors, kind):
+    words = (
+        pa.array(vectors.words).dictionary_encode()
+        if pa.types.is_dictionary(kind)
+        else pa.array(vectors.words, kind)
+    )
+    pq.write_table(pa.table({"word": words, "vector": vectors.vectors.tolist()}), tmp_path / "v.parquet")
+    assert same(WordVectors.load(tmp_path / "v.parquet"), vectors)
+
+
 def test_memory_that_runs_out_is_named(tmp_path, vectors, monkeypatch):
     vectors.save(tmp_path / "v.txt")
 
-    def refuse(*arguments):
-        raise MemoryError
+    class Full(np.ndarray):
+        def resize(self, *arguments, **options):
+            raise MemoryError
 
-    monkeypatch.setattr(rows, "extended", refuse)
+    monkeypatch.setattr(rows.np, "empty", lambda *_, **__: np.zeros((0, 0), np.float32).view(Full))
     message = r"v\.txt: no memory is left after 0 words of 6 values; give max_words="
     with pytest.raises(MemoryError, match=message):
         WordVectors.load(tmp_path / "v.txt")

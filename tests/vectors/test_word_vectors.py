@@ -272,17 +272,6 @@ def test_table_of_another_program_in_half_precision(tmp_path, stringy):
     assert np.allclose(read["runs"], stringy["runs"], atol=1e-2)
 
 
-def test_composed_vectors_beside_the_words_own(stringy):
-    with pytest.raises(ValueError, match="there is no table of n-grams to compose words from: give vectors"):
-        WordVectors(["a"], [[1.0]]).composed_similarities(["a"])
-    found = stringy.composed_similarities(stringy.words)
-    expected = [
-        a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-        for a, b in zip(stringy.vectors, stringy.subwords.compose(stringy.words), strict=True)
-    ]
-    assert np.allclose(found, expected, atol=1e-6)
-
-
 def test_the_exact_word_goes_before_that_of_another_case():
     vectors = WordVectors(["us", "US", "Them"], np.eye(3))
     assert vectors.index(["US", "us", "Us", "them"], ignore_case=True).tolist() == [1, 0, 0, 2]
