@@ -79,7 +79,7 @@ def end_on_signals() -> None:
 
 COMMANDS = {
     "Start": {
-        "new": ("start", "Write a commented job file for METHOD and your files."),
+        "new": ("start", "Write a job file for METHOD and your files."),
         "demo": ("start", "Run the small real example of METHOD."),
         "keys": ("start", "Print every section and key of the job files of METHOD."),
         "doctor": ("doctor", "Check this installation."),

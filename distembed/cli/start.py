@@ -17,9 +17,6 @@ from distembed.job.terminal import shown, write
 
 METHOD = Choice(list(SYSTEMS))
 
-SHOWN_ITEMS = 5
-"""Items of a long list that are printed."""
-
 
 @command(
     "distembed keys topics",
@@ -49,7 +46,7 @@ def keys(method: str, form: str | None) -> None:
     "distembed new imputation companies.csv vectors.txt",
 )
 @click.argument("method", type=METHOD)
-@click.argument("files", type=PLACE, nargs=-1, metavar="[FILE]...")
+@click.argument("files", type=PLACE, nargs=-1, metavar="FILE...")
 @click.option(
     "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default METHOD.toml."
 )
@@ -59,26 +56,18 @@ def keys(method: str, form: str | None) -> None:
     help="Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
 )
 def new(method: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
-    """Write a commented job file for METHOD and your files.
+    """Write a job file for METHOD and your files.
 
-    It has every key with its default and its range.
+    It has what was found and chosen, and the keys that people change; distembed keys METHOD lists all.
 
-    FILE is your own input, of which the first lines are read: texts for psdvec, wordspaces and topics; a table and
-    the known vectors for imputation; two collections, or one file with both, for transfer; a matrix for neighbors.
-    Without it the job reads the input of the demo. A job file that is there is not written over.
+    FILE is your own input, whose beginning is read: texts for psdvec, wordspaces, topics and comparison; a table and
+    the known vectors for imputation; two collections, or one file with both, for transfer. A job file that is there
+    is not written over.
     """
     job = target or f"{method}.toml"
-    settings = write_new_job(method, files, job, preset=preset)
-    for place, value in settings.items():
-        write(shown(f"  {place} = {_in_short(value)}"))
+    for line in write_new_job(method, files, job, preset=preset):
+        write(shown(line))
     write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
-
-
-def _in_short(value: object) -> str:
-    """Return a value for the terminal, of a long list the first items and how many more there are."""
-    if isinstance(value, list) and len(value) > SHOWN_ITEMS:
-        return f"{value[:SHOWN_ITEMS]} and {len(value) - SHOWN_ITEMS} more"
-    return str(value)
 
 
 @command(

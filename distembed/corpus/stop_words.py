@@ -95,19 +95,40 @@ FEWEST_KNOWN = 0.2
 """The least share of them that is in the list of a language."""
 
 
-def function_words(words: Sequence[str]) -> frozenset[str]:
-    """Return the stop words of the language that the most frequent words of a text belong to.
+def language_of(words: Sequence[str]) -> str:
+    """Return the language of a text, "none" where it is not recognized.
 
     Parameters
     ----------
     words : sequence of str
-        The words of a text by falling frequency.
+        The words of the text by falling frequency.
 
     Returns
     -------
-    frozenset of str
-        The list with the most of the first 100 words, and the English one, since its words stand in texts of all
-        languages; the English one alone where no list has a fifth of them.
+    str
+        The language whose list has the most of the first 100 words, if that is a fifth of them.
+
+    Examples
+    --------
+    >>> from distembed.corpus.stop_words import language_of
+    >>> language_of(["der", "die", "und", "Haus"])
+    'german'
+    """
+    first = [word.lower() for word in words[:FREQUENT]]
+    n_known = {
+        language: sum(map(_of_language(language).__contains__, first)) for language in get_args(Language)
+    }
+    best = max(n_known, key=n_known.__getitem__)
+    return best if n_known[best] > FEWEST_KNOWN * len(first) else "none"
+
+
+def function_words(words: Sequence[str]) -> frozenset[str]:
+    """Return the stop words of the language of a text, and the English ones, which stand in texts of all languages.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The words of the text by falling frequency.
 
     Examples
     --------
@@ -115,14 +136,7 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     >>> "that" in function_words(["the", "of", "and", "house"])
     True
     """
-    first = [word.lower() for word in words[:FREQUENT]]
-    found, most = ENGLISH, FEWEST_KNOWN * len(first)
-    for language in get_args(Language):
-        listed = _of_language(language)
-        n_known = sum(word in listed for word in first)
-        if n_known > most:
-            found, most = listed, n_known
-    return found | ENGLISH
+    return _of_language(language_of(words)) | ENGLISH
 
 
 def read_stop_words(path: str | Path) -> frozenset[str]:

@@ -42,11 +42,6 @@ def required_tables(system: str, keys: Sequence[Key]) -> dict[str, Any]:
     return {name: table for name, table in job_of(system).items() if name in sections}
 
 
-def has_own_inputs(system: str) -> bool:
-    """Return whether a demo reads files that are made when it is laid out."""
-    return system in _INPUTS
-
-
 def lay_out(system: str, folder: str | Path) -> Path:
     """Write the job file and the inputs of a demo into a folder; a job file that is there stays as it is.
 

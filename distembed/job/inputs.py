@@ -158,7 +158,9 @@ def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
         fs.invalidate_cache()
         folder, found = named_files(fs, inner)
         every = {
-            name[len(folder) :].lstrip("/"): info for name, info in found.items() if info["type"] == "file"
+            name[len(folder) :].lstrip("/"): info
+            for name, info in found.items()
+            if info["type"] == "file" or fs.isfile(name)  # a link to one
         }
         files = every if folder else {name.rsplit("/", 1)[-1]: info for name, info in every.items()}
         if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):

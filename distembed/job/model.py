@@ -405,6 +405,9 @@ class ResourcesSection(Section):
 class Job(Section):
     """What every job file has."""
 
+    first_keys: ClassVar[tuple[str, ...]] = ()
+    """The keys that people change first, as `section.key`: `distembed new` writes them with their defaults."""
+
     job: JobSection
     paper: dict[str, PaperSection] = Field(default={})
     report: ShownSection = ShownSection()

@@ -1,298 +1,100 @@
-"""A commented job file for a user's own files: every key of a system, its type, its default, and what it means.
-
-What the files decide, and what a system requires beside them, are values; every other key stands as a comment with
-its default, so that the file runs as it is and says what can be changed.
-"""
+"""A job file for a user's own files: what was found in them, what was chosen, and the keys that people change."""
 
 from __future__ import annotations
 
 import glob
-import itertools
 import json
 import os
 import re
-import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from distembed.corpus.heads import with_encoding
-from distembed.corpus.paths import format_of, is_hidden
-from distembed.corpus.streams import Partition
-from distembed.display import plural
+import numpy as np
+
+from distembed.corpus.heads import CONTROL
+from distembed.corpus.inspection import FORMAT_NAMES
+from distembed.corpus.paths import FoundFile, find_files, format_of, is_hidden, name_files
+from distembed.corpus.readers import Corpus, read_corpus
+from distembed.corpus.records import FEWEST_SIGNS
+from distembed.corpus.sample import sample_text
+from distembed.corpus.stop_words import language_of
+from distembed.display import format_bytes, plural
+from distembed.dtypes import Floats
 from distembed.files import damage_told, replacing
 from distembed.formats.delimited import delimiter_of, first_rows, separated
-from distembed.formats.encodings import HEAD_BYTES, decoded, detect_encoding
+from distembed.formats.encodings import (
+    HEAD_BYTES,
+    NOT_ASCII,
+    ONE_BYTE,
+    decoded,
+    detect_encoding,
+    guess_encoding,
+)
 from distembed.formats.heads import sniffed
-from distembed.formats.names import TABLE_SUFFIXES, compression_of, suffix_of
+from distembed.formats.names import suffix_of
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.streams import reading
 from distembed.formats.tables import read_table, texts_of
 from distembed.job import demos
 from distembed.job.inputs import is_input
-from distembed.job.keys import Key, keys_of, sentence, toml_value
+from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.model import JobError
 from distembed.job.stage import system_named
+from distembed.linalg.chunks import evenly_spaced
 from distembed.urls import opened
-from distembed.vectors import WordVectors
 
-SAMPLE_BYTES = 1 << 20
-SAMPLE_RECORDS = 50
+SAMPLE_BYTES, SAMPLE_RECORDS, SAMPLE_DOCUMENTS, SAMPLE_FILES = 1 << 20, 50, 1000, 1000
+"""What is read of a file, of its records, of a corpus for its language, and for its encoding."""
+WIDTH, COMMENTED = 100, 30
+"""Columns of a line of a job file, and where its comments begin."""
+FEW_FILES = 8
+"""More files than this become a glob, which takes later ones, too."""
+WORDS_PER_COMPONENT = 3
+"""A text with fewer words than this for each component keeps its rare words, and gets fewer components."""
 
 FIELD_NAMES = {
     "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
-    "id_field": (
-        "id",
-        "_id",
-        "doc_id",
-        "docid",
-        "document_id",
-        "uid",
-        "respondent_id",
-        "response_id",
-        "case_id",
-    ),
+    "id_field": ("id", "_id", "doc_id", "docid", "document_id", "uid", "respondent_id", "response_id", "case_id"),
     "title_field": ("title", "headline", "subject"),
     "label_field": ("label", "class", "category", "topic", "section"),
-}
+}  # fmt: skip
 """What fields of records are mostly called, in lower case, with an underscore in place of other signs."""
 
-FEWEST_DOCUMENTS = 3
-"""Fewer files than this are taken for parts of one text."""
-DOCUMENT_BYTES = (1000, 8 << 20)
-"""The size of a file that is one document: from a page to the longest books."""
-
+UNMARKED = (ONE_BYTE, "utf-16-le", "utf-16-be")
+"""The encodings that a job has to give."""
 NUMBER = re.compile(r"[-+]?(?=[.,]*\d)[\d.,]+(?:[eE][-+]?\d+)?")
-DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{2,4}(?!\d)")
-"""A day, whatever the order of its parts; a time may follow."""
-
-Records = Mapping[str, list[Any]]
-"""The first values of each field."""
-
-
-class Sample(NamedTuple):
-    """The beginning of a text; `is_whole` says whether the file ends with it."""
-
-    text: str
-    encoding: str
-    is_whole: bool
-
-
-def first_file(path: str) -> str:
-    """Return the first of the files that `files_at` finds."""
-    return files_at(path)[0]
-
-
-def files_at(path: str) -> list[str]:
-    """Return the file itself, or those of a folder or a glob that are not empty, in order.
-
-    Raises
-    ------
-    FileNotFoundError
-        Nothing lies at the path, or nothing is in it.
-    """
-    if "://" in path:
-        return [path]
-    pattern = os.path.join(path, "**") if os.path.isdir(path) else path  # noqa: PTH112, PTH118
-    every = sorted(one for one in glob.glob(pattern, recursive=True) if os.path.isfile(one))  # noqa: PTH113, PTH207
-    found = [one for one in every if one == path or not is_hidden(os.path.basename(one))]  # noqa: PTH119
-    if not found and os.path.isfile(path):  # noqa: PTH113 - a name with brackets is no glob of itself
-        found = [path]
-    if not found:
-        raise FileNotFoundError(f"there is no file {path}: give a file, a folder or a quoted glob")
-    filled = [one for one in found if os.path.getsize(one)]  # noqa: PTH202
-    if not filled:
-        raise FileNotFoundError(f"{path} is empty: give a file that holds text, a table or vectors")
-    return filled
-
-
-def is_filled(path: str) -> bool:
-    """Return whether something is in a file, or may be in what is no local file."""
-    return not os.path.isfile(path) or os.path.getsize(path) > 0  # noqa: PTH113, PTH202
-
-
-def settings_for(names: Iterable[str], path: str) -> dict[str, Any]:
-    """Return the keys of a section, of those in `names`, that fit a file.
-
-    Parameters
-    ----------
-    names : iterable of str
-        The keys that the section has.
-    path : str
-        A file, a folder, a glob or a URL.
-    """
-    known, file = set(names), first_file(path)
-    _refuse_unreadable(file, is_text="text_field" in known)
-    records = records_of(file)
-    if "text_field" in known:
-        found = text_fields(records) if records else _layout_of(path, file)
-    elif "name_column" in known and records:
-        column = next((name for name in records if not _are_numbers(records[name])), None)
-        is_prices = column is not None and _are_dates(records[column])  # a table whose rows are days
-        found = {"name_column": column, "transform": "return_correlation" if is_prices else None}
-        text, named = separated(sample_of(file).text if format_of(file) in ("csv", "tsv") else "")
-        delimiter = named or delimiter_of(text, file)
-        found |= {"delimiter": None if delimiter in ",\t" else delimiter, "skip_rows": 1 if named else None}
-    else:
-        found = {}
-    return {name: value for name, value in found.items() if name in known and value is not None}
-
-
-def _refuse_unreadable(file: str, *, is_text: bool) -> None:
-    """Refuse a file that no job can read, by its beginning."""
-    kind = format_of(file)
-    if is_text and kind not in ("mediawiki", "parquet"):
-        part = Partition(file, kind, compression=compression_of(file), errors="replace", section="corpus")
-        with_encoding(part, None)
-    elif suffix_of(file) == ".bin":
-        WordVectors.load(file, max_words=1)
-    elif kind == "text" and not is_text and suffix_of(file) not in TABLE_SUFFIXES:
-        head = sniffed(_beginning_of(file, HEAD_BYTES), file)
-        if head.what:
-            raise JobError(f"{file} is {head.what}: {head.remedy}")
-
-
-def _beginning_of(path: str, n_bytes: int) -> bytes:
-    with reading(path, JobError) as file:
-        return file.read(n_bytes)
-
-
-def text_fields(records: Records) -> dict[str, Any]:
-    """Return which fields hold the text, the id, the title and the class of a document, by name or by length."""
-    lowered = {re.sub(r"\W+", "_", name.strip().lower()): name for name in records}
-    found = {
-        key: next((lowered[name] for name in usual if name in lowered), None)
-        for key, usual in FIELD_NAMES.items()
-    }
-    longest = longest_fields(records)
-    return found | {"text_field": found["text_field"] or (longest[0] if longest else None)}
-
-
-def longest_fields(records: Records) -> list[str]:
-    """Return the fields of text, the longest first."""
-    texts = {name: sum(len(v) for v in values if isinstance(v, str)) for name, values in records.items()}
-    return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
-
-
-def _layout_of(path: str, file: str) -> dict[str, Any]:
-    """Return the layout of texts: each file a document where a folder or a glob holds several that are no parts."""
-    if format_of(file) != "text":
-        return {}
-    files = [file] if os.path.isfile(path) else files_at(path)  # noqa: PTH113
-    return {"layout": "file"} if are_documents(files) else text_layout(sample_of(file))
-
-
-def are_documents(files: Sequence[str]) -> bool:
-    """Return whether several text files are a document each: names that differ in more than a number, and a long text.
-
-    The parts of one corpus mostly have numbers, and are large; a file of a few lines is a list.
-    """
-    names = {re.sub(r"\d+", "", os.path.basename(file)) for file in files}  # noqa: PTH119
-    if len(files) < FEWEST_DOCUMENTS or any("://" in file or format_of(file) != "text" for file in files):
-        return False
-    size = sorted(map(os.path.getsize, files))[len(files) // 2]
-    return 2 * len(names) > len(files) and DOCUMENT_BYTES[0] <= size <= DOCUMENT_BYTES[1]
-
-
-def text_layout(sample: Sample) -> dict[str, Any]:
-    """Return the layout of a text where empty lines part the documents; the job detects the encoding of each file."""
-    lines = [line.strip() for line in sample.text.splitlines()]
-    empty = lines.count("")
-    # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.
-    continued = sum(bool(line and after) for line, after in itertools.pairwise(lines))
-    is_blocks = len(lines) > 3 and empty > len(lines) / 20 and 2 * continued > empty
-    return {"layout": "blocks" if is_blocks else None}
-
-
-def sample_of(path: str) -> Sample:
-    """Return the beginning of a text file in the encoding that it seems to have."""
-    data = _beginning_of(path, SAMPLE_BYTES + 1)
-    encoding = detect_encoding(data[:HEAD_BYTES])
-    text = decoded(data[:SAMPLE_BYTES], encoding, errors="replace")
-    return Sample(text, encoding, is_whole=len(data) <= SAMPLE_BYTES)
-
-
-def word_counts(sample: Sample) -> Counter[str]:
-    """Return how often each word stands in a sample, about as the tokenizer cuts it."""
-    return Counter(re.findall(r"[^\W\d_]+", sample.text.lower()))
-
-
-def records_of(path: str) -> Records:
-    """Return the first values of each field of JSON lines, Parquet, CSV, TSV or a workbook; nothing of other files."""
-    if suffix_of(path) in (".xlsx", ".xlsm"):
-        return {name: texts_of(column) for name, column in read_table(path).columns.items()}
-    kind = format_of(path)
-    if kind == "parquet":
-        with damage_told(path, JobError, "a Parquet file"), opened(path, "rb") as file:
-            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
-            return {} if batch is None else batch.to_pydict()
-    if kind not in ("jsonl", "csv", "tsv"):
-        return {}
-    text = sample_of(path).text
-    return _of_json(text.splitlines()[:SAMPLE_RECORDS]) if kind == "jsonl" else _of_csv(text, path)
-
-
-def _of_json(lines: list[str]) -> Records:
-    found: dict[str, list[Any]] = {}
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        for name, value in record.items() if isinstance(record, dict) else ():
-            found.setdefault(name, []).append(value)
-    return found
-
-
-def _of_csv(text: str, path: str) -> Records:
-    text, named = separated(text)
-    delimiter = named or delimiter_of(text, path)
-    header, *rows = first_rows(text, delimiter, n_rows=SAMPLE_RECORDS) or [[]]
-    columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {name.strip(): list(values) for name, values in zip(header, columns, strict=True)}
-
-
-def _are_numbers(values: list[Any]) -> bool:
-    """Return whether most values are numbers; those that are not may be marks of missing ones."""
-    texts = [str(value).strip() for value in values if value not in (None, "")]
-    numbers = [text for text in texts if NUMBER.fullmatch(text) and not DATE.match(text)]
-    return not texts or 2 * len(numbers) > len(texts)
-
-
-def _are_dates(values: list[Any]) -> bool:
-    texts = [str(value).strip() for value in values if value not in (None, "")]
-    return bool(texts) and all(map(DATE.match, texts))
-
+DIVIDED = {"line": "one per line", "blocks": "between blank lines", "mediawiki": "one per page"}
 
 Settings = dict[str, Any]
-"""Values by `section.key`."""
+"""Values by `section.key`, or by the key where the section is known."""
 
-WIDTH = 100
-FULL_SIZE_WORDS = 300
-"""With fewer words than this in a text that is read whole, the defaults of larger ones are lowered."""
-SMALL_FILES = 8
-"""More files than this are no small text."""
-MIN_COUNTS = (5, 2, 1)
-MOST_COMPONENTS = 100
-"""Components of a job that no preset gives any."""
-IS_SMALL = "vocabulary.min_count"
-"""The setting that a small text is given."""
-COMPONENTS = ("psdvec.n_components", "wordspaces.n_components")
+
+class Found(NamedTuple):
+    """What the files of an input seem to be: the keys that follow from it, and sentences about it for the user."""
+
+    settings: Settings
+    lines: list[str]
+    language: str = "none"
+    n_documents: int = 0
+    counts: Floats | None = None
+    """About how often each word stands in a text."""
 
 
 def write_new_job(
     system: str, files: Sequence[str], target: str | Path, *, preset: str | None = None
-) -> dict[str, Any]:
-    """Write a job file for files of a user, and return the values that it sets.
+) -> list[str]:
+    """Write a job file for files of a user, and return in a few lines what they were taken for.
 
     Parameters
     ----------
     system : str
         A name of the registry.
     files : sequence of str
-        What the system reads, in the order of its sections; none takes the inputs of its demo.
+        What the system reads, in the order of its sections.
     target : path
         The job file to write; a relative workspace lies beside it.
     preset : str, optional
@@ -302,250 +104,360 @@ def write_new_job(
     ------
     JobError
         The job file exists, the system reads another number of files, or it has no such preset.
+    FileNotFoundError, CorpusError
+        Nothing lies at a path, or nothing that can be read.
     """
-    target = Path(target)
+    target, keys, presets = Path(target), keys_of(system), system_named(system).presets
     if target.exists():
         raise JobError(f"{target} is there already: give another name with --to, or remove it")
-    keys = keys_of(system)
-    if files:
-        chosen = preset_of(system, preset, keys)
-        found = settings_of_files(system, keys, files, target.parent, chosen.settings)
-        if preset is None and IS_SMALL in found:  # settings for a large text would leave little of it
-            chosen = Preset({}, {})
-            found = settings_of_files(system, keys, files, target.parent, {})
+    if preset is not None and preset not in presets:
+        there = f"it has {', '.join(presets)}" if presets else "it has none: leave --preset out"
+        raise JobError(f"{system} has no preset {preset!r}; {there}")
+    inputs = look_at_inputs(system, keys, files)
+    own = _settings_of(inputs, keys, target.parent)
+    if preset is None:
+        best = _by_place(next(iter(presets.values()), {}))
+        chosen = settings_that_fit(keys, [best, {}], next(iter(inputs.values()))) | own
     else:
-        chosen, found = Preset({}, {}), _settings_of_demo(system, keys)
+        chosen = own | _by_place(presets[preset])
+    tables = demos.required_tables(system, keys)
+    required = _by_place(
+        {name: tables[name] for name in tables if not any(place.startswith(f"{name}.") for place in chosen)}
+    )
     settings = {
         "job.system": system,
-        "job.title": f"{system}: {_title_of(files)}",
+        "job.title": f"{system}: {name_files([os.path.basename(file.rstrip('/')) for file in files])}",  # noqa: PTH119
         "job.workspace": f"{target.stem}-workspace",
-        **(chosen.settings | found if preset is None else found | chosen.settings),
+        **required,
+        **chosen,
     }
-    tables = _no_wider(chosen.tables, settings) or demos.required_tables(system, keys)
+    lines = [line for found in inputs.values() for line in found.lines]
     with replacing(str(target)) as partial:
-        Path(partial).write_text(job_text(keys, settings, tables), encoding="utf-8")
-    return settings
+        text = job_text(keys, system_named(system).job.first_keys, settings, lines)
+        Path(partial).write_text(text, encoding="utf-8")
+    return lines
 
 
-class Preset(NamedTuple):
-    """Settings of a system that belong together: values by `section.key`, and tables with a name of their own."""
-
-    settings: Settings
-    tables: Mapping[str, Mapping[str, Any]]
+def _by_place(sections: Mapping[str, Mapping[str, Any]]) -> Settings:
+    return {f"{section}.{key}": value for section, table in sections.items() for key, value in table.items()}
 
 
-def preset_of(system: str, name: str | None, keys: Sequence[Key]) -> Preset:
-    """Return a preset of a system, by default its first; a system may have none.
+# --- what is found -----------------------------------------------------------------------------------------------
+
+
+def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> dict[str, Found]:
+    """Return what each input of a system seems to be, by its section.
 
     Raises
     ------
     JobError
-        If the system has no preset of that name.
+        The system reads another number of files.
     """
-    presets = system_named(system).presets
-    if name is not None and name not in presets:
-        there = f"it has {', '.join(presets)}" if presets else "it has none: leave --preset out"
-        raise JobError(f"{system} has no preset {name!r}; {there}")
-    sections = next(iter(presets.values()), {}) if name is None else presets[name]
-    named = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
-    settings = {
-        f"{section}.{key}": value
-        for section, table in sections.items()
-        if section not in named
-        for key, value in table.items()
-    }
-    return Preset(settings, {section: sections[section] for section in sections.keys() & named})
-
-
-def _no_wider(tables: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return tables of which none asks for more components than the job was given for a small text."""
-    most = min((settings[place] for place in COMPONENTS if place in settings), default=None)
-    return {
-        section: {name: _with_at_most(table, most) for name, table in named.items()}
-        for section, named in tables.items()
-    }
-
-
-def _with_at_most(table: Mapping[str, Any], most: int | None) -> dict[str, Any]:
-    if most is None or "n_components" not in table:
-        return dict(table)
-    return {**table, "n_components": min(most, table["n_components"])}
-
-
-def settings_of_files(
-    system: str, keys: Sequence[Key], files: Sequence[str], folder: Path, chosen: Settings
-) -> Settings:
-    """Return where the files of a user go, and the keys of their sections that fit them beside those of a preset."""
-    most = next((chosen[place] for place in COMPONENTS if place in chosen), MOST_COMPONENTS)
-    wanted = _inputs_of(keys)
-    if len(wanted) == 1 and _takes_several(wanted[0]):
-        found = _settings_of_input(wanted[0], keys, files, folder)
-        one = len(files) == 1  # of several, the first says nothing of the size of all
-        return found | (_for_a_small_text({key.place for key in keys}, files[0], most) if one else {})
-    if len(files) not in (1, len(wanted)) or (len(files) < len(wanted) and not _is_parallel(wanted)):
-        places = ", ".join(key.place for key in wanted)
+    wanted = [k for k in keys if k.required and is_input(k.annotation) and not k.section.endswith(".NAME")]
+    is_text = {key.name for key in wanted} == {"paths"}
+    given = [[file] for file in files] if len(wanted) > 1 else [list(files)]
+    fields = [""] * len(wanted)
+    if is_text and len(files) == 1 < len(wanted):  # records with a field for each collection
+        records = records_of(find_files(list(files))[0].url)
+        longest = longest_fields(records)[: len(wanted)]
+        given, fields = given * len(wanted), [name for name in records if name in longest]
+        if len(fields) < len(wanted):
+            raise JobError(
+                f"{files[0]} has no two fields of text: give one file for each of the two collections"
+            )
+    if not files or len(given) != len(wanted):
         raise JobError(
-            f"{system} reads {plural(len(wanted), 'file')}, {places}: give {len(wanted)} and not {len(files)}, "
-            f"or type: distembed demo {system}"
+            f"{system} reads {plural(len(wanted), 'file')}, {', '.join(key.place for key in wanted)}: give "
+            f"{len(wanted)} and not {len(files)}, or type: distembed demo {system}"
         )
-    settings: Settings = {}
-    for number, key in enumerate(wanted):
-        file = files[min(number, len(files) - 1)]
-        settings |= _settings_of_input(key, keys, [file], folder)
-        if len(files) < len(wanted):
-            settings[f"{key.section}.text_field"] = _field_of_side(file, number)
-    return settings | _for_a_small_text({key.place for key in keys}, files[0], most)
+    inputs: dict[str, Found] = {}
+    for key, paths, field in zip(wanted, given, fields, strict=True):
+        names = {one.name for one in keys if one.section == key.section}
+        found = look_at_texts(key.section, paths, names, field) if is_text else look_at_table(paths[0], names)
+        about = f"{key.section}: " if len(wanted) > 1 else ""
+        inputs[key.section] = found._replace(lines=[about + line for line in found.lines])
+    return inputs
 
 
-def _inputs_of(keys: Sequence[Key]) -> list[Key]:
-    """Return the keys whose files every job reads, and not only one with a table of a name."""
-    return [
-        key for key in keys if key.required and is_input(key.annotation) if not key.section.endswith(".NAME")
+def look_at_texts(section: str, paths: Sequence[str], names: set[str], text_field: str = "") -> Found:
+    """Return what texts seem to be: their files, documents, language and encoding, and what of them is left out.
+
+    Parameters
+    ----------
+    section : str
+        The section of the job that reads them.
+    paths : sequence of str
+        Files, folders, globs or URLs.
+    names : set of str
+        The keys of the section.
+    text_field : str, optional
+        The field of records that holds the text; by default that with such a name, else the longest.
+    """
+    files = find_files(list(paths))
+    filled = [file for file in files if file.size] or files
+    first, kind = filled[0].url, format_of(filled[0].url)
+    encoding, encoded = encoding_of(filled)
+    found: Settings = {}
+    if kind == "text":
+        found["layout"] = text_layout(_text_of(first))
+    elif kind != "mediawiki":
+        found |= text_fields(records_of(first)) | ({"text_field": text_field} if text_field else {})
+    found |= {"encoding": encoding, "bad_records": "skip"}
+    settings = {name: value for name, value in found.items() if name in names and value is not None}
+    corpus = read_corpus(list(paths), section=section, **settings)
+    if not corpus.refused:
+        settings.pop("bad_records", None)
+    sample, n_bytes = sample_text(corpus.bundles, corpus.tokenizer), sum(p.n_bytes for p in corpus.partitions)
+    growth = max(1.0, n_bytes / max(1, sample.n_bytes))
+    n_documents, language = round(growth * sample.n_documents), language_in(corpus)
+    kinds = Counter({part.url: FORMAT_NAMES[part.format] for part in corpus.partitions}.values())
+    links = plural(sum(os.path.islink(file.url) for file in files), "link")  # noqa: PTH114
+    divided = DIVIDED.get(found.get("layout", kind), "one per record")
+    lines = [
+        f"files: {', '.join(f'{n:,} {name}' for name, n in kinds.items())}, {format_bytes(n_bytes)}; {links}",
+        f"documents: about {_rounded(n_documents)}, {divided}; about {_rounded(growth * sample.n_tokens)} tokens",
+        f"language: {'not recognized' if language == 'none' else language}",
+        f"encoding: {encoded}",
+        f"left out: {'; '.join(_left_out(paths, corpus)) or 'nothing'}",
     ]
+    return Found(settings | {"paths": _as_glob(paths)}, lines, language, n_documents, growth * sample.counts)
 
 
-def _settings_of_input(key: Key, keys: Sequence[Key], files: Sequence[str], folder: Path) -> Settings:
-    """Return where the files of one input go, and the keys of its section that fit the first of them."""
-    names = {other.name for other in keys if other.section == key.section}
-    places = [(file if "://" in file else os.path.relpath(file, folder)) for file in _as_glob(files)]
-    found = settings_for(names, next(filter(is_filled, files), files[0]))
-    if "layout" in names and are_documents(files):
-        found["layout"] = "file"
-    return {
-        key.place: places if _takes_several(key) else places[0],
-        **{f"{key.section}.{name}": value for name, value in found.items()},
+def _rounded(number: float) -> str:
+    return f"{float(f'{number:.1e}'):,.0f}"
+
+
+def encoding_of(files: Sequence[FoundFile]) -> tuple[str | None, str]:
+    """Return the encoding that the first file which is not UTF-8 seems to have, None where all are, and a sentence."""
+    lined = [file.url for file in files if format_of(file.url) in ("text", "jsonl", "csv", "tsv")]
+    for url in (lined[int(number)] for number in evenly_spaced(len(lined), SAMPLE_FILES)):
+        head = _beginning_of(url, HEAD_BYTES)
+        encoding, is_binary = detect_encoding(head), 100 * len(CONTROL.findall(head)) > len(head)
+        if encoding in UNMARKED and not (encoding == ONE_BYTE and is_binary) and not sniffed(head, url).what:
+            is_telling = encoding == ONE_BYTE and len(NOT_ASCII.findall(head)) >= FEWEST_SIGNS
+            guess = guess_encoding(head) if is_telling else None
+            encoding = guess.encoding if guess else encoding
+            return encoding, f"{os.path.basename(url)} is not UTF-8, and seems to be {encoding}"  # noqa: PTH119
+    return None, "UTF-8, or what a file says itself"
+
+
+def language_in(corpus: Corpus) -> str:
+    """Return the language whose function words are the most frequent words of a corpus; "none" where none is."""
+    counts = Counter[str]()
+    for document in islice(corpus.documents(), SAMPLE_DOCUMENTS):
+        counts.update(re.findall(r"[^\W\d_]+", document.text[:SAMPLE_BYTES].lower()))
+    return language_of([word for word, _ in counts.most_common()])
+
+
+def _left_out(paths: Sequence[str], corpus: Corpus) -> list[str]:
+    """Return what of some paths is not read: files that cannot be, hidden ones, and folders behind links."""
+    found = [record.reason.rstrip(".") for record in corpus.refused[:1]]
+    found += [f"{len(corpus.refused) - 1} more that cannot be read"] if len(corpus.refused) > 1 else []
+    for folder in map(Path, filter(os.path.isdir, paths)):
+        every = list(folder.rglob("*"))
+        n_hidden = sum(is_hidden(one.relative_to(folder).as_posix()) for one in every if one.is_file())
+        found += [plural(n_hidden, "hidden file")] if n_hidden else []
+        found += [f"the folder behind the link {one}" for one in every if one.is_symlink() and one.is_dir()]
+    return found
+
+
+def text_layout(text: str) -> str:
+    """Return how the documents of a text are divided: by its lines, or by blank lines."""
+    lines = [line.strip() for line in text.splitlines()]
+    empty = lines.count("")
+    # Where single lines stand between empty ones, each is a document: as a block it would be a title and no text.
+    continued = sum(bool(line and after) for line, after in pairwise(lines))
+    return "blocks" if len(lines) > 3 and empty > len(lines) / 20 and 2 * continued > empty else "line"
+
+
+def look_at_table(path: str, names: set[str]) -> Found:
+    """Return what a table, or a file of vectors, seems to be; `names` are the keys of its section."""
+    files, found = find_files([path]), dict[str, Any]()
+    if format_of(path) in ("csv", "tsv"):
+        text, separator = separated(_text_of(files[0].url))
+        delimiter = separator or delimiter_of(text, path)
+        found = {
+            "encoding": encoding_of(files)[0],
+            "delimiter": None if delimiter in ",\t" else delimiter,
+            "skip_rows": 1 if separator else None,
+        }
+    records = records_of(files[0].url)
+    found["name_column"] = next((name for name in records if not _are_numbers(records[name])), None)
+    settings = {name: value for name, value in found.items() if name in names and value}
+    about = f"a table of {plural(len(records), 'column')}" if records else "vectors"
+    about += "".join(f", {name} {toml_value(value)}" for name, value in settings.items())
+    return Found(settings | {"path": path}, [f"{path}, {about}"])
+
+
+# --- records -----------------------------------------------------------------------------------------------------
+
+Records = Mapping[str, list[Any]]
+"""The first values of each field."""
+
+
+def _beginning_of(path: str, n_bytes: int) -> bytes:
+    with reading(path, JobError) as file:
+        return file.read(n_bytes)
+
+
+def _text_of(path: str) -> str:
+    data = _beginning_of(path, SAMPLE_BYTES)
+    return decoded(data, detect_encoding(data[:HEAD_BYTES]), errors="replace")
+
+
+def records_of(path: str) -> Records:
+    """Return the first values of each field of JSON lines, Parquet, CSV, TSV or a workbook; nothing of other files."""
+    kind = format_of(path)
+    rows: list[dict[str, Any]] = []
+    if suffix_of(path) in (".xlsx", ".xlsm"):
+        return {name: texts_of(column) for name, column in read_table(path).columns.items()}
+    if kind == "parquet":
+        with damage_told(path, JobError, "a Parquet file"), opened(path, "rb") as file:
+            batch = next(read_batches(ParquetFile(file), SAMPLE_RECORDS), None)
+            return {} if batch is None else batch.to_pydict()
+    if kind == "jsonl":
+        for line in _text_of(path).splitlines()[:SAMPLE_RECORDS]:
+            with suppress(ValueError, RecursionError):  # the job names the line
+                rows.append(json.loads(line))
+    elif kind in ("csv", "tsv"):
+        text, separator = separated(_text_of(path))
+        delimiter = separator or delimiter_of(text, path)
+        header, *below = first_rows(text, delimiter, n_rows=SAMPLE_RECORDS) or [[]]
+        rows = [dict(zip(map(str.strip, header), row, strict=True)) for row in below]
+    rows = [row for row in rows if isinstance(row, dict)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def text_fields(records: Records) -> dict[str, Any]:
+    """Return the fields of the text, the id, the title and the class of documents, by name; the text else by length."""
+    lowered = {re.sub(r"\W+", "_", name.strip().lower()): name for name in records}
+    found = {
+        key: next((lowered[name] for name in usual if name in lowered), None)
+        for key, usual in FIELD_NAMES.items()
     }
+    return found | {"text_field": found["text_field"] or next(iter(longest_fields(records)), None)}
 
 
-def _as_glob(files: Sequence[str]) -> Sequence[str]:
-    """Return one glob in place of many files where it names these and no others: it takes later ones too."""
-    folders, suffixes = ({part(file) for file in files} for part in (os.path.dirname, _suffix))
-    if len(files) <= SMALL_FILES or len(folders) + len(suffixes) > 2 or "://" in files[0]:
-        return files
-    folder, suffix = folders.pop(), suffixes.pop()
-    pattern = os.path.join(glob.escape(folder), f"*{suffix}")  # noqa: PTH118
-    same = suffix and sorted(glob.glob(pattern)) == sorted(files)  # noqa: PTH207
-    return [pattern] if same else files
+def longest_fields(records: Records) -> list[str]:
+    """Return the fields of text, the longest first."""
+    texts = {name: sum(len(v) for v in values if isinstance(v, str)) for name, values in records.items()}
+    return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
 
 
-def _suffix(file: str) -> str:
-    return os.path.splitext(file)[1]  # noqa: PTH122
+def _are_numbers(values: list[Any]) -> bool:
+    """Return whether most values are numbers; those that are not may be marks of missing ones."""
+    texts = [str(value).strip() for value in values if value not in (None, "")]
+    return not texts or 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) > len(texts)
 
 
-def _takes_several(key: Key) -> bool:
-    """Return whether an input is a list of files."""
-    return key.kind.startswith("a list")
+# --- what is chosen, and written ---------------------------------------------------------------------------------
 
 
-def _title_of(files: Sequence[str]) -> str:
-    """Return the names of the files as a part of a title: the first three, and how many more there are."""
-    names = [os.path.basename(file.rstrip("/")) for file in files[:3]]  # noqa: PTH119
-    more = [f"{len(files) - 3} more"] if len(files) > 3 else []
-    return ", ".join([*names, *more]) or "an example"
+def settings_that_fit(keys: Sequence[Key], choices: Sequence[Settings], text: Found) -> Settings:
+    """Return the first settings that ask for no more components and topics than a text has room for.
+
+    If there are none, the text is small: it keeps its rare words, and gets as many components and topics as it has
+    room for.
+
+    Parameters
+    ----------
+    keys : sequence of Key
+        All keys of the system.
+    choices : sequence of mapping
+        Settings, the wanted ones first.
+    text : Found
+        The text that decides, the first one.
+    """
+    if text.counts is None:
+        return choices[0]
+    defaults = {key.place: key.default for key in keys}
+    for settings in [*choices, choices[-1] | {"vocabulary.min_count": 1}]:
+        every = defaults | settings
+        n_words = int(np.count_nonzero(text.counts >= every.get("vocabulary.min_count", 1)))
+        room = {
+            "psdvec.n_components": n_words // WORDS_PER_COMPONENT,
+            "wordspaces.n_components": min(n_words // WORDS_PER_COMPONENT, text.n_documents),
+            "topics.n_topics": text.n_documents,
+        }
+        small = {place: max(2, most) for place, most in room.items() if every.get(place, 0) > most}
+        if not small:
+            break
+    return settings | small
 
 
-def _is_parallel(wanted: Sequence[Key]) -> bool:
-    """Return whether all inputs are texts, which one file may hold in fields of its records."""
-    return all(key.name == "paths" for key in wanted)
+def _settings_of(inputs: Mapping[str, Found], keys: Sequence[Key], folder: Path) -> Settings:
+    """Return the settings that follow from the inputs of a job, whose paths are relative to a folder."""
+    defaults, first = {key.place: key.default for key in keys}, next(iter(inputs.values()))
+    settings: Settings = {}
+    if first.language != "none" and defaults.get("vocabulary.stop_words", "none") != "none":
+        settings["vocabulary.stop_words"] = first.language
+    if "parts.path" in defaults and "label_field" not in first.settings:  # each file is a part
+        settings |= {"parts.path": "source", "parts.column": "source", "parts.unit": "document"}
+    for section, found in inputs.items():
+        settings |= {f"{section}.{name}": value for name, value in found.settings.items()}
+        if f"{section}.stop_words" in defaults:
+            settings[f"{section}.stop_words"] = found.language
+        if "path" in found.settings:
+            settings[f"{section}.path"] = _relative(found.settings["path"], folder)
+        else:
+            settings[f"{section}.paths"] = [_relative(path, folder) for path in found.settings["paths"]]
+    return settings
 
 
-def _field_of_side(file: str, number: int) -> str:
-    fields = longest_fields(records_of(first_file(file)))
-    if len(fields) < 2:
-        raise JobError(f"{file} has no two fields of text: give one file for each of the two collections")
-    return fields[number]
+def _relative(path: str, folder: Path) -> str:
+    return path if "://" in path else os.path.relpath(path, folder)
 
 
-def _for_a_small_text(places: set[str], file: str, most: int) -> Settings:
-    """Return lower thresholds for a text of a few words, for which the defaults leave too few of them."""
-    paths = files_at(file)
-    if "vocabulary.min_count" not in places or format_of(paths[0]) in ("mediawiki", "parquet"):
-        return {}
-    samples = list(map(sample_of, paths[:SMALL_FILES]))
-    counts = sum(map(word_counts, samples), Counter[str]()).values()
-    is_whole = len(paths) <= SMALL_FILES and all(sample.is_whole for sample in samples)
-    enough = {least: sum(count >= least for count in counts) for least in MIN_COUNTS}
-    least = next((least for least in MIN_COUNTS if enough[least] >= FULL_SIZE_WORDS), MIN_COUNTS[-1])
-    components = max(2, min(most, enough[least] // 3))
-    if not is_whole or (least == MIN_COUNTS[0] and components == most):
-        return {}
-    found: Settings = {"vocabulary.min_count": least}
-    return found | {place: components for place in COMPONENTS if place in places}
+def _as_glob(paths: Sequence[str]) -> list[str]:
+    """Return one glob in place of many files of a folder, if it names these and no others."""
+    if len(paths) > FEW_FILES:
+        folder, name = os.path.split(paths[0])
+        pattern = os.path.join(glob.escape(folder), f"*{Path(name).suffix}")  # noqa: PTH118
+        if sorted(glob.glob(pattern)) == sorted(paths):  # noqa: PTH207
+            return [pattern]
+    return list(paths)
 
 
-def _settings_of_demo(system: str, keys: Sequence[Key]) -> Settings:
-    """Return what the demo of a system sets, where it reads files of installed packages."""
-    if demos.has_own_inputs(system):
-        wanted = " ".join(key.place for key in _inputs_of(keys))
-        raise JobError(
-            f"name the files that {system} reads ({wanted}), or type: distembed demo {system}, which brings its own"
-        )
-    places = {key.place for key in keys if key.section != "job"}
-    return {
-        f"{section}.{name}": value
-        for section, table in demos.job_of(system).items()
-        for name, value in table.items()
-        if f"{section}.{name}" in places
-    }
-
-
-# --- the text ----------------------------------------------------------------------------------------------------
-
-
-def job_text(keys: Sequence[Key], settings: Settings, tables: Mapping[str, Any]) -> str:
+def job_text(keys: Sequence[Key], shown: Sequence[str], settings: Settings, lines: Sequence[str]) -> str:
     """Return the text of a job file.
 
     Parameters
     ----------
     keys : sequence of Key
         All keys of the system.
+    shown : sequence of str
+        The keys that stand in it with their default where they are not set.
     settings : mapping
-        The values that are set.
-    tables : mapping
-        The tables of tables that the system requires, by the name of their section: `{"recipes": {"lsa": {…}}}`.
+        The values that are set, a table with a name of its own by `section.NAME`.
+    lines : sequence of str
+        What the input was taken for.
     """
-    lines = [
-        "# A job of distembed: type `distembed plan` and `distembed run` with the name of this file.",
-        "# A line that begins with # is a comment. A key that is a comment has the default that it shows.",
-        "# Paths are relative to this file.",
-    ]
-    for section, group in groupby(keys, key=lambda key: key.section):
-        found = list(group)
-        if section.endswith(".NAME"):
-            lines += _tables(section, found, tables.get(section.removesuffix(".NAME"), {}))
-        else:
-            lines += ["", *_comment(sentence(found[0].about)), f"[{section}]"]
-            lines += [line for key in found for line in _key_lines(key, settings)]
-    return "\n".join(lines) + "\n"
+    head = f"`distembed keys {settings['job.system']}` lists all keys. Paths are relative to this file."
+    text = [f"# {line}" for line in (head, *lines)]
+    for section, group in groupby(keys, key=lambda key: key.section.removesuffix(".NAME")):
+        known = {key.place: key for key in group}
+        comments = {place: f"  # {_brief(key)}" for place, key in known.items()}
+        rows = [place for place in known if place in settings or place in shown]
+        rows += [place for place in settings if place.startswith(f"{section}.") and place not in known]
+        text += ["", f"[{section}]"] if rows else []
+        for place in rows:
+            value = settings[place] if place in settings else known[place].default
+            text.append(_assigned(place.partition(".")[2], value).ljust(COMMENTED) + comments.get(place, ""))
+    return "\n".join(text) + "\n"
 
 
-def _tables(section: str, keys: list[Key], tables: Mapping[str, Any]) -> list[str]:
-    lines = ["", *_comment(f"{keys[0].about} The keys of each:")]
-    for key in keys:
-        default = "" if key.default is None else f" = {toml_value(key.default)}"
-        lines += [f"#   {key.name}{default}", *_comment(f"{key.meaning} {key.kind}", indent="#       ")]
-    for name, table in tables.items():
-        lines += ["", f"[{section.removesuffix('NAME')}{name}]"]
-        lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
-    return lines
-
-
-def _key_lines(key: Key, settings: Settings) -> list[str]:
-    comment = _comment(f"{key.meaning} {key.kind[0].upper()}{key.kind[1:]}.")
-    if key.place in settings:
-        is_default = key.default is None or key.default == settings[key.place]
-        default = "" if is_default else f"    # default: {toml_value(key.default)}"
-        return ["", *comment, f"{key.name} = {_written(settings[key.place])}{default}"]
-    return ["", *comment, f"# {key.name} = {'' if key.default is None else toml_value(key.default)}".rstrip()]
-
-
-def _written(value: Any) -> str:
+def _assigned(name: str, value: Any) -> str:
     """Return a value as TOML, a long list with a line for each of its items."""
-    text = toml_value(value)
-    if not isinstance(value, (list, tuple)) or len(text) <= WIDTH:
-        return text
-    return "\n".join(["[", *(f"    {toml_value(item)}," for item in value), "]"])
+    line = f"{name} = {toml_value(value)}"
+    if len(line) <= WIDTH or not isinstance(value, list):
+        return line
+    return "\n".join([f"{name} = [", *(f"    {toml_value(item)}," for item in value), "]"])
 
 
-def _comment(text: str, *, indent: str = "# ") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent)
+def _brief(key: Key) -> str:
+    """Return the first clause of what a key means, with its choices where they are few."""
+    clause = re.split(r"[;:(]|\. |\.$", key.meaning)[0].strip()
+    if not key.kind.startswith('"') or len(key.kind) > WIDTH:
+        return clause
+    return key.kind if clause.startswith('"') else f"{clause}: {key.kind}"

@@ -29,7 +29,7 @@ from distembed.corpus.tokenizer import scanner
 from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.wordsets import read_word_set
 from distembed.job.load import load_job
-from distembed.job.new import settings_for
+from distembed.job.new import look_at_table, records_of, text_fields
 from distembed.job.opening import open_job
 from distembed.tables.rows import read_rows
 from distembed.tables.sections import DomainSection
@@ -75,7 +75,7 @@ def _fasttext_model(folder: Path) -> bytes:
 
 def read_documents(path: str, **options: Any) -> None:
     """Read a corpus by each of its ways: `distembed new`, its documents one by one, and its tokens."""
-    settings_for(("text_field", "id_field", "title_field", "label_field", "layout"), path)
+    text_fields(records_of(path))
     corpus = de.read_corpus(path, **options)
     for _ in corpus.documents():
         pass
@@ -93,7 +93,7 @@ def read_wikitext(path: str) -> None:
 
 def read_any_table(path: str) -> None:
     read_rows(DomainSection(path=path, delimiter=";" if path.endswith(".csv") else None))
-    settings_for(("name_column", "transform"), path)
+    look_at_table(path, {"name_column"})
 
 
 def read_counts(path: str) -> None:

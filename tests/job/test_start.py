@@ -7,18 +7,20 @@ import json
 import random
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.demos import titles
 from distembed.formats.tables import read_table, texts_of
 from distembed.job import demos
 from distembed.job.keys import as_markdown, as_text, keys_of
 from distembed.job.load import load_job
 from distembed.job.model import Section
-from distembed.job.new import Sample, settings_for, settings_of_files, text_layout
+from distembed.job.new import look_at_table, look_at_texts, text_layout
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named
 from tests.commands import run, succeed
@@ -76,75 +78,97 @@ def inputs_for(system: str, folder: Path) -> list[Path]:
 def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
     job = tmp_path / "jobs" / "mine.toml"
     job.parent.mkdir()
-    succeed("new", system, *inputs_for(system, tmp_path), "--to", job)
+    said = succeed("new", system, *inputs_for(system, tmp_path), "--to", job).output
     succeed("plan", job)
     text = job.read_text()
-    assert all(f"{key.name}" in text for key in keys_of(system))  # every key stands in it
+    assert all(f"# {line}\n" in text for line in said.splitlines()[:-1])
+    known = {key.place for key in keys_of(system)}
+    assert {*system_named(system).job.first_keys} <= known
+    tree = tomllib.loads(text)
+    stated = [f"{section}.{name}" for section, table in tree.items() for name in table]
+    assert {*system_named(system).job.first_keys} <= {*stated}
+    assert len([line for line in text.splitlines() if line and line[0] not in "#["]) <= 20
     assert run("new", system, *inputs_for(system, tmp_path), "--to", job).exit_code == 2
     assert job.read_text() == text
 
 
-def test_defaults_that_are_comments_are_the_defaults(tmp_path: Path) -> None:
-    succeed("new", "psdvec", *inputs_for("psdvec", tmp_path), "--to", tmp_path / "a.toml")
-    text = (tmp_path / "a.toml").read_text()
-    every = [line.removeprefix("# ") for line in text.splitlines()]
-    spelled = "\n".join(
-        line for line in every if line.startswith("[") or (" = " in line and line[0].islower())
-    )
-    (tmp_path / "b.toml").write_text(spelled)
-    spelled_out, left_out = (load_job(tmp_path / name).model_dump() for name in ("b.toml", "a.toml"))
-    assert spelled_out == left_out
+@pytest.mark.parametrize("system", ["psdvec", "wordspaces", "topics"])
+def test_a_new_job_for_a_small_text_runs(system: str, tmp_path: Path) -> None:
+    """Nine titles have fewer words than components, and fewer documents than topics."""
+    succeed("new", system, titles(), "--to", tmp_path / "job.toml")
+    succeed("run", tmp_path / "job.toml")
+
+
+TEXT_KEYS = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout", "bad_records"}
+TABLE_KEYS = {"name_column", "path", "delimiter", "skip_rows", "encoding"}
+
+
+def found_in(path: Path, names: set[str] = TEXT_KEYS) -> dict[str, Any]:
+    """Return the keys that follow from texts, beside their paths."""
+    settings = look_at_texts("corpus", [str(path)], names).settings
+    return {name: value for name, value in settings.items() if name != "paths"}
 
 
 def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
     deep = 100_000 * "["  # a record that no reader takes
     jsonl.write_text(
-        f'{{"id": 1, "title": "a", "body": "b"}}\n{deep}\n{{"id": 2, "title": "c", "body": "d"}}\n'
+        f'{{"id": "1", "title": "a", "body": "b"}}\n{deep}\n{{"id": "2", "title": "c", "body": "d"}}\n'
     )
     pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
     table.write_text("x;Name;y\n1,5;Ant;2\n")
-    names = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout"}
-    assert settings_for(names, str(jsonl)) == {"text_field": "body", "id_field": "id", "title_field": "title"}
-    assert settings_for({"text_field"}, str(jsonl)) == {"text_field": "body"}
+    assert found_in(jsonl) == {"text_field": "body", "id_field": "id", "title_field": "title"}
+    assert found_in(jsonl, {"text_field", "bad_records"}) == {"text_field": "body"}
     found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
-    assert settings_for(names, str(parquet)) == found
-    assert settings_for({"name_column", "path"}, str(table)) == {"name_column": "Name"}
-    (tmp_path / "prices.csv").write_text(
-        "Apple;Datum;Ford\n50,1;03.01.2023;n/a\nn/a;04.01.2023;7\n51,2;05.01.2023;8\n"
-    )
-    found = settings_for({"name_column", "transform"}, str(tmp_path / "prices.csv"))
-    assert found == {"name_column": "Datum", "transform": "return_correlation"}
+    assert found_in(parquet) == found
+    assert look_at_table(str(table), {"name_column"}).settings == {"path": str(table), "name_column": "Name"}
 
 
-def test_the_layout_of_a_text_is_found_and_its_encoding_left_to_the_job(tmp_path: Path) -> None:
-    (tmp_path / "german.txt").write_bytes("Das schöne „Lied“.\n".encode("cp1252") * 3)
-    assert settings_for({"text_field", "encoding", "layout"}, str(tmp_path / "german.txt")) == {}
-    pages = Sample("A title\nsome text\n\nAnother\nmore text\n\n", "utf-8", is_whole=True)
-    assert text_layout(pages) == {"layout": "blocks"}
-    paragraphs = Sample("A first document.\n\nA second one.\n\nA third.\n", "utf-8", is_whole=True)
-    assert text_layout(paragraphs) == {"layout": None}
-    dump = tmp_path / "enwiki-latest-pages-articles1.xml"
-    dump.write_text(pages.text)
-    assert settings_for(["text_field", "layout"], str(dump)) == {}
+def test_the_layout_of_a_text_is_found(tmp_path: Path) -> None:
+    assert text_layout("A title\nsome text\n\nAnother\nmore text\n\n") == "blocks"
+    assert text_layout("A first document.\n\nA second one.\n\nA third.\n") == "line"
 
 
-def test_a_folder_of_long_texts_is_a_document_per_file(tmp_path: Path) -> None:
-    """Books of a folder, or named one by one; not the numbered parts of one text, nor short lists."""
-    kinds = {
-        "books": [(f"{name}.txt", "A paragraph.\n\n" * 200) for name in ("emma", "persuasion", "sanditon")],
-        "parts": [(f"part-{number}.txt", "A paragraph.\n\n" * 200) for number in range(5)],
-        "lists": [(f"{name}.txt", "word\n" * 20) for name in ("colors", "animals", "verbs")],
-    }
-    for folder, files in kinds.items():
-        (tmp_path / folder).mkdir()
-        for name, text in files:
-            (tmp_path / folder / name).write_text(text)
-        found = settings_for(["layout", "text_field"], str(tmp_path / folder)).get("layout")
-        assert (found == "file") == (folder == "books"), folder
-    books = sorted(map(str, (tmp_path / "books").iterdir()))
-    found = settings_of_files("topics", keys_of("topics"), books, tmp_path, {})
-    assert found["corpus.layout"] == "file"
+@pytest.mark.parametrize(
+    ("text", "encoding", "language"),
+    [
+        ("Das schöne „Lied“ und die Größe der Straße, nicht aber das Übrige.\n", "cp1252", "german"),
+        ("Это было давно, и я не помню, что он сказал тогда мне о них и о нас.\n", "cp1251", "russian"),
+        ("It was the best of times, it was the worst of times, and we were there.\n", "utf-8", "english"),
+        ("Das schöne „Lied“ und die Größe der Straße, nicht aber das Übrige.\n", "utf-16", "german"),
+        ("Lorem ipsum dolor sit amet consectetur.\n", "ascii", "none"),
+    ],
+)
+def test_what_is_not_utf_8_gets_an_encoding_and_the_language_is_said(
+    text: str, encoding: str, language: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_bytes((text * 20).encode(encoding))
+    found = look_at_texts("corpus", [str(tmp_path / "a.txt")], TEXT_KEYS)
+    own = encoding if encoding.startswith("cp") else None
+    assert found.settings.get("encoding") == own
+    assert found.language == language
+    said = f"encoding: a.txt is not UTF-8, and seems to be {own}" if own else "encoding: UTF-8"
+    assert any(line.startswith(said) for line in found.lines)
+
+
+def test_what_of_a_folder_is_not_read_is_said_and_the_job_leaves_it_out(tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name, data in {
+        "a.txt": b"a text of words\n",
+        ".notes": b"x",
+        "b.txt": b"",
+        "c.pdf": b"%PDF-1.5",
+    }.items():
+        (texts / name).write_bytes(data)
+    (texts / "d.txt").symlink_to(texts / "a.txt")
+    (texts / "more").symlink_to(tmp_path)
+    said = succeed("new", "psdvec", texts, "--to", tmp_path / "job.toml").output
+    assert "files: 2 text, 32 B; 1 link" in said
+    assert "left out: " in said
+    assert "1 more that cannot be read; 1 hidden file; the folder behind the link" in said
+    assert load_job(tmp_path / "job.toml").corpus.bad_records == "skip"
+    succeed("run", tmp_path / "job.toml", "--until", "tokens")
 
 
 def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
@@ -155,7 +179,7 @@ def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
     succeed("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
     job = load_job(tmp_path / "job.toml")
     assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
-    assert job.job.title == "psdvec: a.txt, b.txt, c.txt, 2 more"
+    assert job.job.title == "psdvec: a.txt, b.txt, c.txt and 2 more"
     succeed("plan", tmp_path / "job.toml")
 
 
@@ -165,7 +189,7 @@ def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "reads 2 files, domain.path, known.path" in refused.output
     missing = run("new", "topics", tmp_path / "absent.txt", "--to", tmp_path / "a.toml")
-    assert "there is no file" in missing.output
+    assert "matches no file" in missing.output
     assert not (tmp_path / "a.toml").exists()
 
 
@@ -173,9 +197,7 @@ def test_files_that_do_not_fit_a_system_are_named(tmp_path: Path) -> None:
     ("system", "name", "sentence"),
     [
         ("topics", "a.txt", "holds binary data, not text"),
-        ("topics", "cut.txt.gz", "cut.txt.gz is truncated"),
-        ("imputation", "a.bin", "is not a word and its values"),
-        ("imputation", "a.sqlite", "is a database of SQLite: save a table of it as CSV"),
+        ("topics", "cut.txt.gz", "cut.txt.gz cannot be read to its end"),
     ],
 )
 def test_no_job_is_written_for_what_cannot_be_read(
@@ -184,7 +206,7 @@ def test_no_job_is_written_for_what_cannot_be_read(
     beside = inputs_for(system, tmp_path)[:-1]
     data = random.Random(0).randbytes(4000)
     whole = gzip.compress(b"some words\n" + data)
-    beginnings = {".gz": whole[: len(whole) // 2], ".sqlite": b"SQLite format 3\0" + data}
+    beginnings = {".gz": whole[: len(whole) // 2]}
     (tmp_path / name).write_bytes(beginnings.get(Path(name).suffix, data))
     refused = run("new", system, *beside, tmp_path / name, "--to", tmp_path / "a.toml")
     assert refused.exit_code != 0
@@ -236,25 +258,24 @@ def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
     assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
 
 
-def test_a_new_job_without_files_is_the_demo(tmp_path: Path) -> None:
-    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
-    succeed("new", "topics", "--to", tmp_path / "t.toml")
-    demo = tomllib.loads(demos.job_text_of("topics"))
-    assert load_job(tmp_path / "t.toml").topics.n_topics == demo["topics"]["n_topics"]
-    refused = run("new", "imputation", "--to", tmp_path / "i.toml")
-    assert "distembed demo imputation" in refused.output
+def test_a_job_without_files_is_the_demo_s_business(tmp_path: Path) -> None:
+    refused = run("new", "topics", "--to", tmp_path / "t.toml")
+    assert refused.exit_code == 2
+    assert (
+        "topics reads 1 file, corpus.paths: give 1 and not 0, or type: distembed demo topics"
+        in refused.output
+    )
 
 
-def test_empty_and_small_files_do_not_decide_the_size_of_many(tmp_path: Path) -> None:
+def test_the_size_of_all_files_decides_and_an_empty_one_is_left_out(tmp_path: Path) -> None:
     words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
     for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
         (tmp_path / f"{name}.txt").write_text(text)
-    every = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "*.txt")], tmp_path, {})
-    few = settings_of_files("psdvec", keys_of("psdvec"), [str(tmp_path / "b.txt")], tmp_path, {})
-    assert "vocabulary.min_count" not in every
-    assert few["vocabulary.min_count"] == 1
-    with pytest.raises(FileNotFoundError, match=r"a.txt is empty: give a file that holds text"):
-        settings_for({"text_field"}, str(tmp_path / "a.txt"))
+    for name, files, least in (("all", "*.txt", 5), ("one", "b.txt", 1)):
+        succeed("new", "psdvec", tmp_path / files, "--to", tmp_path / f"{name}.toml")
+        assert load_job(tmp_path / f"{name}.toml").vocabulary.min_count == least
+    refused = run("new", "psdvec", tmp_path / "a.txt", "--to", tmp_path / "none.toml")
+    assert "a.txt is empty" in refused.output
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
@@ -263,11 +284,11 @@ def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, first
     table = tmp_path / "Firmen.csv"
     rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
     table.write_bytes((first + rows).encode(encoding))
-    keys = {"name_column", "path", "delimiter", "skip_rows"}
-    reading = {"delimiter": ";", **({"skip_rows": 1} if first else {})}
-    assert settings_for(keys, str(table)) == {"name_column": "Firma\r\n(kurz)", **reading}
     own = {"encoding": "cp1252"} if encoding == "cp1252" else {}
-    columns = read_table(str(table), **reading, **own).columns
+    reading = {"delimiter": ";", **({"skip_rows": 1} if first else {}), **own}
+    named = {"path": str(table), "name_column": "Firma\r\n(kurz)"}
+    assert look_at_table(str(table), TABLE_KEYS).settings == named | reading
+    columns = read_table(str(table), **reading).columns
     assert {name: texts_of(column) for name, column in columns.items()} == {
         "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
     }  # fmt: skip
@@ -282,8 +303,7 @@ def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) 
     files[0].write_text("")  # the first file may be an empty one
     succeed("new", "psdvec", *files, "--to", tmp_path / "all.toml")
     assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
-    some = run("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
-    assert "Text 5.txt'] and 6 more\n" in some.output
+    succeed("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
     text = (tmp_path / "some.toml").read_text()
     assert '    "Meine Texte [1]/Text 11.txt",\n]' in text
     assert len(load_job(tmp_path / "some.toml").corpus.paths) == 11

@@ -153,6 +153,14 @@ class ComparisonReportSection(ListsSection):
 class ComparisonJob(CorpusJob):
     """A job of `system = "comparison"`: a corpus with parts in, words that differ between them out."""
 
+    first_keys = (
+        "parts.unit",
+        "psdvec.n_components",
+        "comparison.min_count",
+        "comparison.min_documents",
+        "report.words",
+    )
+
     parts: PartsSection = PartsSection()
     counting: PartCountingSection = PartCountingSection()
     psdvec: CoreSection = CoreSection()

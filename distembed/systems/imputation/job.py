@@ -79,6 +79,16 @@ class NameMatricesSection(MatricesSection):
 class ImputationJob(Job):
     """A job of `system = "imputation"`: a domain table and known vectors in, the missing vectors out."""
 
+    first_keys = (
+        "domain.missing",
+        "domain.duplicates",
+        "domain.transform",
+        "matching.ignore_case",
+        "imputation.method",
+        "imputation.min_degree",
+        "report.words",
+    )
+
     domain: DomainSection
     known: KnownSection
     matching: MatchingSection = MatchingSection()

@@ -265,6 +265,15 @@ class PSDVecMatricesSection(WordMatricesSection):
 class PSDVecJob(CountingJob):
     """A job of `system = "psdvec"`: a corpus in, word vectors out."""
 
+    first_keys = (
+        "vocabulary.min_count",
+        "counting.window",
+        "psdvec.n_components",
+        "psdvec.smoothing",
+        "evaluation.sets",
+        "report.words",
+    )
+
     effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
 
     counting: LeftCountingSection = LeftCountingSection()

@@ -242,6 +242,16 @@ class TopicsReportSection(ShownSection):
 class TopicsJob(CountingJob):
     """A job of `system = "topics"`: a collection of documents in, topics and clusters out."""
 
+    first_keys = (
+        "vocabulary.min_documents",
+        "vocabulary.max_share",
+        "topics.method",
+        "topics.compare_with",
+        "topics.n_topics",
+        "topics.n_starts",
+        "report.score_labels",
+    )
+
     documents: DocumentsSection = DocumentsSection()
     vocabulary: TermsSection = TermsSection()
     counting: ContextSection = ContextSection()

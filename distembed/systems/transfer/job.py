@@ -201,6 +201,14 @@ TAKEN = (*SIDES, "second_known", "inferred", "known", "confidence")
 class TransferJob(Job):
     """A job of `system = "transfer"`: two or more collections and known pairs in, topics of all but the first out."""
 
+    first_keys = (
+        "representation.kind",
+        "representation.n_components",
+        "topics.n_topics",
+        "pairs.share",
+        "evaluation.shares",
+    )
+
     first: SideSection
     second: SideSection
     others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = Field(default={})

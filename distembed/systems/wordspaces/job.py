@@ -322,6 +322,8 @@ class SpaceMatricesSection(WordMatricesSection):
 class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores out."""
 
+    first_keys = ("vocabulary.min_count", "wordspaces.n_components", "evaluation.sets", "report.words")
+
     effects = (
         *(
             Only((table,), "tables", (table,), f"a recipe that is made of {table}")
