@@ -84,10 +84,10 @@ class Dimensions:
         return max(1, -(-self[name].size // max(1, self[name].block)))
 
     def planned(self, plan: Callable[[Any, Dimensions], StagePlan], job: Any) -> StagePlan:
-        """Return the plan of a stage; it is exact if all dimensions that it asks for are counted."""
+        """Return the plan of a stage; it is exact if it says so and all dimensions that it asks for are counted."""
         self._asked.clear()
         made = plan(job, self)
-        return made._replace(exact=all(dimension.counted for dimension in self._asked))
+        return made._replace(exact=made.exact and all(dimension.counted for dimension in self._asked))
 
 
 def task(function: Callable[..., Any], *inputs: int, output: int = 0) -> int:

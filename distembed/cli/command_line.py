@@ -8,9 +8,8 @@ from typing import Any, get_args
 import click
 
 from distembed.cli.failures import one_sentence
-from distembed.job.derived import check_outside
 from distembed.job.model import Job
-from distembed.job.opening import Source, open_job, parse_source
+from distembed.job.opening import Source, check_outside, open_job, parse_source
 from distembed.job.status import age_note
 from distembed.job.terminal import shown, write
 from distembed.spelling import did_you_mean

@@ -20,7 +20,7 @@ from distembed.files import failures_told
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
-from distembed.job.planning import check_inputs, nothing_left, plan_stages, planned_losses
+from distembed.job.plan import check_inputs, plan_stages
 from distembed.job.progress import (
     WARNING,
     EventReporter,
@@ -29,10 +29,10 @@ from distembed.job.progress import (
     TerminalReporter,
     warnings_noted,
 )
-from distembed.job.record import plan_record, status_record
+from distembed.job.provenance import made_with
 from distembed.job.run import run_stages
-from distembed.job.state import standings, unread
-from distembed.job.status import EMPTY, FINISHED, UNFINISHED, status_and_state, verify_job
+from distembed.job.state import EMPTY, FINISHED, UNFINISHED, losses, stage_states, unread
+from distembed.job.status import status_record, status_text, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
@@ -149,18 +149,20 @@ def plan(
         job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
-            found = standings(job, place)
-        lines = plan_stages(job, found, place)
+            states = stage_states(job, place)
+        planned = plan_stages(job, states, place)
         if not as_json:
-            write("\n".join(filter(None, (nothing_left(found), lines.table()))))
-        notes = [*check_inputs(job, found), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
-        notes += [*job.idle, *planned_losses(found, place)]
+            if all(state.is_complete for state in states):
+                write(f"nothing is left to do: all {len(states)} stages are done")
+            write(planned.table())
+        notes = [*check_inputs(job, states), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
+        notes += [*job.idle, *(loss.line for loss in losses(states, place, made_with()))]
     if as_json:
-        write(json.dumps(plan_record(lines, found, notes), indent=1))
+        write(json.dumps(planned.record(states, notes), indent=1))
     else:
-        for line in (*notes, *(f"{WARNING}{text}" for text in lines.warnings())):
+        for line in (*notes, *(f"{WARNING}{text}" for text in planned.warnings())):
             write(shown(line))
-    lines.check()
+    planned.check()
 
 
 @command(
@@ -262,22 +264,20 @@ def status(
     """Print which stages of a job are done, and how far others are.
 
     It says who is writing, too. JOB is a job file, or a workspace, whose own job is taken. A stage that a run would
-    compute again says why; where the last run had other keys, as by --set, the last line is the command that goes on
-    with them. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and 2 are
-    failures of the command itself.
+    compute again says why. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and
+    2 are failures of the command itself.
     """
     job = load(job_file, settings, workspace)
     given = [option for setting in settings for option in ("--set", setting)]
     given += ["--workspace", workspace] if workspace else []
     same_options = shlex.join(["distembed", "run", job_file, *given])
-    if as_json:
-        record = status_record(job)
-        write(json.dumps(record, indent=1))
-        state = str(record["state"])
-    else:
-        text, state = status_and_state(job, command=same_options, verbose=verbose)
-        write(text)
-    sys.exit(STATUS_CODES[state])
+    record = status_record(job)
+    write(
+        json.dumps(record, indent=1)
+        if as_json
+        else status_text(record, command=same_options, verbose=verbose)
+    )
+    sys.exit(STATUS_CODES[record["state"]])
 
 
 STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
@@ -301,7 +301,8 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     problems, digest = verify_job(job)
     if writer := writing or place.writer():  # a run may have ended meanwhile, or begun
         write(shown(f"being written by {writer}: only what that run has committed was judged"))
-    for line in [*problems, *planned_losses(standings(job, place, look=unread), place)]:
+    lost = losses(stage_states(job, place, look=unread), place, made_with())
+    for line in [*problems, *(loss.line for loss in lost)]:
         write(shown(line))
     if problems:
         word = "fault" if len(problems) == 1 else "faults"

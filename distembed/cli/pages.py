@@ -48,8 +48,8 @@ def report(
 ) -> None:
     """Write the HTML report of a finished job.
 
-    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is kept. The line that
-    is printed says where it is, also where this machine has no browser.
+    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is not drawn again. The
+    line that is printed says where it is, also where this machine has no browser.
     """
     job = load(job_file, settings, workspace)
     where = report_job(job)
@@ -69,7 +69,7 @@ def report(
     "distembed explore vectors.txt --to words.html -n 5000",
 )
 @click.argument("source", type=PLACE, metavar="WORKSPACE")
-@target("The page (default: beside the report, which then links to it).", required=False)
+@target("The page (default: beside the report, in the workspace).", required=False)
 @number(
     "How many are shown, at most: the most frequent words, or documents from first to last.",
     default=20_000,

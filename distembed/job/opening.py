@@ -11,6 +11,7 @@ from distembed.job.inputs import inputs_of
 from distembed.job.load import JOB_BYTES, load_job, parse_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import names_in_table, read_vectors
+from distembed.storage.records import WORKSPACE_FILE
 from distembed.storage.workspace import Workspace
 from distembed.urls import protocol_of
 from distembed.vectors import WordVectors
@@ -137,6 +138,23 @@ def refuse_own_workspace(job: Job) -> None:
 def _place(path: str) -> str:
     """Return a path or URL in the form in which two can be compared."""
     return path.rstrip("/") if "://" in path else str(Path(path).resolve())
+
+
+def check_outside(target: str) -> None:
+    """Refuse to write a file, or a folder, into a workspace: no run would know what it was made from.
+
+    Raises
+    ------
+    ValueError
+        If it is a workspace, or a folder above it is one; the message names it.
+    """
+    place = Path(target).absolute()
+    for folder in [] if "://" in target else (place, *place.parents):
+        if (folder / WORKSPACE_FILE).is_file():
+            raise ValueError(
+                f"{target} lies in the workspace {folder}, which holds only what its job makes: name a place "
+                "outside of it"
+            )
 
 
 def code_of(job: Job) -> list[str]:

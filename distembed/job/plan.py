@@ -1,18 +1,25 @@
-"""The plan of a job: what each stage takes, how many workers have room, and what is refused before it runs.
+"""The plan of a job: what is left to do, what each stage takes, how many workers have room, and what is refused.
 
-`distembed.plan` has what a stage declares; this module holds it against the limits of a job.
+`distembed.plan` has what a stage declares; this module compares it with the limits of a job.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from distembed.display import format_bytes, plural
+from distembed.files import failures_told
 from distembed.heaps import MEMORY_SHARE, memory_of_machine, memory_share
-from distembed.job.model import Job
+from distembed.job.model import Job, JobError
+from distembed.job.opening import JOB_FILE, existing_workspace
+from distembed.job.stage import Counted, stages_of, system_of
+from distembed.job.state import StageState, stage_states, with_damage
+from distembed.job.status import FORMAT
 from distembed.job.terminal import shown
 from distembed.plan import RESERVED_BYTES, StagePlan
+from distembed.storage.records import StageManifest
+from distembed.storage.workspace import Workspace
 
 MIB = 2**20
 
@@ -88,6 +95,36 @@ class Plan(NamedTuple):
                 f"{format_bytes(COMPILING_BYTES)} more",
             ]
         )
+
+    def record(self, states: Sequence[StageState], notes: Sequence[str]) -> dict[str, Any]:
+        """Return what the table says, and the sentences below it, for programs."""
+        stages = [
+            {
+                "stage": name,
+                "done": name in self.done,
+                "tasks": stage.tasks,
+                "stored_bytes": stage.stored_bytes,
+                "task_bytes": stage.task_bytes,
+                "whole_bytes": stage.whole_bytes,
+                "process_bytes": self.planned_bytes(name),
+                "workers": self.n_workers(name),
+                "exact": stage.exact,
+            }
+            for name, stage in self.stages.items()
+        ]
+        return {
+            "format": FORMAT,
+            "title": self.job.job.title,
+            "system": self.job.job.system,
+            "workspace": self.job.job.workspace,
+            "nothing_left": all(state.is_complete for state in states),
+            "input": self.sizes,
+            "stages": stages,
+            "workers": self.job.resources.n_workers,
+            "memory_limit": self.limit,
+            "notes": list(notes),
+            "warnings": list(self.warnings()),
+        }
 
     def worker_bytes(self, name: str) -> int:
         """Return the bytes that a worker process of one thread needs at least for a stage; 0 by bounds."""
@@ -178,3 +215,84 @@ class Plan(NamedTuple):
             f"over {MAX_TASKS:,}, of which stage {name} has {self.stages[name].tasks:,}: raise {' or '.join(keys)}, or "
             "give it less input"
         )
+
+
+def plan_job(job: Job) -> Plan:
+    """Return the resources that a job needs; the sizes that committed stages know are exact."""
+    with failures_told(job.job.workspace):
+        workspace = existing_workspace(job.job.workspace)
+        states = stage_states(job, workspace)
+    return plan_stages(job, states, workspace)
+
+
+def plan_stages(job: Job, states: Sequence[StageState], workspace: Workspace | None) -> Plan:
+    """Return the resources that a job needs, by the state of its stages.
+
+    What is damaged is not counted, and is to be computed. It is looked for only where what is committed cannot be read:
+    to look for it reads everything.
+    """
+    _refuse_recorded_inputs(job, states)
+    with failures_told(job.job.workspace):
+        try:
+            return plan_with(job, workspace, _complete(states))
+        except (OSError, ValueError):
+            checked = [] if workspace is None else [with_damage(state, workspace) for state in states]
+            if not any(state.damaged for state in checked):
+                raise
+            return plan_with(job, workspace, _complete(checked))
+
+
+def _complete(states: Iterable[StageState]) -> dict[str, StageManifest]:
+    return {state.spec.name: state.manifest for state in states if state.manifest and state.is_complete}
+
+
+def plan_with(job: Job, workspace: Workspace | None, done: Mapping[str, StageManifest]) -> Plan:
+    """Return the plan of a job by the sizes that its stages which are done have counted."""
+    counted = Counted(workspace, done) if workspace is not None and done else None
+    dimensions = system_of(job).dimensions(job, counted)
+    stages = {spec.name: dimensions.planned(spec.plan, job) for spec in stages_of(job)}
+    return Plan(job, dimensions.sentence, stages, frozenset(done))
+
+
+def _refuse_recorded_inputs(job: Job, states: Iterable[StageState]) -> None:
+    """Refuse to compute a stage that reads what only a workspace names: it may be a stranger's.
+
+    Raises
+    ------
+    JobError
+        The job was found in a workspace, and has such a stage.
+    """
+    for state in states if job.is_recorded else ():
+        if state.absent and not state.is_complete:
+            raise JobError(
+                f"stage {state.spec.name} has to read {', '.join(state.absent)}, which the workspace "
+                f"{job.job.workspace} names, and a workspace may be a stranger's: if you know the job, name it in "
+                f"place of the workspace: its own file, or {job.job.workspace}/{JOB_FILE}"
+            )
+
+
+def check_inputs(job: Job, states: Sequence[StageState]) -> list[str]:
+    """Open what the stages to be computed read from outside, and return what was found, a sentence each.
+
+    Raises
+    ------
+    FileNotFoundError
+        A stage that is to be computed has to read files that are not there.
+    OSError, ValueError, KeyError
+        An input is not what the job says of it.
+    """
+    _refuse_recorded_inputs(job, states)
+    lines: list[str] = []
+    for state in states:
+        name, paths = state.spec.name, ", ".join(state.absent)
+        if state.is_complete:
+            if paths and not job.is_recorded:
+                lines.append(f"{name}: {paths} is not there and not needed, the stage is done")
+        elif paths:
+            raise FileNotFoundError(
+                f"stage {name} has to read {paths}, but there is no file and no distembed workspace there: bring it "
+                "back, or correct the path"
+            )
+        else:
+            lines += [f"{name}: {line}" for line in state.spec.check(job)]
+    return lines

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import dask
 import tomli_w
 
-from distembed.display import format_seconds, plural
-from distembed.execution import Listener, heard_by, uncollected
+from distembed.display import plural
+from distembed.execution import heard_by, uncollected
 from distembed.files import failures_told
-from distembed.job import derived, provenance
+from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
 from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
-from distembed.job.plan import Plan
-from distembed.job.planning import check_inputs, plan_stages
+from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter, Silent
-from distembed.job.stage import Context, Counted, StageSpec, System, system_of
+from distembed.job.stage import REPORT, Context, StageSpec, stages_of, system_of
 from distembed.job.state import (
     ReplaceError,
-    Standing,
-    loss_lines,
+    StageState,
     losses,
     refusal,
     seconds_of,
-    standings,
+    stage_states,
     with_damage,
 )
-from distembed.job.status import spent_text, state_of
+from distembed.job.status import spent_text
 from distembed.job.workers import Meter, Workers
 from distembed.states import keeping
-from distembed.storage.records import digest_of_json, dumped, new_digest
-from distembed.storage.stage import Stage
+from distembed.storage.records import Problem
 from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
-SHOWN_MENDED = 10
+SHOWN_REPAIRS = 10
 
 
 class Outcome(NamedTuple):
@@ -50,13 +46,13 @@ class Outcome(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The data that all stages of a run share; `standings` are of every stage that it runs or skips."""
+    """The data that all stages of a run share; `states` are of every stage that it runs or skips."""
 
     job: Job
     workspace: Workspace
     reporter: Reporter
-    crew: Workers
-    standings: Mapping[str, Standing]
+    workers: Workers
+    states: Mapping[str, StageState]
 
 
 def run_stages(
@@ -69,12 +65,12 @@ def run_stages(
     replace: bool = False,
     ask: Callable[[str], bool] | None = None,
 ) -> Outcome:
-    """Run a job, or finish it; with `until`, stop when that stage is done, and write no report.
+    """Run a job, or finish it; with `until`, stop when that stage is done.
 
-    Every stage that is committed with the same parameters and inputs, and whose blocks all hold their digest, is
+    Every stage that is committed with the same parameters and inputs, and whose blocks all have their digest, is
     skipped; of a stage that was interrupted or damaged, only the missing blocks are made. A stage whose parameters
     or inputs changed is computed again, with all that rests on it. The old blocks of a stage go when it begins
-    again; those of a later stage when the earlier one is committed.
+    again; those of a later stage when the earlier one is committed. The last stage draws the report.
 
     Parameters
     ----------
@@ -82,7 +78,7 @@ def run_stages(
     workers : Workers, optional
         Default: threads of this process.
     reporter : Reporter, optional
-        Hears what happens; default nobody.
+        Receives what happens; default nobody.
     until : str, optional
         The last stage to run.
     allow_code : bool
@@ -97,7 +93,7 @@ def run_stages(
     JobError
         The job has no stage `until`, or names a Python function and `allow_code` is False.
     ReplaceError
-        More than a minute of finished work would be replaced, unasked.
+        More than a minute of finished work would be replaced, and nobody agreed.
     FileNotFoundError
         A stage has to read files that are not there.
     MemoryError
@@ -110,66 +106,76 @@ def run_stages(
         resources = job.resources.model_copy(update={"workers": workers.n_workers})
         job = job.model_copy(update={"resources": resources})
     check_code(job, allow_code=allow_code)
-    with failures_told(job.job.workspace):
-        _refuse_another_method(job, existing_workspace(job.job.workspace))
-    specs = _stages_until(until, system_of(job).stages(job))
-    _plan_ahead(job, specs, workers, reporter)
-    configured = dask.config.set({"distembed.block_memory": job.resources.block_memory})
-    with configured, failures_told(job.job.workspace), _writing(job, reporter) as workspace, workers as crew:
-        names, where = [spec.name for spec in specs], workspace.url
-        title, system_name = job.job.title, job.job.system
-        reporter.tell(
-            "run_begun", f"workspace {where}", workspace=where, title=title, system=system_name, stages=names
-        )
-        mended = workspace.mended
-        for problem in mended[:SHOWN_MENDED]:
-            reporter.note(f"mended {problem.file}: {problem.what}")
-        if len(mended) > SHOWN_MENDED:
-            reporter.note(f"mended {len(mended) - SHOWN_MENDED:,} more files")
-        n_mended = len(mended)
-        looked = _looked(job, specs, workspace, reporter)
-        if crew.is_remote:  # its workers read what is checked, and this process does not
-            _start(crew, workspace)
-        found = [with_damage(standing, workspace) for standing in looked]
-        keep_hints(workspace, [standing.parameters for standing in found])
-        every = {standing.spec.name: standing for standing in found}
-        run = Run(job, workspace, reporter, crew, every)
-        if not all(standing.is_kept for standing in found):
-            _start(crew, workspace)
-        for line in (*job.idle, *check_inputs(job, found)):
-            reporter.note(line)
-        _check_losses(run, (lambda _: True) if replace else ask)
-        ran = [name for name, standing in every.items() if _run_watched(standing, run)]
-        _remove_stale(workspace, reporter)
-        reporter.close()
-        if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
-            _record(job, workspace)
-        with crew.watched("report", reporter.note):
-            text = _closing_text(run, system_of(job), until=until)
+    specs = _stages_until(until, stages_of(job))
+    url, title = job.job.workspace, job.job.title
+    with failures_told(url), dask.config.set({"distembed.block_memory": job.resources.block_memory}):
+        before = existing_workspace(url)
+        if before is None:  # a job that is refused leaves no folder
+            _check_plan(job, stage_states(job, None, specs=specs), None, workers, reporter)
+        else:
+            _refuse_another_method(job, before)
+        with Workspace.create(url, owner=title, watching=reporter.note) as workspace, workers:
+            reporter.tell(
+                "run_begun",
+                f"workspace {workspace.url}",
+                workspace=workspace.url,
+                title=title,
+                system=job.job.system,
+                stages=[spec.name for spec in specs],
+            )
+            _note_repairs(workspace.repaired, reporter)
+            look = look_for(workspace, note=reporter.note)
+            found = stage_states(job, workspace, specs=specs, look=look)
+            if before is not None:
+                _check_plan(job, found, workspace, workers, reporter)
+            if workers.is_remote:  # they read the finished blocks to check them, and this process does not
+                _start(workers, workspace)
+            states = {state.spec.name: with_damage(state, workspace) for state in found}
+            keep_hints(workspace, [state.parameters for state in states.values()])
+            if not all(state.is_complete for state in states.values()):
+                _start(workers, workspace)
+            run = Run(job, workspace, reporter, workers, states)
+            for line in check_inputs(job, list(states.values())):
+                reporter.note(line)
+            _check_losses(run, (lambda _: True) if replace else ask)
+            ran = [name for name in states if _run_stage(run, name)]
+            reporter.close()
+            if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
+                _record(job, workspace)
+            with workers.watched("report", reporter.note):
+                text = _closing_text(job, workspace, until)
     if not ran:
-        head = f"mended {plural(n_mended, 'file')}" if n_mended else "nothing to do"
-        text = f"{head}: all {len(specs)} stages were done before, and every block holds its digest\n\n{text}"
-    return Outcome(tuple(ran), tuple(s.name for s in specs if s.name not in ran), text)
+        n_repaired = len(workspace.repaired)
+        head = f"repaired {plural(n_repaired, 'file')}" if n_repaired else "nothing to do"
+        text = f"{head}: all {len(specs)} stages were done before, and every block has its digest\n\n{text}"
+    return Outcome(tuple(ran), tuple(spec.name for spec in specs if spec.name not in ran), text)
 
 
-def _start(crew: Workers, workspace: Workspace) -> None:
-    crew.start()
-    crew.require_view(workspace)
+def report_job(job: Job) -> str:
+    """Draw the report of a finished job if this version has not, and return where it is.
 
-
-def _refuse_another_method(job: Job, workspace: Workspace | None) -> None:
-    """Refuse a workspace with the results of another method, of whose stages some have the same names."""
-    section = {} if workspace is None else recorded_tables(workspace).get("job", {})
-    recorded = section.get("system") if isinstance(section, dict) else None
-    if recorded not in (None, job.job.system):
-        raise JobError(
-            f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
-            f"{job.job.system} a workspace of its own"
-        )
-
-
-def _writing(job: Job, reporter: Reporter) -> Workspace:
-    return Workspace.create(job.job.workspace, owner=job.job.title, watching=reporter.note)
+    Raises
+    ------
+    ValueError
+        Another stage of the job is not done.
+    """
+    workspace = Workspace.open(job.job.workspace)
+    *others, report = stage_states(job, workspace)
+    for state in others:
+        if state.manifest is None:
+            why = f"{state.word}{f', because {state.why}' if state.why else ''}"
+            raise ValueError(f"there is no report yet: stage {state.spec.name} is {why}; run the job first")
+    report = with_damage(report, workspace)
+    before = report.manifest
+    if before is None or report.damaged or before.made_with != provenance.made_with():
+        with (
+            Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as writing,
+            Workers() as own,
+        ):
+            _run_stage(
+                Run(job, writing, Silent(), own, {report.spec.name: report}), report.spec.name, anew=True
+            )
+    return workspace.path(REPORT.name)
 
 
 def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
@@ -181,30 +187,45 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
     return stages[: names.index(until) + 1]
 
 
-# --- before anything runs ------------------------------------------------------------------------------------
+def _note_repairs(repaired: Sequence[Problem], reporter: Reporter) -> None:
+    for problem in repaired[:SHOWN_REPAIRS]:
+        reporter.note(f"repaired {problem.file}: {problem.what}")
+    if len(repaired) > SHOWN_REPAIRS:
+        reporter.note(f"repaired {len(repaired) - SHOWN_REPAIRS:,} more files")
+
+
+def _start(workers: Workers, workspace: Workspace) -> None:
+    workers.start()
+    workers.require_view(workspace)
+
+
+# --- what is refused before it runs --------------------------------------------------------------------------------
+
+
+def _refuse_another_method(job: Job, workspace: Workspace) -> None:
+    """Refuse a workspace with the results of another method, of whose stages some have the same names."""
+    section = recorded_tables(workspace).get("job", {})
+    recorded = section.get("system") if isinstance(section, dict) else None
+    if recorded not in (None, job.job.system):
+        raise JobError(
+            f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
+            f"{job.job.system} a workspace of its own"
+        )
 
 
 @uncollected()
-def _plan_ahead(job: Job, specs: Sequence[StageSpec], workers: Workers, reporter: Reporter) -> None:
-    """Plan what is to be computed, if anything is, and refuse what cannot fit."""
-    with failures_told(job.job.workspace):
-        there = existing_workspace(job.job.workspace)
-        found = _looked(job, specs, there, reporter)
-    if not all(standing.is_done for standing in found):
-        _check_plan(plan_stages(job, found, there), {spec.name for spec in specs}, workers, reporter)
-
-
-def _looked(
-    job: Job, specs: Sequence[StageSpec], workspace: Workspace | None, reporter: Reporter
-) -> list[Standing]:
-    """Return where each stage stands, after a note where much has to be read for it."""
-    return standings(job, workspace, specs=specs, look=look_for(workspace, note=reporter.note))
-
-
-def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: Reporter) -> None:
-    """Refuse a plan of which a stage cannot fit, and say what by its estimates may not."""
-    memory = workers.is_held_to(plan.job)
-    plan = plan._replace(processes=workers.scheduler == "processes")
+def _check_plan(
+    job: Job,
+    states: Sequence[StageState],
+    workspace: Workspace | None,
+    workers: Workers,
+    reporter: Reporter,
+) -> None:
+    """Refuse a plan of which a stage cannot fit, and warn of what may not; plan nothing where all is done."""
+    if all(state.manifest for state in states):
+        return
+    memory, names = workers.is_held_to(job), {state.spec.name for state in states}
+    plan = plan_stages(job, states, workspace)._replace(processes=workers.scheduler == "processes")
     plan.check(names, memory=memory)
     if plan.processes:
         fitting = min((plan.n_workers(name) for name in names if name not in plan.done), default=0)
@@ -214,125 +235,97 @@ def _check_plan(plan: Plan, names: Collection[str], workers: Workers, reporter: 
 
 
 def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
-    """Report what this run replaces, and continue only if that is little or was asked for."""
+    """Report what this run replaces, and continue only if that is little or somebody agrees."""
     made_with = provenance.made_with()
-    every = list(run.standings.values())
     by_difference: dict[str, list[str]] = {}
-    for name, standing in run.standings.items():
-        if standing.is_kept and standing.before is not None:
-            words = provenance.differences(standing.before.made_with, made_with)
+    for name, state in run.states.items():
+        if state.manifest is not None and state.is_complete:
+            words = provenance.differences(state.manifest.made_with, made_with)
             by_difference.setdefault(words, []).append(name)
     for words, names in by_difference.items():
         if words:
             run.reporter.note(f"kept, though made with other versions: {', '.join(names)} ({words})")
-    if mixed := provenance.kinds(run.crew.client):
+    if mixed := provenance.kinds(run.workers.client):
         run.reporter.note(mixed)
-    lost = losses(every, run.workspace, made_with)
-    for line in loss_lines(lost):
-        run.reporter.note(line)
+    lost = losses(list(run.states.values()), run.workspace, made_with)
+    for loss in lost:
+        run.reporter.note(loss.line)
     sentence = refusal(lost)
     if sentence and not (ask is not None and ask(sentence)):
         raise ReplaceError(sentence)
 
 
-# --- the stages ----------------------------------------------------------------------------------------------
+# --- the stages ------------------------------------------------------------------------------------------------
 
 
-def _run_watched(standing: Standing, run: Run, *, is_last_try: bool = False) -> bool:
-    """Run a stage as `_run_stage` does; a cluster that fails, at any moment of it, is told in one sentence.
+def _run_stage(run: Run, name: str, *, anew: bool = False, is_last_try: bool = False) -> bool:
+    """Run a stage unless it is complete, or `anew`; return whether it ran.
 
     Dask gives up a task of which four workers died, whatever they died of. The stage goes on once from what is
     finished, so that only a task that is itself the cause ends the run.
     """
-    name = standing.spec.name
+    state, reporter, workspace = run.states[name], run.reporter, run.workspace
+    made_with = provenance.made_with()
+    stage = workspace.stage(name, parameters=state.parameters, inputs=state.inputs, made_with=made_with)
+    if stage.is_committed and not state.damaged and not anew:
+        reporter.tell("stage_skipped", stage=name)
+        return False
     try:
-        with run.crew.watched(name, run.reporter.note):
-            return _run_stage(standing, run)
+        with run.workers.watched(name, reporter.note):
+            _record(run.job, workspace)
+            reporter.tell("stage_begun", stage=name)
+            if stage.is_committed:
+                if state.damaged:
+                    reporter.note(f"{name}: {len(state.damaged)} damaged or missing, computed again")
+                stage.reopen(state.damaged)
+            plan = _plan_now(run)
+            plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
+            run.workers.check_memory(name, plan.worker_bytes(name))
+            with (
+                Meter(run.workers) as meter,
+                heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
+                keeping(stage.states(in_memory=_states_fit(plan, name, run))),
+                run.workers.at_most(max(1, plan.n_workers(name))),
+            ):
+                facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
+            reporter.close()
+            spent = {**meter.spent._asdict(), "planned_process_bytes": plan.planned_bytes(name)}
+            before = state.before
+            if before is not None and before.fingerprint == state.fingerprint:
+                earlier = {"earlier_seconds": round(seconds_of(before), 3)}
+            else:
+                earlier = {}
+            stage.commit({**facts, **spent, **earlier})
+            reporter.tell("stage_committed", f"{name:<16}{spent_text(spent)}", stage=name, **spent)
+            run.workers.give_memory_back()
+            return True
     except KilledBlockError as error:
         if is_last_try:
             raise
         n_deaths = error.killed.allowed_failures + 1
-    run.reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
-    return _run_watched(standing, run, is_last_try=True)
+    reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
+    return _run_stage(run, name, anew=anew, is_last_try=True)
 
 
-def _run_stage(standing: Standing, run: Run) -> bool:
-    """Run a stage unless it is complete; return whether it ran."""
-    spec, workspace, reporter = standing.spec, run.workspace, run.reporter
-    stage = _open(standing, run)
-    if stage.is_committed and not standing.damaged:
-        reporter.tell("stage_skipped", stage=spec.name)
-        return False
-    _record(run.job, workspace)
-    reporter.tell("stage_begun", stage=spec.name)
-    if stage.is_committed:
-        reporter.note(f"{spec.name}: {len(standing.damaged)} damaged or missing, computed again")
-        stage.reopen(standing.damaged)
-    plan = _plan_of_run(run)
-    plan.check(
-        run.standings.keys(), memory=run.crew.is_held_to(run.job)
-    )  # by what earlier stages have counted
-    run.crew.check_memory(spec.name, plan.worker_bytes(spec.name))
-    context = Context(run.job, workspace, stage, reporter, run.crew)
-    states = stage.states(in_memory=_states_fit(plan, spec.name, run))
-    with (
-        Meter(run.crew) as meter,
-        heard_by(_rounds_of(spec, run)),
-        keeping(states),
-        run.crew.at_most(max(1, plan.n_workers(spec.name))),
-    ):
-        facts = spec.run(context)
-    reporter.close()
-    spent = {**meter.spent._asdict(), "planned_process_bytes": plan.planned_bytes(spec.name)}
-    stage.commit({**facts, **spent, **_earlier_work(standing)})
-    _remove_stale(workspace, reporter)
-    reporter.tell("stage_committed", f"{spec.name:<16}{spent_text(spent)}", stage=spec.name, **spent)
-    run.crew.give_memory_back()
-    return True
-
-
-def _states_fit(plan: Plan, name: str, run: Run) -> bool:
-    """Return whether the states of a stage have room in the memory of the workers."""
-    if limits := run.crew.memory_limits():  # above half of its limit Dask would soon spill
-        stage = plan.stages[name]
-        return stage.states_bytes <= sum(max(0, limit // 2 - stage.task_bytes) for limit in limits.values())
-    return plan.states_fit(name)
-
-
-def _plan_of_run(run: Run) -> Plan:
+def _plan_now(run: Run) -> Plan:
     """Return the plan of a job that is running, by what its stages have counted so far."""
     found = run.workspace.stages()
     done = {
         name: found[name]
-        for name, standing in run.standings.items()
+        for name, state in run.states.items()
         if name in found
-        and found[name].fingerprint == standing.fingerprint
-        and not (standing.damaged and found[name] == standing.before)  # it is still to be repaired
+        and found[name].fingerprint == state.fingerprint
+        and not (state.damaged and found[name] == state.before)  # it is still to be repaired
     }
-    plan = system_of(run.job).plan(run.job, Counted(run.workspace, done) if done else None)
-    return plan._replace(done=frozenset(done), processes=run.crew.scheduler == "processes")
+    return plan_with(run.job, run.workspace, done)._replace(processes=run.workers.scheduler == "processes")
 
 
-def _rounds_of(spec: StageSpec, run: Run) -> Listener:
-    """Return what shows the rounds that a stage reports."""
-    return lambda what, done, total: run.reporter.advance(spec.name, done, total, unit=what)
-
-
-def _earlier_work(standing: Standing) -> dict[str, float]:
-    """Return the seconds of work that a resumed or repaired stage kept, as a fact beside its wall time."""
-    before = standing.before
-    if before is None or before.fingerprint != standing.fingerprint:
-        return {}
-    return {"earlier_seconds": round(seconds_of(before), 3)}
-
-
-def _open(standing: Standing, run: Run) -> Stage:
-    return run.workspace.stage(
-        standing.spec.name,
-        parameters=standing.parameters,
-        inputs=standing.inputs,
-        made_with=provenance.made_with(),
-    )
+def _states_fit(plan: Plan, name: str, run: Run) -> bool:
+    """Return whether the states of a stage have room in the memory of the workers."""
+    if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
+        stage = plan.stages[name]
+        return stage.states_bytes <= sum(max(0, limit // 2 - stage.task_bytes) for limit in limits.values())
+    return plan.states_fit(name)
 
 
 def _record(job: Job, workspace: Workspace) -> None:
@@ -342,73 +335,9 @@ def _record(job: Job, workspace: Workspace) -> None:
         workspace.write_file(JOB_FILE, text)
 
 
-# --- the report ----------------------------------------------------------------------------------------------
-
-
-def _closing_text(run: Run, system: System, *, until: str | None) -> str:
-    """Return the last lines of a run; the report of a whole one is written unless it is there and whole."""
-    where = f"workspace  {run.workspace.url}"
+def _closing_text(job: Job, workspace: Workspace, until: str | None) -> str:
+    """Return the last lines of a run."""
+    where = f"workspace  {workspace.url}"
     if until is not None:
         return f"stopped after {until}; the same command without --until goes on\n{where}"
-    report = _write_report(run.job, run.workspace, run.reporter)
-    return f"{system.closing_text(run.job, run.workspace, report)}\n{where}"
-
-
-def _write_report(job: Job, workspace: Workspace, reporter: Reporter) -> str:
-    """Write the report of a finished workspace as one HTML file, unless it is there and whole; return its place."""
-    shown, where = _shown(job, workspace), workspace.path(derived.REPORT)
-    if derived.is_kept(workspace, derived.REPORT, shown=shown):
-        reporter.tell("report_kept", path=where)
-    else:
-        began = time.perf_counter()
-        reporter.note("report: drawing the figures and tables")
-        page = system_of(job).page(job, workspace).encode()
-        _record(job, workspace)
-        derived.keep(workspace, derived.REPORT, page, shown=shown)
-        seconds = round(time.perf_counter() - began, 3)
-        line = f"{'report':<16}{format_seconds(seconds):>10}"
-        reporter.tell("report_written", line, path=where, wall_seconds=seconds)
-    return where
-
-
-def _remove_stale(workspace: Workspace, reporter: Reporter) -> None:
-    """Remove the pages that were drawn from other content, and say so of one that is not drawn again by itself."""
-    if derived.EXPLORER in derived.remove_stale(workspace):
-        reporter.note(
-            f"{derived.EXPLORER} is removed, since it shows what is no longer there: explore draws it again"
-        )
-
-
-def _shown(job: Job, workspace: Workspace) -> str:
-    """Return the digest of what a report shows: its section, the stages with what they took, the code that draws."""
-    done = workspace.stages()
-    shown = [job.job.title, job.model_dump(mode="json", include={"paper", "report"})]
-    stages = {
-        spec.name: new_digest(dumped(done[spec.name])).hexdigest() for spec in system_of(job).stages(job)
-    }
-    has_explorer = derived.is_kept(workspace, derived.EXPLORER)
-    return digest_of_json([shown, stages, provenance.source_digest(), has_explorer])
-
-
-def report_job(job: Job) -> str:
-    """Write the report of a finished job if it is not there, and return where it is.
-
-    Raises
-    ------
-    ValueError
-        A stage of the job is not done.
-    """
-    reader = Workspace.open(job.job.workspace)
-    _refuse_unfinished(job, reader)
-    if derived.is_kept(reader, derived.REPORT, shown=_shown(job, reader)):  # this user may only read it, too
-        return reader.path(derived.REPORT)
-    with Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as workspace:
-        _refuse_unfinished(job, workspace)
-        return _write_report(job, workspace, Silent())
-
-
-def _refuse_unfinished(job: Job, workspace: Workspace) -> None:
-    for standing in standings(job, workspace):
-        if not standing.is_done:
-            state = f"stage {standing.spec.name} is {state_of(standing, workspace)}"
-            raise ValueError(f"there is no report yet: {state}; run the job first")
+    return f"{system_of(job).closing_text(job, workspace, workspace.path(REPORT.name))}\n{where}"

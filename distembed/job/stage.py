@@ -19,13 +19,12 @@ import pyarrow as pa
 
 from distembed.execution import compute
 from distembed.job.model import Job
-from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
-from distembed.job.plan import Plan
+from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput, Output, TableOutput
 from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
 from distembed.job.workers import Workers
-from distembed.plan import Dimensions, StagePlan
+from distembed.plan import Dimensions, StagePlan, stage_plan
 from distembed.storage.records import StageManifest
 from distembed.storage.stage import FileItem, MakeFiles, Stage
 from distembed.storage.workspace import Workspace
@@ -75,6 +74,14 @@ class Context(NamedTuple):
 
 def _in_words(output: ArrayOutput | FilesOutput) -> str:
     return PurePosixPath(output.name).name.replace("_", " ")
+
+
+REPORT_STAGE, EXPLORER_STAGE = "report", "explorer"
+"""The stages that draw pages; a run draws the report, and `distembed explore` the other one."""
+REPORT = FileOutput("report/index.html", "The report.")
+EXPLORER = FileOutput("report/explore.html", "The page to explore.")
+REPORT_BYTES = 256 << 20
+"""What the figures and tables of a report take, beside the libraries."""
 
 
 def nothing_to_check(_job: Any) -> list[str]:
@@ -144,14 +151,8 @@ class System(NamedTuple):
     outputs: tuple[Output, ...] = ()
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
-    def plan(self, job: Job, counted: Counted | None) -> Plan:
-        """Return the plan of a job: that of each of its stages."""
-        dimensions = self.dimensions(job, counted)
-        stages = {spec.name: dimensions.planned(spec.plan, job) for spec in self.stages(job)}
-        return Plan(job, dimensions.sentence, stages)
-
     def page(self, job: Job, workspace: Workspace) -> str:
-        """Return the report of a finished workspace."""
+        """Return the report of a workspace whose other stages are done."""
         return str(import_module(self.report).page(job, workspace))
 
     def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
@@ -173,6 +174,28 @@ def system_named(name: str) -> System:
 def system_of(job: Job) -> System:
     """Return the system that a job asks for."""
     return system_named(job.job.system)
+
+
+def stages_of(job: Job) -> tuple[StageSpec, ...]:
+    """Return the stages of a job in order: those of its system, and last the one that draws the report."""
+    own = system_of(job).stages(job)
+    names = tuple(spec.name for spec in own)
+    return (*own, StageSpec(REPORT_STAGE, names, _report_parameters, _draw_report, _plan_report))
+
+
+def _report_parameters(job: Job) -> dict[str, Any]:
+    return {"title": job.job.title, **job.model_dump(mode="json", include={"paper", "report"})}
+
+
+def _draw_report(ctx: Context) -> dict[str, Any]:
+    ctx.reporter.note("report: drawing the figures and tables")
+    page = system_of(ctx.job).page(ctx.job, ctx.workspace)
+    ctx.stage.store_bytes(REPORT.name, page.encode(), is_page=True)
+    return {}
+
+
+def _plan_report(_job: Job, _dims: Dimensions) -> StagePlan:
+    return stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
 
 
 def sections(*names: str) -> Callable[[Any], dict[str, Any]]:

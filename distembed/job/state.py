@@ -1,4 +1,4 @@
-"""Where each stage of a job stands in its workspace: done, to be done, or to be computed again, and why.
+"""The state of each stage of a job in its workspace: done, to be done, or to be computed again, and why.
 
 A stage is done when its commit was made from the parameters, the files and the input stages that the job asks for
 now. All of that is known before anything runs, so a run can say what it would replace, and what that took to make.
@@ -15,7 +15,7 @@ from distembed.display import format_seconds
 from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.job.model import Job
 from distembed.job.provenance import differences
-from distembed.job.stage import StageSpec, system_of
+from distembed.job.stage import StageSpec, stages_of
 from distembed.storage.catalog import replaced
 from distembed.storage.records import Begun, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
@@ -26,12 +26,17 @@ ASKED_SECONDS = 60.0
 SHOWN_CHANGES = 3
 SHOWN_CHARACTERS = 60
 
+DONE, OUTDATED, BEGUN, NOT_BEGUN = "done", "outdated", "begun", "not begun"
+"""The states of a stage; an outdated one is to be computed again."""
+FINISHED, UNFINISHED, EMPTY = "finished", "unfinished", "empty"
+"""The states of a job: every stage is done, not all are, or none has begun."""
+
 
 class ReplaceError(ValueError):
     """A run would replace more than a minute of finished work."""
 
 
-class Standing(NamedTuple):
+class StageState(NamedTuple):
     """One stage of a job and what its workspace holds of it.
 
     `before` is what was committed, or interrupted, under the stage's name, from whatever parameters; `absent` are
@@ -48,65 +53,77 @@ class Standing(NamedTuple):
     damaged: tuple[Problem, ...] = ()
 
     @property
-    def is_done(self) -> bool:
-        """Return whether the stage is committed as the job asks for it."""
-        return isinstance(self.before, StageManifest) and not self.changes
+    def word(self) -> str:
+        """Return the state in a word."""
+        if self.before is None:
+            return NOT_BEGUN
+        if not isinstance(self.before, StageManifest):
+            return BEGUN
+        return OUTDATED if self.changes else DONE
 
     @property
-    def is_kept(self) -> bool:
+    def manifest(self) -> StageManifest | None:
+        """Return the commit of the stage, if it is committed as the job asks for it."""
+        return self.before if isinstance(self.before, StageManifest) and not self.changes else None
+
+    @property
+    def is_complete(self) -> bool:
         """Return whether nothing of the stage is to be computed."""
-        return self.is_done and not self.damaged
+        return self.manifest is not None and not self.damaged
 
     @property
     def why(self) -> str:
         """Return the first changes in words, "" where nothing changed."""
         more = len(self.changes) - SHOWN_CHANGES
-        shown = [*self.changes[:SHOWN_CHANGES], *([f"and {more} more"] if more > 0 else [])]
-        return "; ".join(shown)
+        return "; ".join([*self.changes[:SHOWN_CHANGES], *([f"and {more} more"] if more > 0 else [])])
 
 
-def standings(
+def stage_states(
     job: Job,
     workspace: Workspace | None,
     *,
     specs: Sequence[StageSpec] | None = None,
     look: Callable[[str], Stamps] | None = None,
-) -> list[Standing]:
-    """Return where each stage of a job stands, or each of the first ones, `specs`; stages come after those they read.
+) -> list[StageState]:
+    """Return the state of each stage of a job, or of each of the first ones, `specs`; stages follow those they read.
 
     `look` returns the stamps of what lies at a path; by default they are those that the workspace calls for. A job that
     was found in a workspace says nothing of its inputs: the stages have read what they recorded.
     """
-    specs = system_of(job).stages(job) if specs is None else specs
     done = {} if workspace is None else workspace.stages()
+    specs = stages_of(job) if specs is None else specs
     # Where every stage is done, the commits need not be read again, of which those of many items take a second.
     begun = {} if workspace is None or all(spec.name in done for spec in specs) else workspace.begun()
-    look = unread if job.is_recorded else look or look_for(workspace)
-    look, named = cache(look), inputs_of(job)
-    found: dict[str, Standing] = {}
+    look = cache(unread if job.is_recorded else look or look_for(workspace))
+    named = inputs_of(job)
+    found: dict[str, StageState] = {}
     for spec in specs:
         before = done.get(spec.name) or begun.get(spec.name)
         recorded = {} if before is None else before.parameters.get(FILES, {})
-        asked = spec.parameters(job)
-        paths = (path for text in texts_in(asked) for path in named.get(text, ()))
+        wanted = spec.parameters(job)
+        paths = (path for text in texts_in(wanted) for path in named.get(text, ()))
         reads = stamp_inputs(paths, recorded if isinstance(recorded, Mapping) else {}, look)
-        parameters = {
-            **_named(asked, reads.names),
-            **({FILES: reads.stamps} if reads.stamps else {}),
-        }
+        parameters = {**_renamed(wanted, reads.names), **({FILES: reads.stamps} if reads.stamps else {})}
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)
         changes = () if before is None else _changes(before, parameters, inputs, done, now)
-        found[spec.name] = Standing(spec, parameters, inputs, now, before, changes, reads.absent)
+        found[spec.name] = StageState(spec, parameters, inputs, now, before, changes, reads.absent)
     return list(found.values())
 
 
-def with_damage(standing: Standing, workspace: Workspace) -> Standing:
+def with_damage(state: StageState, workspace: Workspace) -> StageState:
     """Read every file of a finished stage, and record the files that do not match their digest."""
-    if not standing.is_done:
-        return standing
-    stage = workspace.stage(standing.spec.name, parameters=standing.parameters, inputs=standing.inputs)
-    return standing._replace(damaged=tuple(stage.damaged_blocks()))
+    if state.manifest is None:
+        return state
+    stage = workspace.stage(state.spec.name, parameters=state.parameters, inputs=state.inputs)
+    return state._replace(damaged=tuple(stage.damaged_blocks()))
+
+
+def state_of_job(states: Sequence[StageState]) -> str:
+    """Return the state of a job by those of its stages: finished, unfinished or empty."""
+    if all(state.before is None for state in states):
+        return EMPTY
+    return FINISHED if all(state.manifest for state in states) else UNFINISHED
 
 
 def unread(_path: str) -> Stamps:
@@ -114,12 +131,12 @@ def unread(_path: str) -> Stamps:
     return {}
 
 
-def _named(value: Any, names: Mapping[str, str]) -> Any:
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     """Return parameters with the name of each path in place of the path itself."""
     if isinstance(value, Mapping):
-        return {key: _named(inner, names) for key, inner in value.items()}
+        return {key: _renamed(inner, names) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_named(inner, names) for inner in value]
+        return [_renamed(inner, names) for inner in value]
     return names.get(value, value) if isinstance(value, str) else value
 
 
@@ -149,9 +166,9 @@ def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[st
     before, now = (dict(_flat(tree)) for tree in (old, new))
     for key in {**before, **now}:
         if key not in now:
-            yield f"{key} was {_short(before[key])}, is no longer asked for"
+            yield f"{key} was {_short(before[key])}, is no longer set"
         elif key not in before:
-            yield f"{key} was not there, is {_short(now[key])}"
+            yield f"{key} was not set, is {_short(now[key])}"
         elif before[key] != now[key]:
             yield f"{key} was {_short(before[key])}, is {_short(now[key])}"
 
@@ -171,14 +188,14 @@ def _short(value: Any) -> str:
 
 
 def _file_changes(old: Any, new: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    if not isinstance(old, Mapping):
-        yield "its files were recorded by an older distembed"
+    if not isinstance(old, Mapping):  # a stranger's record
+        yield "its files are not recorded"
         return
     before, now = (
         {
-            name if name == path else f"{path}: {name}": s
+            name if name == path else f"{path}: {name}": stamp
             for path, files in every.items()
-            for name, s in files.items()
+            for name, stamp in files.items()
         }
         for every in (old, new)
     )
@@ -188,12 +205,8 @@ def _file_changes(old: Any, new: Mapping[str, Mapping[str, Any]]) -> Iterator[st
         elif name not in before:
             yield f"{name} was added"
         elif before[name] != now[name]:
-            yield f"{name} was {_stamp(before[name])}, is {_stamp(now[name])}"
-
-
-def _stamp(stamp: Sequence[Any]) -> str:
-    size, version = stamp
-    return f"{size:,} bytes ({version})"
+            (old_size, old_version), (size, version) = before[name], now[name]
+            yield f"{name} was {old_size:,} bytes ({old_version}), is {size:,} bytes ({version})"
 
 
 # --- what a run would replace ----------------------------------------------------------------------------------
@@ -206,39 +219,38 @@ class Loss(NamedTuple):
     why: str
     seconds: float
 
+    @property
+    def line(self) -> str:
+        """Return the loss as a sentence."""
+        return (
+            f"{self.stage} will be computed again because {self.why}; it took {format_seconds(self.seconds)}"
+        )
 
-def losses(chosen: Sequence[Standing], workspace: Workspace, made_with: Mapping[str, str]) -> list[Loss]:
+
+def losses(
+    states: Sequence[StageState], workspace: Workspace | None, made_with: Mapping[str, str]
+) -> list[Loss]:
     """Return what running stages would remove from a workspace: theirs, and what rests on it.
 
     `made_with` are the versions that would run: a stage that others began, or that is damaged and was made by
     others, is computed again as a whole.
     """
-    own = [_loss(standing, made_with) for standing in chosen if standing.before is not None]
-    found = {loss.stage: loss for loss in own if loss is not None}
-    done, grown = workspace.stages(), True
-    while grown:
-        resting = [
-            Loss(
-                name, f"it rests on {', '.join(found.keys() & manifest.inputs.keys())}", seconds_of(manifest)
-            )
-            for name, manifest in done.items()
-            if name not in found and found.keys() & manifest.inputs.keys()
-        ]
-        found.update({loss.stage: loss for loss in resting})
-        grown = bool(resting)
+    found: dict[str, Loss] = {}
+    for state in states:
+        before, why = state.before, state.why
+        if before is None or state.is_complete:
+            continue
+        if not why and dict(before.made_with) != dict(made_with):
+            how = "was begun" if state.manifest is None else "is damaged and was made"
+            why = f"it {how} with {differences(before.made_with, made_with)}"
+        if why:
+            found[state.spec.name] = Loss(state.spec.name, why, seconds_of(before))
+    done = {} if workspace is None else workspace.stages()
+    while resting := {name for name in done.keys() - found.keys() if found.keys() & done[name].inputs.keys()}:
+        for name in sorted(resting):
+            why = f"it rests on {', '.join(sorted(found.keys() & done[name].inputs.keys()))}"
+            found[name] = Loss(name, why, seconds_of(done[name]))
     return list(found.values())
-
-
-def _loss(standing: Standing, made_with: Mapping[str, str]) -> Loss | None:
-    """Return what is lost of a stage when it is run, None where nothing is."""
-    before = standing.before
-    if before is None or standing.is_kept:
-        return None
-    why = standing.why
-    if not why and dict(before.made_with) != dict(made_with):
-        state = "is damaged and was made" if standing.is_done else "was begun"
-        why = f"it {state} with {differences(before.made_with, made_with)}"
-    return Loss(standing.spec.name, why, seconds_of(before)) if why else None
 
 
 def seconds_of(before: StageManifest | Begun) -> float:
@@ -249,16 +261,8 @@ def seconds_of(before: StageManifest | Begun) -> float:
     return float(facts.get("wall_seconds", 0)) + float(facts.get("earlier_seconds", 0))
 
 
-def loss_lines(lost: Sequence[Loss]) -> list[str]:
-    """Return a line for each stage that would be computed again: why, and what it took."""
-    return [
-        f"{loss.stage} will be computed again because {loss.why}; it took {format_seconds(loss.seconds)}"
-        for loss in lost
-    ]
-
-
 def refusal(lost: Sequence[Loss]) -> str:
-    """Return why a run does not replace its stages unasked, "" where they took less than a minute."""
+    """Return why a run does not replace its stages unless it is told to, "" where they took less than a minute."""
     seconds = sum(loss.seconds for loss in lost)
     if seconds <= ASKED_SECONDS:
         return ""

@@ -343,7 +343,7 @@ def _is_as_announced(folder: Folder, spec: Output) -> bool:
     """Return whether a file has the bytes, or the rows and columns, of the output that was announced in its place."""
     try:
         path = folder.readable(spec.location)
-        if spec.kind == "bytes":
+        if spec.kind in ("bytes", "page"):
             return bool(folder.fs.size(path) == spec.shape[0])
         with folder.fs.open(path, "rb") as file:
             found = pq.read_metadata(file)

@@ -132,9 +132,10 @@ class _Record(BaseModel):
 class Output(_Record):
     """The description of an output of a stage before any of it is stored.
 
-    ``kind`` is dense, csr, table, bytes or files. ``shape`` and ``row_blocks`` count rows and columns for arrays; a
-    table or plain file has one block; for files ``row_blocks`` has a 1 per item. ``constant`` is to be added to every
-    cell of a sparse array, those that are not stored too. A temporary output ends with its stage.
+    ``kind`` is dense, csr, table, bytes, page or files. ``shape`` and ``row_blocks`` count rows and columns for arrays;
+    a table or plain file has one block; for files ``row_blocks`` has a 1 per item. A page is a file that is drawn from
+    other outputs and shows how long they took: it takes part in no digest. ``constant`` is to be added to every cell of
+    a sparse array, those that are not stored too. A temporary output ends with its stage.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class Output(_Record):
 
     stage: str
     name: str
-    kind: Literal["dense", "csr", "table", "bytes", "files"]
+    kind: Literal["dense", "csr", "table", "bytes", "page", "files"]
     row_blocks: tuple[NonNegativeInt, ...]
     shape: tuple[NonNegativeInt, ...] = ()
     dtype: str = ""
@@ -375,8 +376,14 @@ class StageManifest(Begun):
 
     @cached_property
     def digest(self) -> str:
-        """Return the digest of the content of all outputs."""
-        return digest_of_json({name: record.digest for name, record in self.outputs.items()})
+        """Return the digest of the content of all outputs but pages."""
+        records = {name: record for name, record in self.outputs.items() if record.spec.kind != "page"}
+        return digest_of_json({name: record.digest for name, record in records.items()})
+
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether the stage draws pages from what the others hold."""
+        return any(record.spec.kind == "page" for record in self.outputs.values())
 
     def kernels(self) -> Counter[str]:
         """Return how many blocks each processor with its BLAS kernel computed."""

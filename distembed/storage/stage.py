@@ -244,9 +244,15 @@ class Stage:
             raise ValueError(f"the table {name} was said to have {n_rows} rows, and its pieces have {found}")
         self._journal.recorder(stored)(Block(index=0, files={spec.location: file.record}))
 
-    def store_bytes(self, name: str, data: bytes) -> None:
-        """Store one plain file, such as a report or vectors in a text format."""
-        spec = Output(stage=self.name, name=name, kind="bytes", row_blocks=(1,), shape=(len(data),))
+    def store_bytes(self, name: str, data: bytes, *, is_page: bool = False) -> None:
+        """Store one plain file, such as vectors in a text format, or a page, which takes part in no digest."""
+        spec = Output(
+            stage=self.name,
+            name=name,
+            kind="page" if is_page else "bytes",
+            row_blocks=(1,),
+            shape=(len(data),),
+        )
         if not self._is_kept(spec):
             stored = self._journal.announce(spec)
             written = self._folder.write(spec.location, data)

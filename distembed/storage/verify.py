@@ -176,7 +176,7 @@ def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None 
     return sorted(found)
 
 
-def mend(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
+def repair(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
     """Write damaged records of committed stages, remove files that no record accounts for; return what was found.
 
     Parameters

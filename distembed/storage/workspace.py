@@ -44,7 +44,14 @@ BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
 BATCH_BYTES = 1 << 20
 """Bytes of a column that are read ahead."""
-READERS = {"dense": "array", "csr": "array", "table": "table", "bytes": "read_bytes", "files": "files"}
+READERS = {
+    "dense": "array",
+    "csr": "array",
+    "table": "table",
+    "bytes": "read_bytes",
+    "page": "read_bytes",
+    "files": "files",
+}
 """The method that reads an output, by its kind."""
 
 
@@ -76,7 +83,7 @@ class Workspace:
     ----------
     url : str
         The absolute path, or the URL, of the workspace.
-    mended : list of Problem
+    repaired : list of Problem
         The records that were written again, and the files that no record accounts for and that were removed, when the
         workspace was opened for writing.
 
@@ -114,7 +121,7 @@ class Workspace:
         self._catalog = Catalog(self._folder, is_writer=held is not None)
         self._lock = held
         self.url = folder.url
-        self.mended: list[Problem] = []
+        self.repaired: list[Problem] = []
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Workspace:
@@ -319,7 +326,7 @@ class Workspace:
         target.sync(names)
 
     def _prepare(self) -> None:
-        """Complete what an interrupted run left unfinished, and write damaged records again: `mended` tells which."""
+        """Complete what an interrupted run left unfinished, and write damaged records again: `repaired` tells which."""
         assert self._lock is not None
         files = self._folder.find()
         for name in list(files):
@@ -330,8 +337,8 @@ class Workspace:
         ended = [stage for stage in self.stages() if any(n.startswith(f"{JOURNAL}/{stage}/") for n in files)]
         for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
             remove_journal(self._catalog, stage)
-        found = verify.mend(self._catalog, self._folder.find() if ended else files)
-        self.mended = [] if is_new else found
+        found = verify.repair(self._catalog, self._folder.find() if ended else files)
+        self.repaired = [] if is_new else found
         for stage in self._catalog.outdated():
             remove_stage(self._catalog, stage)
 
@@ -382,11 +389,11 @@ class Workspace:
             raise LockedError(f"A run replaced the content of {self.url} while it was read: read it again.")
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
-        """Return the digest of the committed content of all or some stages, without times and facts.
+        """Return the digest of the committed content of all or some stages, without times, facts and pages.
 
         It has 32 hexadecimal digits.
         """
-        done = self.stages()
+        done = {name: made for name, made in self.stages().items() if not made.is_drawn}
         chosen = done.keys() if stages is None else done.keys() & set(stages)
         return digest_of_json({name: done[name].digest for name in done if name in chosen})
 

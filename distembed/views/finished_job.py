@@ -12,13 +12,12 @@ import dask.array as da
 import pyarrow as pa
 
 from distembed.display import plural
-from distembed.job.derived import REPORT, check_outside
 from distembed.job.load import checked_job, read_sections
 from distembed.job.model import Job
-from distembed.job.opening import refuse_own_workspace
+from distembed.job.opening import check_outside, refuse_own_workspace
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
-from distembed.job.stage import read_vectors
+from distembed.job.stage import REPORT, read_vectors
 from distembed.job.workers import Workers
 from distembed.storage.records import OutputRecord
 from distembed.storage.workspace import Workspace
@@ -123,7 +122,7 @@ class FinishedJob:
     @property
     def report(self) -> str:
         """The place of the report, one HTML file."""
-        return self.workspace.path(REPORT)
+        return self.workspace.path(REPORT.name)
 
     @property
     def vectors(self) -> WordVectors:
@@ -138,9 +137,10 @@ class FinishedJob:
         FileNotFoundError
             If the job was not run to its end.
         """
-        page = self.workspace.read_file(REPORT)
-        if not page:
-            raise FileNotFoundError(f"{self.report} is not there: run the job to its end")
+        try:
+            page = self.workspace.read_bytes(REPORT.name)
+        except KeyError:
+            raise FileNotFoundError(f"{self.report} is not there: run the job to its end") from None
         return ShownReport(self.report, page.decode(), height)
 
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002

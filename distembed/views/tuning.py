@@ -33,7 +33,7 @@ from distembed.job.opening import existing_workspace
 from distembed.job.progress import Reporter, Silent
 from distembed.job.run import run_stages
 from distembed.job.stage import StageSpec, system_of
-from distembed.job.state import standings
+from distembed.job.state import stage_states
 from distembed.job.tables import Piece, Table
 from distembed.job.workers import LOCAL_SCHEDULERS, Workers
 from distembed.storage.records import digest_of_json
@@ -387,8 +387,8 @@ def _fingerprints(job: Job, base: Job, by: Judge) -> dict[str, str]:
         )
     wanted: tuple[StageSpec, ...] = specs[: names.index(by.last) + 1]
     recorded = existing_workspace(base.job.workspace)
-    found = standings(job, recorded, specs=wanted, look=stamps_at)
-    return {standing.spec.name: standing.fingerprint for standing in found}
+    found = stage_states(job, recorded, specs=wanted, look=stamps_at)
+    return {state.spec.name: state.fingerprint for state in found}
 
 
 def _in_place(job: Job, place: str, base: Job, by: Judge) -> Job:

@@ -197,8 +197,8 @@ def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     named = {sentence.partition(":")[0] for sentence in sentences}
     assert len(named) == 5
     done = run("run", tiny / "job.toml")
-    assert "mended 5 files: all " in done.output
-    assert all(f"mended {name}: " in done.output for name in named)
+    assert "repaired 5 files: all " in done.output
+    assert all(f"repaired {name}: " in done.output for name in named)
     assert verify_job(open_job(str(tiny / "w"))) == ([], whole)
 
 

@@ -270,7 +270,7 @@ def test_an_object_with_other_content_is_damage_and_no_failure_of_its_store(
     with pytest.raises(DamagedError, match="Block 1 of 'ones'"):
         workspace.array("ones").compute()
     with Workspace.create("s3://texts/w", owner="test") as workspace:
-        assert [problem.file for problem in workspace.mended] == damaged[1:]
+        assert [problem.file for problem in workspace.repaired] == damaged[1:]
         stage = workspace.stage("s", parameters={}, inputs={})
         assert [problem.block for problem in stage.damaged_blocks()] == [1]
 

@@ -421,7 +421,7 @@ def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Pa
     (place / "src/000009").mkdir()
     (place / "src/000009/part.txt").write_text("stray")
     with Workspace.create(place, owner="test") as workspace:
-        assert [problem.file for problem in workspace.mended] == ["src/000009/part.txt"]
+        assert [problem.file for problem in workspace.repaired] == ["src/000009/part.txt"]
         workspace.stage("a", parameters={}, inputs={}).discard()
     assert [path.name for path in (place / "src").rglob("*") if path.is_file()] == ["main.c"]
 

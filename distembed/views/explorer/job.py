@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s, Mask
 from distembed.execution import compute, one_blas_thread
 from distembed.formats.streams import writing
-from distembed.job import derived
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
-from distembed.job.run import report_job
-from distembed.job.stage import system_of
+from distembed.job.provenance import made_with
+from distembed.job.stage import EXPLORER, EXPLORER_STAGE, REPORT, REPORT_STAGE, system_of
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.words import common_words, content_words
@@ -143,8 +143,7 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
     ----------
     source : Job, Workspace or VectorFile
     target : str, optional
-        The file or URL, which appears whole or not at all; by default the page lies beside the report of the
-        workspace, which then links to it.
+        The file or URL, which appears whole or not at all; by default the page lies beside the report in the workspace.
     n_points : int
         Words or documents shown, at most.
 
@@ -168,7 +167,7 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
     job = job_of(source)
     workspace = Workspace.open(job.job.workspace)
     items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
-    return _keep(items, job) if target is None else _write(items, target)
+    return _store(items, job, n_points) if target is None else _write(items, target)
 
 
 def _write(items: Items, target: str) -> str:
@@ -179,12 +178,20 @@ def _write(items: Items, target: str) -> str:
     return f"{plural(len(items.names), items.noun)} in {target}"
 
 
-def _keep(items: Items, job: Job) -> str:
-    """Write the page beside the report, and the report with a link to it."""
-    page = _page(items, report="index.html")
+def _store(items: Items, job: Job, n_points: int) -> str:
+    """Store the page as the output of a stage that rests on all others: a run that replaces one of them removes it."""
     with Workspace.create(job.job.workspace, owner=f"page of {job.job.title}") as workspace:
-        place = derived.keep(workspace, derived.EXPLORER, page.encode())
-    return f"{plural(len(items.names), items.noun)} in {place}, linked from {report_job(job)}"
+        done = workspace.stages()
+        own = (EXPLORER_STAGE, REPORT_STAGE)
+        inputs = {name: manifest.fingerprint for name, manifest in done.items() if name not in own}
+        stage = workspace.stage(
+            EXPLORER_STAGE, parameters={"n_points": n_points}, inputs=inputs, made_with=made_with()
+        )
+        stage.discard()
+        link = PurePosixPath(REPORT.name).name if REPORT_STAGE in done else None
+        stage.store_bytes(EXPLORER.name, _page(items, report=link).encode(), is_page=True)
+        stage.commit()
+    return f"{plural(len(items.names), items.noun)} in {workspace.path(EXPLORER.name)}"
 
 
 def _page(items: Items, *, report: str | None = None) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import distembed
 from distembed.display import format_bytes, format_seconds, measured, plural
-from distembed.job import derived
 from distembed.job.model import Job
 from distembed.job.stage import StageSpec, system_of
 from distembed.job.terminal import shown
@@ -150,9 +149,6 @@ def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix:
 
 
 def invitation(workspace: Workspace) -> str:
-    """Return, as markup, the link to the page to explore, or what to type to have it."""
-    if derived.is_kept(workspace, derived.EXPLORER):
-        page = PurePosixPath(derived.EXPLORER).name
-        return f'<p class="explore"><a href="{page}">Explore: a map with search and neighbors</a></p>'
+    """Return, as markup, what to type to have the page to explore."""
     line = f"distembed explore {shown(workspace.url)}"
     return f'<p class="explore note">A map with search and neighbors: <code>{escaped(line)}</code></p>'
