@@ -19,7 +19,7 @@ from _pytest.mark.structures import ParameterSet
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
 from tests.small_jobs import comparison, imputation, psdvec, topics, transfer, wordspaces
 

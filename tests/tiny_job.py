@@ -9,6 +9,7 @@ from distembed.job.opening import open_job
 from distembed.job.run import Outcome, run_stages
 
 STAGES = ("tokens", "vocabulary", "cooccurrence", "core", "vectors", "evaluation")
+"""Those before the report."""
 TINY_JOB = """
 [job]
 title = "a tiny job"

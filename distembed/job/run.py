@@ -135,7 +135,7 @@ def run_stages(
             if not all(state.is_complete for state in states.values()):
                 _start(workers, workspace)
             run = Run(job, workspace, reporter, workers, states)
-            for line in check_inputs(job, list(states.values())):
+            for line in (*job.idle, *check_inputs(job, list(states.values()))):
                 reporter.note(line)
             _check_losses(run, (lambda _: True) if replace else ask)
             ran = [name for name in states if _run_stage(run, name)]
@@ -173,7 +173,7 @@ def report_job(job: Job) -> str:
             Workers() as own,
         ):
             _run_stage(
-                Run(job, writing, Silent(), own, {report.spec.name: report}), report.spec.name, anew=True
+                Run(job, writing, Silent(), own, {report.spec.name: report}), report.spec.name, redraw=True
             )
     return workspace.path(REPORT.name)
 
@@ -258,8 +258,8 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
 # --- the stages ------------------------------------------------------------------------------------------------
 
 
-def _run_stage(run: Run, name: str, *, anew: bool = False, is_last_try: bool = False) -> bool:
-    """Run a stage unless it is complete, or `anew`; return whether it ran.
+def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool = False) -> bool:
+    """Run a stage unless it is complete; with `redraw` run it all the same. Return whether it ran.
 
     Dask gives up a task of which four workers died, whatever they died of. The stage goes on once from what is
     finished, so that only a task that is itself the cause ends the run.
@@ -267,7 +267,7 @@ def _run_stage(run: Run, name: str, *, anew: bool = False, is_last_try: bool = F
     state, reporter, workspace = run.states[name], run.reporter, run.workspace
     made_with = provenance.made_with()
     stage = workspace.stage(name, parameters=state.parameters, inputs=state.inputs, made_with=made_with)
-    if stage.is_committed and not state.damaged and not anew:
+    if stage.is_committed and not state.damaged and not redraw:
         reporter.tell("stage_skipped", stage=name)
         return False
     try:
@@ -304,7 +304,7 @@ def _run_stage(run: Run, name: str, *, anew: bool = False, is_last_try: bool = F
             raise
         n_deaths = error.killed.allowed_failures + 1
     reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
-    return _run_stage(run, name, anew=anew, is_last_try=True)
+    return _run_stage(run, name, redraw=redraw, is_last_try=True)
 
 
 def _plan_now(run: Run) -> Plan:

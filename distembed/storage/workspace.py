@@ -92,15 +92,15 @@ class Workspace:
     >>> import distembed as de
     >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
     >>> sorted(workspace.stages())
-    ['cooccurrence', 'core', 'distances', 'evaluation', 'pmi', 'tokens', 'vectors', 'vocabulary']
+    ['cooccurrence', 'core', 'distances', 'evaluation', 'pmi', 'report', 'tokens', 'vectors', 'vocabulary']
     >>> workspace.array("vectors").shape, workspace.schema("vocabulary").names, workspace.writer()
     ((16, 3), ['word', 'count', 'document_count'], '')
     >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
     [{'word': 'of', 'count': 7, 'document_count': 6}]
     >>> workspace.verify(), len(workspace.digest()), workspace.begun()
     ([], 32, {})
-    >>> workspace.files_below("report"), workspace.read_file("report/index.html")[:15]
-    (['report/index.html', 'report/index.json'], b'<!DOCTYPE html>')
+    >>> workspace.read_bytes("report/index.html")[:15], workspace.read_file("job.toml")[:5]
+    (b'<!DOCTYPE html>', b'[job]')
     >>> mine = de.Workspace.create("runs/mine", owner="example")
     >>> stage = mine.stage("note", parameters={}, inputs={})
     >>> stage.store_bytes("note.txt", b"Nine titles.")
@@ -389,10 +389,7 @@ class Workspace:
             raise LockedError(f"A run replaced the content of {self.url} while it was read: read it again.")
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
-        """Return the digest of the committed content of all or some stages, without times, facts and pages.
-
-        It has 32 hexadecimal digits.
-        """
+        """Return the digest of the content of all or some stages, 32 hexadecimal digits: no times, facts and pages."""
         done = {name: made for name, made in self.stages().items() if not made.is_drawn}
         chosen = done.keys() if stages is None else done.keys() & set(stages)
         return digest_of_json({name: done[name].digest for name in done if name in chosen})
@@ -442,10 +439,6 @@ class Workspace:
             return self._folder.read(name, most=most)
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-    def files_below(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder of the workspace and below it, sorted; none where it is absent."""
-        return sorted(self._folder.find(folder))
 
     def describe(self, name: str) -> OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from distembed.display import format_bytes
 from distembed.job.opening import open_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.storage.workspace import Workspace
 from tests.benchmarks.measures import run_main
 

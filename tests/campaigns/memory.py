@@ -30,7 +30,7 @@ import distembed as de
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import load_job, parse_job
 from distembed.job.model import JobError
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import environment
 from tests.job.test_effects import choices_of

@@ -16,7 +16,7 @@ from distembed.corpus import readers, streams
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition, tokenize_partition
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 
 N_FILES = 320
 

@@ -13,7 +13,7 @@ import tomli_w
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import parse_job
 from distembed.job.model import Job, JobError, tagged
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
 from distembed.job.stage import system_named, system_of

@@ -72,7 +72,7 @@ def test_a_workspace_older_than_its_corpus_says_so(tiny: Path) -> None:
     assert "is older" not in run("neighbors", job, "word1").stderr
 
 
-def test_status_is_short_and_names_the_keys_of_the_last_run(tiny: Path) -> None:
+def test_status_is_short_and_tells_the_time_left(tiny: Path) -> None:
     job = tiny / "job.toml"
     short, long = run("status", job).output, run("status", job, "--verbose").output
     assert len(short.splitlines()) < len(long.splitlines())
@@ -80,10 +80,7 @@ def test_status_is_short_and_names_the_keys_of_the_last_run(tiny: Path) -> None:
         assert internal not in short
         assert internal in long
     succeed("run", job, "--set", "counting.window=2", "--replace")
-    told = run("status", job).output
-    assert " left, as the last run took; " in told.splitlines()[0]
-    assert told.splitlines()[-1].endswith(f"type: distembed run {job} --set counting.window=2")
-    assert "--set" not in run("status", job, "--set", "counting.window=2").output
+    assert " left, as the last run took; " in run("status", job).output.splitlines()[0]
 
 
 def test_status_tells_no_time_left_where_a_stage_never_ran(tiny: Path) -> None:

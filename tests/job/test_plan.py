@@ -15,8 +15,7 @@ from distembed import heaps
 from distembed.job import plan as plan_module
 from distembed.job.load import load_job
 from distembed.job.model import Job
-from distembed.job.plan import Plan
-from distembed.job.planning import plan_job
+from distembed.job.plan import Plan, plan_job
 from distembed.job.run import run_stages
 from distembed.job.status import spent_text
 from distembed.lift import block

@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.job import derived, inputs, load, provenance, state
+from distembed.job import inputs, load, provenance, state
 from distembed.job import run as run_module
 from distembed.job.opening import open_job
+from distembed.job.stage import EXPLORER, REPORT
 from distembed.job.state import ReplaceError
-from distembed.job.status import job_status, verify_job
+from distembed.job.status import verify_job
 from distembed.stages import corpus
 from distembed.storage import stage as stage_module
 from distembed.storage.stage import Stage
@@ -158,9 +159,7 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
         )
         with pytest.raises(KeyboardInterrupt):
             computed(tiny)
-    assert "rests on cooccurrence, whose content is another now" in job_status(
-        open_job(str(tiny / "job.toml"))
-    )
+    assert "rests on cooccurrence, whose content is another now" in run("status", tiny / "job.toml").output
     assert computed(tiny).ran == ran[1:]
     assert verify_job(open_job(str(tiny / "job.toml"))) == verify_job(
         open_job(str(tmp_path / "whole/job.toml"))
@@ -227,16 +226,13 @@ def interrupt(*_: object, **__: object) -> None:
 # --- the report and the copy of the job -----------------------------------------------------------------------
 
 
-def test_a_report_that_is_not_whole_is_written_again(tiny: Path) -> None:
-    report, seal = tiny / "w" / "report" / "index.html", tiny / "w" / "report" / "index.json"
-    report.unlink()
-    assert again(tiny).ran == ()
-    page = report.read_bytes()
-    for damage in (seal.unlink, lambda: report.write_bytes(page[:100])):
+def test_a_report_that_is_not_whole_is_drawn_again(tiny: Path) -> None:
+    report = tiny / "w" / REPORT.name
+    for damage in (report.unlink, lambda: report.write_bytes(report.read_bytes()[:100])):
         damage()
-        assert again(tiny).ran == ()
-        assert report.read_bytes() == page
-        assert seal.exists()
+        assert "report/index.html" in run("verify", tiny / "w").output
+        assert again(tiny).ran == ("report",)
+        assert report.read_bytes().endswith(b"</html>\n")
 
 
 def holders(folder: Path, word: str) -> list[str]:
@@ -254,26 +250,14 @@ def holders(folder: Path, word: str) -> list[str]:
 def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny: Path) -> None:
     (tiny / "text" / "b.txt").write_text("zyzzyva word1 word2 word3\n" * 4)
     assert "tokens" in again(tiny, "report.words=['zyzzyva']").ran
-    page = b"<p>zyzzyva</p>"
-    with de.Workspace.create(tiny / "w", owner="test") as workspace:
-        derived.keep(workspace, derived.EXPLORER, page)
-    assert {derived.REPORT, derived.EXPLORER, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
+    succeed("explore", tiny / "w")
+    assert {REPORT.name, EXPLORER.name, "vocabulary.parquet"} < set(holders(tiny / "w", "zyzzyva"))
     (tiny / "text" / "b.txt").unlink()
     done = succeed("run", tiny / "job.toml")
-    assert "report/explore.html is removed" in done.output
+    assert "explorer will be computed again because it rests on" in done.output
     assert holders(tiny / "w", "zyzzyva") == []
-    assert derived.is_kept(de.Workspace.open(tiny / "w"), derived.REPORT)
-
-
-def test_verify_names_a_stale_page_and_a_run_removes_it(tiny: Path) -> None:
-    """As after a kill between a commit and the removal of what was drawn from the content before it."""
-    (tiny / "w" / derived.EXPLORER).write_text("of other content")
-    done = run("verify", tiny / "w")
-    assert done.exit_code == 1
-    assert f"{derived.EXPLORER}: not made from what the workspace holds; a run removes it" in done.output
-    assert again(tiny).ran == ()
-    assert not (tiny / "w" / derived.EXPLORER).exists()
-    succeed("verify", tiny / "w")
+    assert (tiny / "w" / REPORT.name).exists()
+    assert not (tiny / "w" / EXPLORER.name).exists()
 
 
 def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
@@ -287,8 +271,8 @@ def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
         de.run_job(str(tiny / "job.toml")).export(tiny / "w" / "vectors.txt")
 
 
-def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
-    """A page that is written otherwise would outlive what it was made from: see `distembed.job.derived`."""
+def test_only_hints_and_the_job_are_written_beside_the_stages() -> None:
+    """A page that is no output of a stage would outlive what it was made from."""
     source = Path(de.__file__).parent
     writers = {
         file.name
@@ -296,25 +280,31 @@ def test_only_pages_hints_and_the_job_are_written_beside_the_stages() -> None:
         for file in (source / folder).rglob("*.py")
         if ".write_file(" in file.read_text(encoding="utf-8")
     }
-    assert writers == {"derived.py", "inputs.py", "run.py"}
-
-
-def test_a_run_until_the_last_stage_writes_no_report(tiny: Path) -> None:
-    shutil.rmtree(tiny / "w" / "report")
-    done = computed(tiny)
-    assert "stopped after evaluation; the same command without --until goes on" in done.text
-    assert not (tiny / "w" / "report").exists()
+    assert writers == {"inputs.py", "run.py"}
 
 
 def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> None:
-    report = tiny / "w" / "report" / "index.html"
-    assert again(tiny, "report.words=['word7']").ran == ()
+    report = tiny / "w" / REPORT.name
+    assert again(tiny, "report.words=['word7']").ran == ("report",)
     assert "word7" in report.read_text()
-    run("run", tiny / "job.toml", "--set", "counting.window=2", "--until", "cooccurrence")
+    done = run("run", tiny / "job.toml", "--set", "counting.window=2", "--until", "cooccurrence")
+    assert "stopped after cooccurrence; the same command without --until goes on" in done.output
     assert not report.exists()
-    done = run("report", tiny / "job.toml")
-    assert done.exit_code == 1
-    assert "stage cooccurrence is outdated: will be computed again because counting.window" in done.output
+    refused = run("report", tiny / "job.toml")
+    assert refused.exit_code == 1
+    assert "stage cooccurrence is outdated, because counting.window was 2, is 3" in refused.output
+
+
+def test_the_report_of_another_version_is_drawn_again_when_it_is_asked_for(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (tiny / "w" / REPORT.name).stat().st_mtime_ns
+    succeed("report", tiny / "job.toml")
+    assert (tiny / "w" / REPORT.name).stat().st_mtime_ns == before
+    versions = {**provenance.made_with(), "distembed": "another"}
+    monkeypatch.setattr(provenance, "made_with", lambda: versions)
+    succeed("report", tiny / "job.toml")
+    assert de.Workspace.open(tiny / "w").stages()["report"].made_with["distembed"] == "another"
 
 
 def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
@@ -347,7 +337,7 @@ def test_every_command_takes_a_job_or_its_workspace(tiny: Path, tmp_path: Path, 
 
 def test_status_tells_how_far_a_stage_is(tiny: Path) -> None:
     reopen_stage(tiny / "w", "core", "core_vectors")
-    assert "core_vectors 0 of 1 blocks" in job_status(open_job(str(tiny / "w")))
+    assert "core_vectors 0 of 1 blocks" in run("status", tiny / "w").output
 
 
 def no_plan(*_: object) -> None:
@@ -375,7 +365,7 @@ def test_a_later_stage_is_refused_as_soon_as_its_sizes_are_counted(
 
 def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "plan_stages", no_plan)
-    monkeypatch.setattr(run_module, "_plan_of_run", no_plan)
+    monkeypatch.setattr(run_module, "plan_with", no_plan)
     assert again(tiny).ran == ()
 
 

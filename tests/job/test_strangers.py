@@ -196,13 +196,16 @@ def test_a_workspace_is_run_only_where_its_inputs_need_not_be_read(
 ) -> None:
     (tmp_path / "c.txt").write_text(TEXT)
     with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
-        for path in ("s3://bucket/a.txt", f"http://{listener.address}/a.txt", str(tmp_path / "c.txt")):
-            workspace.write_file("job.toml", JOB.format(workspace="w", path=path).encode())
-            for command in ("plan", "run"):
-                done = run(command, tmp_path / "w")
-                assert done.exit_code == 2
-                assert f"stage tokens has to read {path}, which the workspace" in done.output
-            assert "not begun" in run("status", tmp_path / "w").output
+        stage = workspace.stage("note", parameters={}, inputs={})
+        stage.store_bytes("note.txt", b"")
+        stage.commit()
+    for path in ("s3://bucket/a.txt", f"http://{listener.address}/a.txt", str(tmp_path / "c.txt")):
+        (tmp_path / "w" / "job.toml").write_text(JOB.format(workspace="w", path=path))
+        for command in ("plan", "run"):
+            done = run(command, tmp_path / "w")
+            assert done.exit_code == 2
+            assert f"stage tokens has to read {path}, which the workspace" in done.output
+        assert "not begun" in run("status", tmp_path / "w").output
     assert listener.n_calls == 0
     for command in ("status", "plan", "run"):
         done = run(command, tmp_path / "w", "--set", f'corpus.paths=["{tmp_path}/d.txt"]')

@@ -15,7 +15,7 @@ from sklearn.metrics import pairwise_distances
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.model import Job, JobError
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from distembed.linalg.operators import whole_csr
 from distembed.plan import Dimension, Dimensions

@@ -19,7 +19,7 @@ from distributed import Client
 
 from distembed.job import workers
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from tests.commands import environment
 

@@ -9,7 +9,7 @@ import pytest
 
 from distembed.display import format_bytes
 from distembed.job.load import load_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from distembed.job.stage import Counted
 from distembed.storage.workspace import Workspace

@@ -82,6 +82,7 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
             {name: digest_of_output(record) for name, record in commit["outputs"].items()}
         )
         for commit in commits
+        if not any(record["spec"]["kind"] == "page" for record in commit["outputs"].values())
     }
     assert digest_of_json(of_stages) == finished[1]
 

@@ -11,8 +11,7 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.plan import Plan
-from distembed.job.planning import plan_job
+from distembed.job.plan import Plan, plan_job
 from distembed.plan import RESERVED_BYTES
 from tests.commands import by_a_new_interpreter, run, succeed
 from tests.small_jobs.imputation import JOB, write

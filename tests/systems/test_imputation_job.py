@@ -16,7 +16,7 @@ from distembed.evaluation.imputation import neighbor_label_accuracy
 from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.systems.imputation import solving as labels_stage
 from distembed.systems.imputation import stages, views
 from distembed.tables.domain import read_domain

@@ -16,10 +16,9 @@ import distembed as de
 from distembed import display
 from distembed.job.load import load_job
 from distembed.job.model import JobError
-from distembed.job.plan import Plan
-from distembed.job.planning import plan_job
+from distembed.job.plan import Plan, plan_job
 from distembed.job.run import run_stages
-from distembed.job.status import job_status, verify_job
+from distembed.job.status import status_record, status_text, verify_job
 from distembed.linalg.operators import whole_csr
 from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
@@ -108,7 +107,7 @@ def test_a_core_that_is_stopped_goes_on_from_its_last_round(
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
     elsewhere = load_job(job, workspace="memory://a-job/w")
-    assert len(run_stages(elsewhere).ran) == 6
+    assert len(run_stages(elsewhere).ran) == 7
     assert verify_job(elsewhere) == ([], finished[1])
     assert run_stages(elsewhere).ran == ()
     done = run("report", "--open", "memory://a-job/w")
@@ -147,7 +146,7 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
     asked = load_job(job, workspace=str(copy), settings=("matrices.keep=['pmi']",))
     with pytest.raises(KeyError, match=r"keeps no PMI: run its job with matrices.keep = \['pmi'\]"):
         de.read_pmi(copy)
-    assert run_stages(asked).ran == ("pmi",)
+    assert run_stages(asked).ran == ("pmi", "report")
     workspace, found = de.Workspace.open(copy), de.read_pmi(copy)
     x = whole_csr(workspace.array("cooccurrence")).toarray().astype(float)
     counts = workspace.table("vocabulary")["count"].to_numpy()
@@ -165,7 +164,8 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
         file.stat().st_size for file in (copy / "arrays.zarr" / "pmi").glob("0*/**/*") if file.is_file()
     )
     assert 0.5 * n_bytes < stored < 1.05 * n_bytes  # compressed
-    assert f"; keeps pmi {display.format_bytes(stored)}" in job_status(asked)
+    text = status_text(status_record(asked), command="distembed run", verbose=True)
+    assert f"; arrays: pmi {display.format_bytes(stored)}" in text
 
 
 def verify_is_clean(workspace: Path) -> bool:
@@ -208,7 +208,7 @@ def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path: Path) -> None:
     paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
     options = paper.psdvec
     assert (options.uniform_weight, options.smoothing) == (0.0, 0.02)
-    assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation")
+    assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation", "report")
     assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 
 

@@ -15,7 +15,7 @@ import pytest
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
@@ -160,7 +160,7 @@ def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
     done = run("run", job, "--workspace", copy, "--replace", "--set", "alignment.regularization=1.0")
     ran = re.findall(r"^(\w+) +\S+ s  ", untimed(done.output), re.MULTILINE)
-    assert ran == ["embedding", "evaluation"]
+    assert ran == ["embedding", "evaluation", "report"]
 
 
 def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path) -> None:

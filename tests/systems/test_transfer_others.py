@@ -14,7 +14,7 @@ import distembed as de
 from distembed.evaluation.transfer import score_transfer
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
-from distembed.job.planning import plan_job
+from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.graphs import joint_adjacency
@@ -128,7 +128,7 @@ def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path,
     setting = f"others.third.paths=['{tmp_path}/fewer.jsonl']"
     done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting)
     kinds = ("tokens", "terms", "pairs", "vectors", "graphs", "links")
-    assert ran(done.output) == [*(f"third_{kind}" for kind in kinds), "embedding", "evaluation"]
+    assert ran(done.output) == [*(f"third_{kind}" for kind in kinds), "embedding", "evaluation", "report"]
     pairs = [
         "first,third,confidence",
         *(f"doc {row},doc {row},{1 - row / 200}" for row in (7, 9, 20, 23, 31)),
@@ -139,7 +139,7 @@ def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path,
     )
     own = f"others.third.pairs='{tmp_path}/pairs.csv'"
     done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting, "--set", own)
-    assert ran(done.output) == ["third_pairs", "third_links", "embedding", "evaluation"]
+    assert ran(done.output) == ["third_pairs", "third_links", "embedding", "evaluation", "report"]
     workspace = de.Workspace.open(copy)
     known = [pair["confidence"] for pair in workspace.table("third_pairs").to_pylist() if pair["known"]]
     assert known

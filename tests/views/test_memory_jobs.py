@@ -9,6 +9,7 @@ import pytest
 
 import distembed as de
 from distembed.demos import titles
+from distembed.storage.records import DamagedError
 from distembed.systems.topics.shares import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
@@ -41,7 +42,7 @@ def test_topics_of_a_column_are_those_of_a_job_and_its_report_is_shown(nine: lis
         shares_table(run.job, run.workspace)
     assert all(len(repr(value)) < 300 for value in run.workspace.stages().values())
     Path(run.report).unlink()
-    with pytest.raises(FileNotFoundError, match=r"report/index\.html is not there: run the job to its end"):
+    with pytest.raises(DamagedError, match=r"report/index\.html is not the file that stage 'report' wrote"):
         run.show()
 
 

@@ -1,4 +1,4 @@
-"""The page to explore of a finished job: beside the report, which links to it while it is that of the workspace."""
+"""The page to explore of a finished job, beside its report."""
 
 from __future__ import annotations
 
@@ -8,42 +8,21 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.job import derived
-from distembed.storage.records import canonical_json, new_digest, seal
-from distembed.storage.workspace import Workspace
+from distembed.job.stage import EXPLORER, REPORT
 from tests.commands import run, succeed
 
 
-def test_the_report_links_to_the_page_while_it_is_whole(copy: Path) -> None:
-    report = copy / "report" / "index.html"
+def test_the_page_lies_beside_the_report_and_is_damaged_and_replaced_like_other_outputs(copy: Path) -> None:
+    report, page = copy / REPORT.name, copy / EXPLORER.name
     assert "<code>distembed explore " in report.read_text(encoding="utf-8")
-    done = succeed("explore", copy, "-n", 200)
-    assert "200 words in " in done.stdout
-    assert 'href="explore.html"' in report.read_text(encoding="utf-8")
-    assert 'href="index.html"' in (copy / derived.EXPLORER).read_text(encoding="utf-8")
+    for n_words in (200, 100):
+        assert f"{n_words} words in {page}" in succeed("explore", copy, "-n", n_words).stdout
+        assert 'href="index.html"' in page.read_text(encoding="utf-8")
+        succeed("verify", copy)
+    page.write_text("cut", encoding="utf-8")
+    assert "explore.html: truncated (stage explorer" in run("verify", copy).stdout
+    assert "100 words" in succeed("explore", copy, "-n", 100).stdout
     succeed("verify", copy)
-    (copy / derived.EXPLORER).write_text("cut", encoding="utf-8")
-    assert 'href="explore.html"' not in _report(copy)
-
-
-def _report(workspace: Path) -> str:
-    succeed("report", workspace)
-    return (workspace / "report" / "index.html").read_text(encoding="utf-8")
-
-
-def test_a_page_of_other_content_is_not_linked(copy: Path) -> None:
-    page, of_page = derived.EXPLORER, derived.EXPLORER.replace(".html", ".json")
-    with Workspace.create(str(copy), owner="test") as workspace:
-        derived.keep(workspace, page, b"<p>a page</p>")
-        assert derived.is_kept(workspace, page)
-        known = {"made_from": "another digest", "content": new_digest(b"<p>a page</p>").hexdigest()}
-        long = {**known, "made_from": workspace.digest(), "more": "x" * derived.SEAL_BYTES}
-        for damage in (seal(canonical_json(known)), seal(canonical_json(long)), b"torn"):
-            workspace.write_file(of_page, damage)
-            assert not derived.is_kept(workspace, page)
-            assert derived.stale(workspace) == [page, of_page]
-        assert derived.remove_stale(workspace) == [page, of_page]
-        assert derived.stale(workspace) == []
 
 
 def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
