@@ -148,7 +148,7 @@ def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
         assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "recipes.NAME", "views.NAME"}
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "paper.NAME", "recipes.NAME", "views.NAME"}
 """Sections that decide no content; a recipe and a view refuse the keys that their method does not have."""
 
 
