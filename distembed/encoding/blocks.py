@@ -10,45 +10,28 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from distembed.linalg.csr import unit_rows
+
 LEAST_EIGENVALUE = 1e-6
 """The share of the largest eigenvalue below which a direction counts as one without any words: far above the rounding
 of unit rows, whose square is 4e-15 for float32, and 8e-8 for float16 or for a file with three decimals.
 """
 
 
-def zipf_counts(n_words: int) -> NDArray[np.float64]:
-    """Return counts that fall as Zipf's law has them, 1 / rank, for words in falling order of frequency."""
-    return 1.0 / np.arange(1, n_words + 1)
+def whitening_map(moments: NDArray[np.float64], whitening: str) -> NDArray[np.float64]:
+    r"""Return the symmetric map, float64 (d, d), that follows from the second moments of weighted rows.
 
-
-def inverse_frequency(shares: NDArray[np.float64], a: float) -> NDArray[np.float64]:
-    """Return the weight of each word, a / (a + p): Arora, Liang and Ma (2017), smooth inverse frequency."""
-    return np.asarray(a / (a + shares))
-
-
-def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return rows divided by their lengths, float64; a zero row stays zero."""
-    exact = rows.astype(np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
-    return np.divide(exact, norms, out=np.zeros_like(exact), where=norms > 0)
-
-
-def whitening(moments: NDArray[np.float64], power: float) -> NDArray[np.float64]:
-    r"""Return the symmetric map :math:`E\,l^{power} E^\top`, float64 (d, d); -1/2 makes all spreads equal.
-
-    Directions in which the rows do not spread are left out, so that noise is not amplified.
+    "component" removes the direction in which the rows spread most. "half" and "full" are :math:`E\,l^{p} E^\top` with
+    p = -1/4 and -1/2, which makes all spreads equal; directions in which the rows do not spread are left out, so that
+    noise is not amplified.
     """
     values, directions = np.linalg.eigh(moments)
+    if whitening == "component":
+        return np.asarray(np.eye(len(moments)) - np.outer(directions[:, -1], directions[:, -1]))
     spreads = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
     scale = np.zeros_like(values)
-    scale[spreads] = values[spreads] ** power
+    scale[spreads] = values[spreads] ** {"half": -0.25, "full": -0.5}[whitening]
     return np.asarray((directions * scale) @ directions.T)
-
-
-def without_first_component(moments: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the projection, float64 (d, d), that removes the direction in which the rows spread most."""
-    first = np.linalg.eigh(moments)[1][:, -1]
-    return np.asarray(np.eye(len(moments)) - np.outer(first, first))
 
 
 @njit(cache=True, nogil=True)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
-from typing import Any, Literal, NamedTuple, Self, cast, get_args, overload
+from typing import Any, Literal, NamedTuple, Self, cast, overload
 from uuid import uuid4
 
 import dask.array as da
@@ -24,7 +24,8 @@ from distembed.encoding import blocks
 from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
 from distembed.execution import compute, delayed, one_blas_thread, shared
 from distembed.lift import lift
-from distembed.options import PositiveFloat
+from distembed.linalg.csr import unit_rows
+from distembed.options import PositiveFloat, check_options
 from distembed.temporaries import block
 from distembed.typing import Frame, VectorLike, refuse_collection
 from distembed.vectors import WordVectors
@@ -32,9 +33,6 @@ from distembed.vectors import WordVectors
 Weighting = Literal["sif", "mean"]
 UnknownWords = Literal["skip", "subwords"]
 Whitening = Literal["none", "component", "half", "full"]
-
-WHITENING_POWERS = {"half": -0.25, "full": -0.5}
-"""The power of the second moments that weighted rows are multiplied by."""
 
 FULL_WORDS = 2
 """Words per component from which on full whitening is the default: with one, it makes every word orthogonal to all
@@ -48,23 +46,6 @@ BLOCK_ROWS = 1 << 13
 
 TASK_TEXTS = 1 << 12
 """Texts of a task of `transform`: a hundredth of a second of sentences."""
-
-
-class FoldedRows(NamedTuple):
-    """The rows whose mean over the tokens of a text is its vector, and how rows of further words are made."""
-
-    table: Float32s
-    """Float32 array (n_words, d)."""
-    weight: Float64s | None
-    """The weight of a further word, that of the rarest of the vocabulary; None keeps vectors as they are. Float64 array
-    (1,), or None.
-    """
-    whitening: Float64s | None
-    """The map that weighted rows are multiplied by. Float64 array (d, d), or None."""
-
-    def fold(self, vectors: Float32s) -> Float32s:
-        """Return the rows of further words, float32 (k, d), from their vectors."""
-        return _fold(vectors, self.weight, self.whitening)
 
 
 class EncodedTexts(NamedTuple):
@@ -173,21 +154,38 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         >>> encoder.n_features_out_, encoder.rows_.tolist()
         (2, [[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
         """
-        self._check()
-        vectors = self.vectors.vectors
-        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
-        self.unknown_: UnknownWords = self.unknown or (
-            "skip" if self.vectors.subwords is None else "subwords"
-        )
+        check_options(self)
+        if self.unknown == "subwords" and self.vectors.subwords is None:
+            raise ValueError(
+                'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
+                "a job with [subwords] enabled = true"
+            )
+        vectors, weights, map_ = self.vectors.vectors, None, None
+        n_words, n_components = vectors.shape
         shares, self.counts_source_ = word_shares(self.vectors, self.counts)
-        weights = None if self.weighting == "mean" else blocks.inverse_frequency(shares, self.a)
-        self.whitening_: Whitening = self.whitening or default_whitening(self.weighting, *vectors.shape)
-        self._folded = fold_rows(self.vectors, weights, shares, self.whitening_)
-        self._vectors, self.rows_, self.n_features_out_ = (
-            self.vectors,
-            self._folded.table,
-            int(vectors.shape[1]),
-        )
+        default: Whitening = "none"
+        if self.weighting == "sif":
+            weights = self.a / (self.a + shares)
+            default = "full" if n_words >= FULL_WORDS * n_components else "half"
+        self.whitening_: Whitening = self.whitening or default
+        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
+        known: UnknownWords = "skip" if self.vectors.subwords is None else "subwords"
+        self.unknown_: UnknownWords = self.unknown or known
+        parts = [slice(first, first + BLOCK_ROWS) for first in range(0, n_words, BLOCK_ROWS)]
+        with one_blas_thread():
+            if self.whitening_ != "none":
+                moments = np.zeros((n_components, n_components))
+                for part in parts:
+                    rows = weigh_rows(vectors[part], weights if weights is None else weights[part])
+                    moments += (rows * shares[part, None]).T @ rows
+                map_ = blocks.whitening_map(moments, self.whitening_)
+            folded = [
+                fold_rows(vectors[part], weights if weights is None else weights[part], map_)
+                for part in parts
+            ]
+        self.rows_, self.n_features_out_ = np.concatenate(folded), n_components
+        # Further words are as rare as the rarest of the vocabulary.
+        self._rest = self.vectors, weights if weights is None else weights.max(keepdims=True), map_
         self._token, self.n_without_words_ = uuid4().hex, 0
         return self
 
@@ -281,7 +279,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         nothing = np.zeros(0, np.int64)
         found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
         encoder = shared(copy(self))
-        found += compute([delayed(_encoded, traverse=False)(encoder, batch) for batch in batches(texts)])
+        found += compute([delayed(encode_batch, traverse=False)(encoder, batch) for batch in batches(texts)])
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
     def stream(self) -> TextStream:
@@ -297,7 +295,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         [[[1.0, 1.0], [0.0, 2.0]]]
         """
         self._fit_once()
-        return TextStream(self._folded, self._vectors, self.tokenizer_, self.unknown_)
+        return TextStream(self)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return a name of this fit: a hash of all vectors would take longer than a task."""
@@ -307,21 +305,6 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Fit at the first use, because nothing is learned from texts."""
         if not hasattr(self, "rows_"):
             self.fit()
-
-    def _check(self) -> None:
-        choices = {"weighting": Weighting, "whitening": Whitening, "unknown": UnknownWords}
-        for name, known in choices.items():
-            given = getattr(self, name)
-            if given not in get_args(known) and (given is not None or name == "weighting"):
-                listed = ", ".join(map(repr, get_args(known)))
-                raise ValueError(f"{name} is {given!r}; give one of {listed}")
-        if not (isinstance(self.a, (int, float)) and 0 < self.a < np.inf):
-            raise ValueError(f"a is {self.a!r}; give a number above 0")
-        if self.unknown == "subwords" and self.vectors.subwords is None:
-            raise ValueError(
-                'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
-                "a job with [subwords] enabled = true"
-            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -353,47 +336,51 @@ def texts_in(X: Any) -> Iterable[str]:
 @block(temporaries=4.5)
 def encode_block(texts: NDArray[np.object_] | str, *, encoder: TextEncoder) -> Float32s:
     """Return the vectors of some texts, or of one that stands alone in its block."""
-    return _encoded(encoder, batch_of(np.atleast_1d(texts).tolist())).vectors
+    return encode_batch(encoder, batch_of(np.atleast_1d(texts).tolist())).vectors
 
 
-def _encoded(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
-    return encoder.stream().add(batch)
+def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
+    """Return the texts of a batch."""
+    return TextStream(encoder).add(batch)
 
 
 class TextStream:
     """Encodes the batches of one file in their order; a text may go on over several batches."""
 
-    def __init__(
-        self,
-        folded: FoldedRows,
-        vectors: WordVectors,
-        tokenizer: Tokenizer,
-        unknown: UnknownWords,
-    ) -> None:
-        self.folded, self.vectors, self.composes = folded, vectors, unknown == "subwords"
-        self.scanner = text_scanner(tokenizer)
-        self.total = np.zeros(folded.table.shape[1])
+    def __init__(self, encoder: TextEncoder) -> None:
+        self.rows = encoder.rows_
+        self.vectors, self.weight, self.map_ = encoder._rest
+        self.composes = encoder.unknown_ == "subwords"
+        self.scanner = text_scanner(encoder.tokenizer_)
+        self.total = np.zeros(self.rows.shape[1])
         self.n_open = 0
 
     def add(self, batch: Batch) -> EncodedTexts:
         """Return the texts that end in a batch."""
         tokens = known_tokens(batch, self.scanner, self.vectors, keep_unknown=self.composes)
-        extra, rows = self._compose(tokens.unknown, tokens.rows)
+        extra, rows = self.rows[:0], tokens.rows
+        if tokens.unknown:  # those of which no n-gram is known are left out
+            table: Any = self.vectors.subwords
+            n_words = len(self.vectors)
+            lost = table.n_known(tokens.unknown)[np.maximum(rows - n_words, 0)] == 0
+            rows = np.where((rows >= n_words) & lost, -1, rows)
+            with one_blas_thread():
+                extra = fold_rows(table.compose(tokens.unknown), self.weight, self.map_)
         means, n_known, self.n_open = blocks.mean_rows(
-            self.folded.table, extra, rows, tokens.stops, self.total, self.n_open
+            self.rows, extra, rows, tokens.stops, self.total, self.n_open
         )
         return EncodedTexts(means, tokens.n_tokens, n_known)
 
-    def _compose(self, words: list[str], rows: Int64s) -> tuple[Float32s, Int64s]:
-        """Return the rows of composed words, and the tokens without those of which no n-gram is known."""
-        if not words:
-            return self.folded.table[:0], rows
-        table: Any = self.vectors.subwords
-        is_known = table.n_known(words) > 0
-        extra = self.folded.fold(table.compose(words))
-        n_words = len(self.vectors)
-        lost = (rows >= n_words) & ~is_known[np.maximum(rows - n_words, 0)]
-        return extra, np.where(lost, -1, rows)
+
+def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None) -> Float32s:
+    """Return the weighted and whitened rows whose mean over the words of a text is its vector."""
+    rows = weigh_rows(vectors, weights)
+    return np.asarray(rows if map_ is None else rows @ map_, dtype=np.float32)
+
+
+def weigh_rows(vectors: Float32s, weights: Float64s | None) -> Float64s:
+    """Return the unit vectors of words times their weights; the vectors as they are where these are None."""
+    return vectors.astype(np.float64) if weights is None else unit_rows(vectors) * weights[:, None]
 
 
 def batches(texts: Iterable[str]) -> Iterator[Batch]:
@@ -438,7 +425,7 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, 
         If there is not one count per word, a count is negative or not finite, or all of them are zero.
     """
     if counts is None:
-        found, source = blocks.zipf_counts(len(vectors)), "Zipf's law, by the order of the words"
+        found, source = 1.0 / np.arange(1, len(vectors) + 1), "Zipf's law, by the order of the words"
     elif isinstance(counts, Mapping):
         rarest = min(counts.values(), default=0)
         found = np.array([counts.get(word, rarest) for word in vectors.words], dtype=np.float64)
@@ -452,69 +439,3 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, 
     if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
         raise ValueError("counts are numbers of tokens: give finite ones of 0 or more, not all of them 0")
     return found / found.sum(), source
-
-
-def default_whitening(weighting: Weighting, n_words: int, n_components: int) -> Whitening:
-    """Return the whitening of rows for which none is named; the plain mean is of the vectors as they are."""
-    if weighting == "mean":
-        return "none"
-    return "full" if n_words >= FULL_WORDS * n_components else "half"
-
-
-def fold_rows(
-    vectors: WordVectors,
-    weights: Float64s | None,
-    shares: Float64s,
-    whitening: Whitening,
-) -> FoldedRows:
-    """Fold the weights of the words, the unit length of their vectors and the whitening into one table.
-
-    Parameters
-    ----------
-    vectors : WordVectors
-    weights : float64 array (n_words,), or None
-        The weight of each word, which its unit vector is multiplied by; None keeps the vectors as they are.
-    shares : float64 array (n_words,)
-        The share of each word among all tokens, as which it counts for the whitening.
-    whitening : {"none", "component", "half", "full"}
-        The linear map that follows, learned from the weighted rows of the vocabulary.
-    """
-    learned = whitening_map(vectors, weights, shares, whitening)
-    table = np.empty_like(vectors.vectors)
-    for part in _parts(len(vectors)):
-        table[part] = _fold(vectors.vectors[part], None if weights is None else weights[part], learned)
-    return FoldedRows(table, None if weights is None else np.full(1, weights.max()), learned)
-
-
-def _fold(vectors: Float32s, weights: Float64s | None, learned: Float64s | None) -> Float32s:
-    weighted = _weigh(vectors, weights)
-    with one_blas_thread():
-        return np.asarray(weighted if learned is None else weighted @ learned, dtype=np.float32)
-
-
-def whitening_map(
-    vectors: WordVectors,
-    weights: Float64s | None,
-    shares: Float64s,
-    whitening: Whitening,
-) -> Float64s | None:
-    """Return the map, float64 (d, d), that weighted rows are multiplied by; None for no map."""
-    if whitening == "none":
-        return None
-    d = vectors.vectors.shape[1]
-    moments = np.zeros((d, d))
-    with one_blas_thread():
-        for part in _parts(len(vectors)):
-            rows = _weigh(vectors.vectors[part], None if weights is None else weights[part])
-            moments += (rows * shares[part, None]).T @ rows
-        if whitening == "component":
-            return blocks.without_first_component(moments)
-        return blocks.whitening(moments, WHITENING_POWERS[whitening])
-
-
-def _weigh(rows: Float32s, weights: Float64s | None) -> Float64s:
-    return rows.astype(np.float64) if weights is None else blocks.unit_rows(rows) * weights[:, None]
-
-
-def _parts(n_rows: int) -> list[slice]:
-    return [slice(first, first + BLOCK_ROWS) for first in range(0, n_rows, BLOCK_ROWS)]

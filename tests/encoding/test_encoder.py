@@ -25,6 +25,7 @@ from distembed.encoding import blocks
 from distembed.encoding import encoder as module
 from distembed.encoding.encoder import word_shares
 from distembed.encoding.tokens import tokenizer_of
+from distembed.linalg.csr import unit_rows
 from tests.references.texts import text_vectors
 
 WORDS = list(string.ascii_lowercase)
@@ -151,7 +152,7 @@ def test_few_words_keep_their_similarity():
     vectors = de.WordVectors(WORDS[:6], MATRIX[:6])
 
     def cosines(whitening):
-        rows = blocks.unit_rows(de.TextEncoder(vectors, whitening=whitening).fit().rows_)
+        rows = unit_rows(de.TextEncoder(vectors, whitening=whitening).fit().rows_)
         return (rows @ rows.T)[np.triu_indices(6, 1)]
 
     assert np.abs(cosines("full")).max() < 1e-5
@@ -230,9 +231,9 @@ def test_what_is_no_list_of_texts_is_refused(texts, error, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weighting": "idf"}, "weighting is 'idf'; give one of 'sif', 'mean'"),
+        ({"weighting": "idf"}, 'weighting is \'idf\': give "sif" or "mean"'),
         ({"whitening": "all"}, "whitening is 'all'"),
-        ({"a": 0}, "a is 0; give a number above 0"),
+        ({"a": 0}, "a is 0: give "),
         ({"unknown": "subwords"}, "the vectors have no table of n-grams"),
     ],
 )

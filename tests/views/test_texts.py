@@ -110,7 +110,7 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
         ),
         (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
         (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
-        (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0; give a number above 0"),
+        (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0: give "),
         (("encode", "{w}", "{lines}", "--to", "v.npy", "--unknown", "subwords"), "no table of n-grams"),
         (("encode", "{w}", "none.parquet", "--to", "v.npy"), "there is no text in none.parquet"),
     ],
