@@ -61,7 +61,7 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
     words = _words_of(corpus, beginnings)
-    return [f"files: {taken}", *_unknown_extensions(files), *_columns(files[0]), *words, *corpus.notes]
+    return [f"files: {taken}", *_unknown_extensions(files), *_columns(corpus), *words, *corpus.notes]
 
 
 def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
@@ -93,10 +93,12 @@ def _without_spaces(corpus: Corpus, text: str) -> list[str]:
     ]
 
 
-def _columns(first: Partition) -> list[str]:
+def _columns(corpus: Corpus) -> list[str]:
     """Return the columns that documents have of their own, with what the path of the first file gives them."""
+    first = corpus.partitions[0]
     constants = dict(first.constants)
-    names = [f"{name} ({constants[name]})" if name in constants else name for name in first.columns]
+    columns = (*first.carried, *corpus.columns.names)
+    names = [f"{name} ({constants[name]})" if name in constants else name for name in columns]
     return [f"columns of documents, as of {first.name}: {', '.join(names)}"] if names else []
 
 

@@ -15,7 +15,8 @@ several ids, and its counts have to be added.
     Columns word, count (int64) and document_count (int64); row i is the word with id i. No document is
     counted in two rows of the same word.
 ``<partition>.documents``
-    Columns id, title, label (or null) and n_tokens (int64), and the columns that the source of the documents gives.
+    Columns id, title, label (or null), n_tokens (int64) and source_file, and the columns that the source of the
+    documents gives.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.document_columns import DOCUMENTS_SCHEMA, document_heads, documents_schema
+from distembed.corpus.document_columns import (
+    DOCUMENTS_SCHEMA,
+    FILE,
+    DocumentColumns,
+    document_heads,
+    documents_schema,
+)
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.mediawiki import read_pages
 from distembed.corpus.records import Batch
@@ -54,7 +61,7 @@ READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
     "tsv": read_csv,
     "parquet": read_parquet,
 }
-TOKENS_VERSION = 2
+TOKENS_VERSION = 3
 """Raised where the same text becomes other token files, so that none of an earlier version is taken over."""
 MAX_ROW_IDS = 1 << 16
 # Ids held before a row group is written: 4 MiB of them.
@@ -105,8 +112,6 @@ class PartitionSummary(NamedTuple):
     """Bytes that were not UTF-8."""
     n_bad_records: int = 0
     """Records that could not be read."""
-    n_without_metadata: int = 0
-    """Documents without a row in the table of metadata."""
     bad_records: tuple[BadRecord, ...] = ()
     """The first records that could not be read."""
 
@@ -129,10 +134,13 @@ def tokenize_partition(
     partition: Partition | Sequence[Partition],
     tokenizer: Tokenizer,
     target: str,
+    *,
+    n_excerpt: int = 0,
 ) -> PartitionSummary:
     """Tokenize a partition, or several as one, into three files.
 
-    They appear at the prefix `target` when they are complete.
+    They appear at the prefix `target` when they are complete. Documents keep the first `n_excerpt` characters of their
+    text in a column "excerpt".
 
     Raises
     ------
@@ -161,9 +169,9 @@ def tokenize_partition(
             file, *texts = record
             bad.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
 
-    with PartitionFiles(target, documents=documents_schema(bundle[0])) as files:
+    with PartitionFiles(target, documents=documents_schema(bundle[0], n_excerpt=n_excerpt)) as files:
         progress = Progress(note)
-        rows = PartitionRows(files)
+        rows = PartitionRows(files, n_excerpt=n_excerpt)
         n_bytes_text = 0
         for one in bundle:
             words.begin(one.url)
@@ -190,7 +198,6 @@ def tokenize_partition(
         n_long_tokens=long,
         n_replaced=progress.n_replaced,
         n_bad_records=progress.n_bad_records,
-        n_without_metadata=rows.n_without_metadata,
         bad_records=tuple(bad),
     )
 
@@ -237,7 +244,7 @@ def _partition_writer(kind: str, sink: Any, schema: pa.Schema) -> pq.ParquetWrit
         sink,
         schema,
         compression="lz4",
-        use_dictionary=False,
+        use_dictionary=[FILE] if kind == "documents" else False,
         write_statistics=False,
         write_page_checksum=True,
         column_encoding=encoding,
@@ -247,9 +254,9 @@ def _partition_writer(kind: str, sink: Any, schema: pa.Schema) -> pq.ParquetWrit
 class PartitionRows:
     """A buffer for the rows of a partition's files, which never holds more than one row group."""
 
-    def __init__(self, files: PartitionFiles):
-        self.files = files
-        self.n_tokens = self.n_documents = self.n_words = self.n_without_metadata = 0
+    def __init__(self, files: PartitionFiles, *, n_excerpt: int = 0):
+        self.files, self.n_excerpt = files, n_excerpt
+        self.n_tokens = self.n_documents = self.n_words = 0
         self.ids: list[NDArray[np.int32]] = []
         self.row_documents: list[NDArray[np.int32]] = []
         self.row_lengths: list[NDArray[np.int32]] = []
@@ -264,9 +271,7 @@ class PartitionRows:
         scanned = words.scan(batch)
         if self.n_words:
             scanned.ids[scanned.ids >= 0] += self.n_words
-        heads, n_missing = document_heads(partition, batch)
-        self.heads.append(heads)
-        self.n_without_metadata += n_missing
+        self.heads.append(document_heads(partition, batch, n_excerpt=self.n_excerpt))
         self.counts.append(scanned.n_tokens)
         self.n_counts += len(scanned.n_tokens)
         self.n_tokens += int(scanned.n_tokens.sum())
@@ -357,6 +362,8 @@ class Tokens:
     """The URL prefixes of the files of each partition."""
     summaries: tuple[PartitionSummary, ...] = field(default=(), compare=False, repr=False)
     """The summaries of the tasks that wrote them, where these are known."""
+    columns: DocumentColumns = field(default=DocumentColumns(), compare=False, repr=False)
+    """What is joined to the documents."""
     # The temporary folder that holds the partitions lives as long as anything that reads them.
     folder: Any = field(default=None, compare=False, repr=False)
 
@@ -364,7 +371,7 @@ class Tokens:
         return f"Tokens({plural(len(self.partitions), 'partition')}: {first_words(self.partitions)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Tokens, (self.partitions, self.summaries)
+        return Tokens, (self.partitions, self.summaries, self.columns)
 
     @property
     def n_documents(self) -> int:
@@ -403,7 +410,7 @@ class Tokens:
         return read_partition(partition, "words")
 
     def documents(self, partition: str) -> pa.Table:
-        """Return the documents of a partition: id, title, label, n_tokens.
+        """Return the documents of a partition: id, title, label, n_tokens, and columns of their own.
 
         Examples
         --------
@@ -415,7 +422,7 @@ class Tokens:
         >>> tokens.documents(partition).column_names
         ['id', 'title', 'label', 'n_tokens']
         """
-        return read_partition(partition, "documents")
+        return self.columns.join(read_partition(partition, "documents"))[0]
 
 
 def open_partition(partition: str, kind: str) -> ParquetFile:

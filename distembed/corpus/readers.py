@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from distembed.corpus.document_columns import further_columns
+from distembed.corpus.document_columns import DocumentColumns, check_columns, columns_of_paths
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.heads import check_encoding, check_is_text, read_beginning, with_encoding
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
@@ -88,6 +88,8 @@ class Corpus:
     """The files that were left out, each with the reason."""
     partition_bytes: int = PARTITION_BYTES
     """The most bytes of several small files that one task reads."""
+    columns: DocumentColumns = field(default=DocumentColumns(), repr=False)
+    """What documents get beside what their own source says of them."""
     _cache: dict[str | None, Tokens] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -106,7 +108,7 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self.scratch, self.notes, self.refused, self.partition_bytes)
+        options = (self.scratch, self.notes, self.refused, self.partition_bytes, self.columns)
         return Corpus, (self.partitions, self.tokenizer, *options)
 
     @cached_property
@@ -199,7 +201,7 @@ def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
             f"left out as redirects or of other namespaces, and {bad} bad records); check format=, layout= and "
             f"namespaces=."
         )
-    return Tokens(tuple(targets), summaries, folder=temporary)
+    return Tokens(tuple(targets), summaries, columns=corpus.columns, folder=temporary)
 
 
 def documents_of(partition: Partition) -> Iterator[Document]:
@@ -362,14 +364,14 @@ def read_corpus(
         ),
         carried=tuple(carry_fields),
         constants=tuple((name, "") for name in path_fields),
-        metadata=None if metadata is None else read_metadata(str(metadata)),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
     )
     if partition_bytes < 1:
         raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
-    further_columns(template)
+    table = None if metadata is None else read_metadata(str(metadata))
+    check_columns([*carry_fields, *path_fields, *DocumentColumns(metadata=table).names])
     files = tuple(find_files(named))
     check_encoding(encoding)
     partitions, refused = all_partitions(files, template, partition_bytes, encoding)
@@ -377,7 +379,8 @@ def read_corpus(
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
-    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes)
+    columns = DocumentColumns(columns_of_paths(partitions), table)
+    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes, columns)
 
 
 def _check_paths(paths: Any) -> list[str | Path]:

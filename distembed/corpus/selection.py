@@ -16,7 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.partitions import DICTIONARY_WORDS, MAX_ROW_IDS, TOKENS_SCHEMA, PartitionFiles, Tokens
+from distembed.corpus.partitions import (
+    DICTIONARY_WORDS,
+    MAX_ROW_IDS,
+    TOKENS_SCHEMA,
+    PartitionFiles,
+    Tokens,
+    read_partition,
+)
 from distembed.dtypes import Int32s, Int64s, Mask
 from distembed.temporaries import block
 
@@ -111,7 +118,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     The dictionary keeps its ids; a word that occurs in no kept document has count 0.
     """
     number = np.cumsum(keep) - 1
-    words, documents = tokens.words(partition), tokens.documents(partition).filter(pa.array(keep))
+    words, documents = tokens.words(partition), read_partition(partition, "documents").filter(pa.array(keep))
     counts = np.zeros(words.num_rows, np.int64)
     seen: list[Int64s] = []
     with PartitionFiles(target, documents=documents.schema) as files:

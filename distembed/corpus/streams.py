@@ -14,7 +14,6 @@ from typing import Any, BinaryIO, NamedTuple
 from zlib import crc32
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.metadata import Metadata
 from distembed.formats.encodings import is_utf8
 from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 
@@ -86,14 +85,17 @@ class Partition:
     same name.
     """
 
-    metadata: Metadata | None = field(default=None, repr=False)
-    """A table whose columns documents get by their ids, or by the names of their files."""
-
     @property
     def name(self) -> str:
         """The name of the file, with which the ids of its documents begin."""
         inner = self.path.rpartition("/") if self.is_one_document else ("", "", "")
         return (self.folder or inner[0] + inner[1]) + self.url.rsplit("/", 1)[-1]
+
+    @property
+    def source(self) -> str:
+        """The file, as its documents know it: by its path below the folder that names it, different for each file."""
+        inner = self.folder + self.url.rsplit("/", 1)[-1]
+        return self.path if self.path.endswith(inner) else inner
 
     @property
     def is_one_document(self) -> bool:
@@ -106,19 +108,11 @@ class Partition:
         return is_utf8(self.encoding)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that documents have beside id, title, label and the number of their tokens."""
-        joined = () if self.metadata is None else self.metadata.columns
-        return (*self.carried, *(name for name, _ in self.constants), *joined)
-
-    @property
     def reading(self) -> list[Any]:
         """The name of the file and how it is read: with the file's content, all that its documents depend on."""
-        others = {"url", "folder", "section", "n_bytes", "metadata"}
-        joined = None if self.metadata is None else self.metadata[1:]  # wherever the table lies
+        others = {"url", "folder", "section", "n_bytes", "constants"}
         return [
             self.name,
-            joined,
             *(getattr(self, one.name) for one in fields(self) if one.name not in others),
         ]
 

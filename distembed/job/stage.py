@@ -84,7 +84,7 @@ REPORT_BYTES = 256 << 20
 """What the figures and tables of a report take, beside the libraries."""
 
 
-def nothing_to_check(_job: Any) -> list[str]:
+def nothing_to_check(_job: Any, **_of: Any) -> list[str]:
     """Return that a stage reads nothing from outside that could be wrong."""
     return []
 
@@ -100,10 +100,16 @@ class StageSpec(NamedTuple):
 
     name: str
     inputs: tuple[str, ...]
-    parameters: Callable[[Any], dict[str, Any]]
-    run: Callable[[Context], dict[str, Any]]
-    plan: Callable[[Any, Dimensions], StagePlan]
-    check: Callable[[Any], list[str]] = nothing_to_check
+    parameters: Callable[..., dict[str, Any]]
+    run: Callable[..., dict[str, Any]]
+    plan: Callable[..., StagePlan]
+    check: Callable[..., list[str]] = nothing_to_check
+
+    def of(self, **which: Any) -> StageSpec:
+        """Return the stage with functions that are told of which table, space or collection it is."""
+        parameters, run = partial(self.parameters, **which), partial(self.run, **which)
+        plan, check = partial(self.plan, **which), partial(self.check, **which)
+        return StageSpec(self.name, self.inputs, parameters, run, plan, check)
 
 
 class Counted(NamedTuple):

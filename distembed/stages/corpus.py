@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -16,14 +17,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
+from distembed.corpus.document_columns import DocumentColumns
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.metadata import Metadata, read_metadata
 from distembed.corpus.partitions import (
     NAMED_RECORDS,
     TOKENS_VERSION,
     Tokens,
     open_partition,
+    read_partition,
     tokenize_partition,
 )
 from distembed.corpus.phrases import names_in_words
@@ -39,27 +42,21 @@ from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count
 from distembed.counting.partition_rows import TokenRange, token_ranges
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.formats.parquet import whole_table
 from distembed.job.inputs import code_file, file_sizes, versions_at
-from distembed.job.outputs import ArrayOutput, FilesOutput
+from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
 from distembed.job.stage import Context, StageSpec, sections
 from distembed.options import options_of
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs
-from distembed.stages.corpus_sections import (
-    CorpusJob,
-    CorpusSection,
-    CountingJob,
-    ParallelSection,
-    corpus_of,
-    counting_options,
-)
+from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.states import block_memory
 from distembed.storage.records import digest_of_json
 from distembed.storage.stage import FileItem, MakeFiles
 from distembed.storage.workspace import Workspace
-from distembed.urls import opened
+
+SIDES = ("first", "second")
+"""The collections that every job of several has; the others have names of their own."""
 
 MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
 """More partitions than this share the row groups of the table of documents, each of at least so many documents."""
@@ -76,17 +73,78 @@ DOCUMENT_BYTES = 200
 PHRASE_BYTES = 110
 """Bytes that the names which a tokenizer joins take in a process, per byte of their file."""
 
+METADATA_COPIES = 12
+"""Copies of a table of metadata in memory while it is read: its text, its cells and their names."""
 
-# --- documents -> token ids -> vocabulary ---------------------------------------------------------------------
-
-
-def plan_tokens(job: CorpusJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of tokenizing the corpus of a job."""
-    return plan_text(job.corpus, dims)
+EXCERPT_CHARACTERS = 200
+"""Characters of a document's beginning that are kept of a collection, to show what was matched."""
 
 
-def plan_text(section: CorpusSection | ParallelSection, dims: Dimensions) -> StagePlan:
+# --- a corpus, or one of several collections -------------------------------------------------------------------
+
+NamedOutput = TypeVar("NamedOutput", ArrayOutput, FilesOutput, TableOutput)
+
+
+def of_side(output: NamedOutput, side: str) -> NamedOutput:
+    """Return an output of the corpus, or that of a collection, whose name goes before its own."""
+    return replace(output, name=f"{side}_{output.name}") if side else output
+
+
+def stage_of(kind: str, side: str) -> str:
+    """Return the name of a stage of the corpus, or that of a collection."""
+    return f"{side}_{kind}" if side else kind
+
+
+def section_name(side: str) -> str:
+    """Return the section of a job file that describes the corpus, or a collection."""
+    return side if side in SIDES else f"others.{side}" if side else "corpus"
+
+
+def section_of_side(job: Any, side: str) -> Any:
+    """Return what a job says of its corpus, or of a collection."""
+    return getattr(job, side or "corpus") if side in ("", *SIDES) else job.others[side]
+
+
+def corpus_of_side(job: Any, side: str) -> Corpus:
+    """Return the corpus of a job, or a collection, read lazily."""
+    return corpus_of(section_of_side(job, side), section_name(side))
+
+
+def of_collection(spec: StageSpec, side: str) -> StageSpec:
+    """Return a stage of the corpus as that of a collection: the same functions, with a name before it."""
+
+    def plan(job: Any, dims: Dimensions, *, side: str) -> StagePlan:
+        return spec.plan(job, dims.part(f"{side}_"), side=side)
+
+    inputs = tuple(stage_of(name, side) for name in spec.inputs)
+    return spec._replace(name=stage_of(spec.name, side), inputs=inputs, plan=plan).of(side=side)
+
+
+# --- documents -> token ids -> documents with all columns, vocabulary ------------------------------------------
+#
+# These stages are those of `[corpus]`, or of a collection, of which `side` is the name (`stage_of`).
+
+LATER = {"metadata", "path_fields", "stop_words", "stop_words_file", "vectors", "pairs"}
+"""The keys of a section of texts that do not decide its tokens."""
+
+OF_VOCABULARY = {"min_count", "max_size", "keep", "min_documents", "max_share"}
+"""The keys of `[vocabulary]` and `[terms]` that say which words are chosen."""
+
+
+def token_parameters(job: Any, *, side: str = "") -> dict[str, Any]:
+    """Return what decides the tokens of a corpus."""
+    return {"corpus": section_of_side(job, side).model_dump(mode="json", exclude=LATER)}
+
+
+def check_corpus(job: Any, *, side: str = "") -> list[str]:
+    """Read the beginning of each file of a corpus, and return what the files are taken for."""
+    lines = inspect_corpus(corpus_of_side(job, side))
+    return [f"{side} {line}" for line in lines] if side else lines
+
+
+def plan_tokens(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:
     """Return the plan of tokenizing: a task reads a partition, and holds its dictionary."""
+    section = section_of_side(job, side)
     names = [] if section.phrases_file is None else [section.phrases_file]
     tables = 2 if names else 1  # a dictionary of names beside that of words
     dictionary = task(tokenize_partition, output=dims.block("entry", tables, itemsize=WORD_BYTES))
@@ -100,14 +158,18 @@ def plan_text(section: CorpusSection | ParallelSection, dims: Dimensions) -> Sta
     )
 
 
-def run_tokens(ctx: Context) -> dict[str, Any]:
-    """Tokenize each partition of the corpus, each with a dictionary of its own."""
-    corpus = corpus_of(ctx.job.corpus)
+def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
+    """Tokenize each partition of a corpus, each with a dictionary of its own."""
+    corpus = corpus_of_side(ctx.job, side)
+    stage = stage_of("tokens", side)
     if path := corpus.tokenizer.phrases_file:
-        ctx.reporter.note(f"tokens: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    make = partial(_tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer)
-    keys = _partition_keys(ctx.job.corpus, corpus)
-    partitions = ctx.store_files(outputs.TOKENS, len(keys), make, keys=keys)
+        ctx.reporter.note(f"{stage}: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
+    n_excerpt = EXCERPT_CHARACTERS if side else 0
+    make = partial(
+        _tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt
+    )
+    keys = _partition_keys(section_of_side(ctx.job, side), corpus, n_excerpt)
+    partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
     facts = _totals(partition.summary for partition in partitions)
     if corpus.refused:
         facts["n_files_left_out"] = len(corpus.refused)
@@ -116,43 +178,20 @@ def run_tokens(ctx: Context) -> dict[str, Any]:
     if bad:
         facts["bad_records"] = bad[:NAMED_RECORDS]
     if omitted := left_out(facts):
-        ctx.reporter.note(f"tokens: left out {omitted}")
-    if ctx.job.corpus.metadata is not None:
-        read = Tokens(tuple(map(_prefix, partitions)))
-        ctx.reporter.note(f"tokens: {_joined(ctx.job.corpus.metadata, facts, read)}")
+        ctx.reporter.note(f"{stage}: left out {omitted}")
     return facts
 
 
-def _partition_keys(section: CorpusSection, corpus: Corpus) -> list[str]:
+def _partition_keys(section: Any, corpus: Corpus, n_excerpt: int) -> list[str]:
     """Return, for each bundle of partitions, the digest of all that its tokens are made from but its files' place."""
     versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
     options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
     files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
-    tokenizer = [TOKENS_VERSION, options, [list(versions_at(file).values()) for file in files]]
+    tokenizer = [TOKENS_VERSION, n_excerpt, options, [list(versions_at(file).values()) for file in files]]
     return [
         digest_of_json([tokenizer, [[part.reading, versions[part.url]] for part in bundle]])
         for bundle in corpus.bundles
     ]
-
-
-def _joined(url: str, totals: Mapping[str, Any], tokens: Tokens) -> str:
-    """Return how many documents have a row in the table of metadata.
-
-    Raises
-    ------
-    CorpusError
-        If none has.
-    """
-    n_documents, n_without = totals["n_documents"], totals["n_without_metadata"]
-    if n_without < n_documents:
-        return f"{n_documents - n_without:,} of {plural(n_documents, 'document')} have a row in {url}"
-    metadata = read_metadata(url)
-    row = next(iter(metadata_rows(metadata)), "nothing")
-    document = next(iter(document_tables(tokens)))["id"][0].as_py()
-    raise CorpusError(
-        f'no document has a row in {url}: its column "{metadata.key}" begins with {row!r}, and the first document has '
-        f"the id {document!r}; give ids, or names of files."
-    )
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
@@ -168,10 +207,10 @@ def left_out(tokens: Mapping[str, Any]) -> str:
 
 
 def _tokenize_partition(
-    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer
+    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer, n_excerpt: int
 ) -> Mapping[str, Any]:
     """Tokenize a bundle of partitions and return its numbers, those that follow from its key alone."""
-    summary = tokenize_partition(bundles[index], tokenizer, prefix)._asdict()
+    summary = tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt)._asdict()
     del summary["n_bytes_read"]
     bad = [list(record) for record in summary.pop("bad_records")]
     numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
@@ -196,7 +235,7 @@ def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
 
 
 def tokens_of(workspace: Workspace, output: FilesOutput = outputs.TOKENS) -> Tokens:
-    """Return the token partitions of a workspace."""
+    """Return the token partitions of a workspace, whose documents have the columns that their own source gives."""
     return Tokens(tuple(_prefix(item) for item in output.read(workspace)))
 
 
@@ -205,49 +244,145 @@ def _prefix(item: FileItem) -> str:
     return item.paths[0].removesuffix(".documents.parquet")
 
 
-def plan_vocabulary(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
-    """Return the plan of merging the dictionaries of all partitions, and the documents beside."""
-    added = min(dims["entry"].size, words_in_memory(dims["memory"].size)) + dims["candidate"].size
-    documents = dims["documents_of_partition"].block
-    if dims["partition"].size > MANY_PARTITIONS:
-        documents += GROUP_DOCUMENTS
-    return stage_plan(
-        task(build_vocabulary, output=dims.whole(added, itemsize=WORD_BYTES)),
-        whole=[dims.whole(documents, itemsize=DOCUMENT_BYTES)],
-        stored=dims.whole("word", itemsize=16) + dims.whole("document", itemsize=32),
+def column_parameters(job: Any, *, side: str = "") -> dict[str, Any]:
+    """Return what is joined to the documents: a table, and parts of the paths of the files."""
+    section = section_of_side(job, side)
+    joined = section.model_dump(mode="json", include={"metadata", "path_fields"})
+    return {"corpus": {**joined, **({"paths": list(section.paths)} if joined.get("path_fields") else {})}}
+
+
+def columns_of(job: Any) -> DocumentColumns:
+    """Return what a job joins to the documents of its corpus."""
+    section = job.corpus
+    if section.path_fields:
+        return corpus_of(section).columns
+    return DocumentColumns(metadata=None if section.metadata is None else read_metadata(section.metadata))
+
+
+def check_columns(job: Any, *, side: str = "") -> list[str]:
+    """Read the table of metadata of a corpus, where there is one, and return how many rows it has."""
+    path = None if side else job.corpus.metadata
+    return (
+        [] if path is None else [f"{plural(read_metadata(path).table.num_rows, 'row')} of metadata in {path}"]
     )
 
 
-def run_vocabulary(ctx: Context) -> dict[str, Any]:
-    """Merge the dictionaries of all partitions; keep the list of documents beside."""
-    options = ctx.job.vocabulary
-    tokens = tokens_of(ctx.workspace)
+def plan_documents(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:
+    """Return the plan of joining columns to the documents, a partition at a time."""
+    documents = dims["documents_of_partition"].block
+    if dims["partition"].size > MANY_PARTITIONS:
+        documents += GROUP_DOCUMENTS
+    metadata = [] if side or job.corpus.metadata is None else [job.corpus.metadata]
+    excerpts = dims.whole(documents, EXCERPT_CHARACTERS, itemsize=1) if side else 0
+    return stage_plan(
+        whole=[
+            dims.whole(documents, itemsize=DOCUMENT_BYTES),
+            excerpts,
+            *(METADATA_COPIES * size for size in file_sizes(metadata).values()),
+        ],
+        stored=dims.whole("document", itemsize=32),
+    )
+
+
+def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
+    """Store the documents as one table, with what is known of them beside their text.
+
+    Raises
+    ------
+    CorpusError
+        If no document has a row in the table of metadata.
+    """
+    partitions = tokens_of(ctx.workspace, of_side(tokens, side)).partitions
+    columns = DocumentColumns() if side else columns_of(ctx.job)
+    n_documents = sum(open_partition(one, "documents").metadata.num_rows for one in partitions)
+    n_missing = 0
+
+    def joined() -> Iterator[pa.Table]:
+        nonlocal n_missing
+        for partition in partitions:
+            documents, n = columns.join(read_partition(partition, "documents"))
+            n_missing += n
+            yield documents
+
+    tables = joined()
+    first = next(tables)
+    every = grouped_documents(chain([first], tables), len(partitions))
+    name = of_side(outputs.DOCUMENTS, side).name
+    ctx.stage.store_batches(name, first.schema, every, n_rows=n_documents)
+    if columns.metadata is not None:
+        ctx.reporter.note(f"documents: {_joined(columns.metadata, first, n_documents, n_missing)}")
+    return {"n_documents": n_documents}
+
+
+def _joined(metadata: Metadata, documents: pa.Table, n_documents: int, n_missing: int) -> str:
+    """Return how many documents have a row in the table of metadata, of which one must have."""
+    if n_missing < n_documents:
+        rows = plural(n_documents, "document")
+        return f"{n_documents - n_missing:,} of {rows} have a row in {metadata.url}"
+    row = next(iter(metadata.table[metadata.key].to_pylist()), "nothing")
+    raise CorpusError(
+        f'no document has a row in {metadata.url}: its column "{metadata.key}" begins with {row!r}, and the first '
+        f"document has the id {documents['id'][0].as_py()!r}; give ids, or names of files."
+    )
+
+
+def grouped_documents(tables: Iterator[pa.Table], n_partitions: int) -> Iterator[pa.Table]:
+    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
+
+    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
+    """
+    return join_slices(tables, GROUP_DOCUMENTS) if n_partitions > MANY_PARTITIONS else tables
+
+
+def vocabulary_parameters(job: Any, *, side: str = "") -> dict[str, Any]:
+    """Return which words are chosen."""
+    if not side:
+        return sections("vocabulary")(job)
+    section = section_of_side(job, side)
+    files = {} if section.stop_words_file is None else {"stop_words_file": section.stop_words_file}
+    terms = job.terms.model_dump(mode="json", include=OF_VOCABULARY)
+    return {"terms": terms, "stop_words": section.stop_words, **files}
+
+
+def plan_vocabulary(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:  # noqa: ARG001
+    """Return the plan of merging the dictionaries of all partitions."""
+    merged = min(dims["entry"].size, words_in_memory(dims["memory"].size)) + dims["candidate"].size
+    return stage_plan(
+        task(build_vocabulary, output=dims.whole(merged, itemsize=WORD_BYTES)),
+        stored=dims.whole("word", itemsize=16),
+    )
+
+
+def stop_words(job: Any, *, side: str = "") -> frozenset[str]:
+    """Return the words that a job leaves out of its corpus or of a collection: those of a language and of a file."""
+    section = section_of_side(job, side) if side else job.vocabulary
+    return stop_words_of(section.stop_words, file=getattr(section, "stop_words_file", None))
+
+
+def check_stop_words(job: Any, *, side: str = "") -> list[str]:
+    """Return how many stop words are left out, where any are."""
+    n = len(stop_words(job, side=side))
+    return [f"{side or 'vocabulary'}: {plural(n, 'stop word')}"] if n else []
+
+
+def run_vocabulary(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:
+    """Merge the dictionaries of all partitions, and choose words that are neither rare, nor common, nor stop words."""
+    options = ctx.job.terms if side else ctx.job.vocabulary
     with local_scratch(ctx.workspace) as scratch:
         vocabulary = build_vocabulary(
-            tokens,
-            min_count=options.min_count,
-            max_size=options.max_size,
-            keep=options.keep,
-            stop_words=stop_words_of(options.stop_words),
+            tokens_of(ctx.workspace, of_side(tokens, side)),
+            stop_words=stop_words(ctx.job, side=side),
             words_in_memory=words_in_memory(ctx.job.resources.block_memory),
             scratch=scratch,
+            **options.model_dump(include=OF_VOCABULARY),
         )
-    store_vocabulary(ctx, vocabulary)
-    n_documents = ctx.workspace.stages()["tokens"].facts["n_documents"]
-    documents = grouped_documents(document_tables(tokens), len(tokens.partitions))
-    schema = open_partition(tokens.partitions[0], "documents").schema_arrow
-    ctx.stage.store_batches(outputs.DOCUMENTS.name, schema, documents, n_rows=n_documents)
-    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
-
-
-def store_vocabulary(ctx: Context, vocabulary: Vocabulary) -> None:
-    """Store the words of a job."""
     table = {
         "word": vocabulary.array,
         "count": np.asarray(vocabulary.counts, np.int64),
         "document_count": np.asarray(vocabulary.document_counts, np.int64),
     }
-    ctx.store_table(outputs.VOCABULARY, pa.table(table))
+    ctx.store_table(of_side(outputs.VOCABULARY, side), pa.table(table))
+    return {"n_words": len(vocabulary), "n_tokens_known": int(vocabulary.counts.sum())}
 
 
 @contextmanager
@@ -268,29 +403,20 @@ def local_scratch(workspace: Workspace) -> Iterator[str | None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def document_tables(tokens: Tokens) -> Iterator[pa.Table]:
-    """Yield id, title, label and tokens of every document, a partition at a time."""
-    for prefix in tokens.partitions:
-        with opened(f"{prefix}.documents.parquet", "rb") as file:
-            yield whole_table(file)
+def vocabulary_of(workspace: Workspace, *, side: str = "") -> Vocabulary:
+    """Return the vocabulary of a workspace, or of a collection."""
+    return Vocabulary.from_table(of_side(outputs.VOCABULARY, side).read(workspace))
 
 
-def grouped_documents(tables: Iterator[pa.Table], n_partitions: int) -> Iterator[pa.Table]:
-    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
-
-    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
-    """
-    return join_slices(tables, GROUP_DOCUMENTS) if n_partitions > MANY_PARTITIONS else tables
-
-
-def documents_of(tokens: Tokens) -> pa.Table:
-    """Return id, title, label and tokens of every document."""
-    return pa.concat_tables(document_tables(tokens))
-
-
-def vocabulary_of(workspace: Workspace) -> Vocabulary:
-    """Return the vocabulary of a workspace."""
-    return Vocabulary.from_table(outputs.VOCABULARY.read(workspace))
+def titled_tokens(workspace: Workspace, output: FilesOutput = outputs.TOKENS) -> Tokens:
+    """Return the token partitions of a workspace, whose documents have the titles that were joined to them."""
+    tokens = tokens_of(workspace, output)
+    if not any(workspace.stages()["documents"].parameters["corpus"].values()):
+        return tokens
+    titles = pa.concat_tables(
+        pa.Table.from_batches([batch]) for batch in workspace.batches("documents", columns=["id", "title"])
+    )
+    return replace(tokens, columns=DocumentColumns(metadata=Metadata("", "id", titles)))
 
 
 # --- token ids -> counts ---------------------------------------------------------------------------------------
@@ -308,7 +434,7 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_document_terms(job: CorpusJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+def plan_document_terms(job: Any, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
     counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
     return stage_plan(
@@ -437,13 +563,13 @@ def store_counts(ctx: Context, output: ArrayOutput, counts: da.Array) -> dict[st
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
-def check_corpus(job: CorpusJob) -> list[str]:
-    """Read the beginning of each file of the corpus, and return what the files are taken for."""
-    return inspect_corpus(corpus_of(job.corpus))
-
-
-TOKENS = StageSpec("tokens", (), sections("corpus"), run_tokens, plan_tokens, check_corpus)
-VOCABULARY = StageSpec("vocabulary", ("tokens",), sections("vocabulary"), run_vocabulary, plan_vocabulary)
+TOKENS = StageSpec("tokens", (), token_parameters, run_tokens, plan_tokens, check_corpus)
+DOCUMENTS = StageSpec(
+    "documents", ("tokens",), column_parameters, run_documents, plan_documents, check_columns
+)
+VOCABULARY = StageSpec(
+    "vocabulary", ("tokens",), vocabulary_parameters, run_vocabulary, plan_vocabulary, check_stop_words
+)
 COOCCURRENCE = StageSpec(
     "cooccurrence", ("tokens", "vocabulary"), counting_parameters, run_cooccurrence, plan_counts
 )

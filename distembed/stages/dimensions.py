@@ -60,7 +60,6 @@ def text_dimensions(
     *,
     block_memory: int,
     output: str = "tokens",
-    prefix: str = "",
     plan: PlanSection | None = None,
 ) -> Text:
     """Return the dimensions of a corpus that lies in files: from its committed tokens, else from a sample.
@@ -73,8 +72,8 @@ def text_dimensions(
         The stage that made its tokens.
     block_memory : int
         The memory of a task, bytes.
-    output, prefix : str
-        The name of its tokens in that stage, and what the names of the facts begin with.
+    output : str
+        The name of its tokens in that stage.
     plan : PlanSection, optional
         How large the corpus will be of which only a part is there.
     """
@@ -82,7 +81,7 @@ def text_dimensions(
     if done is not None:
         parts = [block.summary for block in done.outputs[output].blocks]
         n_bytes, sample, growth = recorded_bytes(done.parameters), TextSample(none, none, 0, 0), 1.0
-        sizes = {name: int(done.facts[f"{prefix}n_{name}s"]) for name in ("token", "document", "word")}
+        sizes = {name: int(done.facts[f"n_{name}s"]) for name in ("token", "document", "word")}
         largest = {name: max((int(one.get(f"n_{name}s", 0)) for one in parts), default=0) for name in sizes}
         n_partitions, partition = len(parts), -(-n_bytes // max(1, len(parts)))
     else:
@@ -148,7 +147,7 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     n_tokens = dimensions["token"].size
     if words is not None and counted is not None:
         n_words = int(words.facts["n_words"])
-        n_candidates = int(words.facts.get("n_words_before", n_words))
+        n_candidates = n_words
         counts = _counts_of_words(counted.workspace, words.digest)
     else:
         n_candidates = min(dimensions["entry"].size, n_tokens // max(1, vocabulary.min_count))

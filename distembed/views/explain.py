@@ -25,7 +25,7 @@ from distembed.job.terminal import shown
 from distembed.lift import lift
 from distembed.linalg.operators import whole_csr
 from distembed.spelling import did_you_mean
-from distembed.stages.corpus import tokens_of
+from distembed.stages.corpus import titled_tokens
 from distembed.stages.corpus_sections import CorpusJob, corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -135,7 +135,7 @@ def passages_of_word(workspace: Workspace, word: str, n: int) -> Explanation:
         If the corpus does not hold the word, or the tokens are not there any more.
     """
     try:
-        lines = word_passages(tokens_of(workspace), word, n)
+        lines = word_passages(titled_tokens(workspace), word, n)
     except (KeyError, FileNotFoundError):
         raise ValueError(NO_TOKENS) from None
     if not lines:
@@ -443,7 +443,7 @@ def _passages(
     if not n:
         return [], ""
     try:
-        lines = find_passages(tokens_of(workspace), pairs, window=window, n=n)
+        lines = find_passages(titled_tokens(workspace), pairs, window=window, n=n)
     except (KeyError, FileNotFoundError):
         return [], NO_TOKENS
     together = Passages(" and ".join(words), lines[words][:n])

@@ -215,7 +215,7 @@ def run_job(
     ... }
     >>> run = de.run_job(job, workspace="runs/titles")
     >>> run.ran
-    ('tokens', 'vocabulary', 'cooccurrence', 'pmi', 'core', 'vectors', 'distances', 'evaluation', 'report')
+    ('tokens', 'vocabulary', 'documents', 'cooccurrence', 'pmi', 'core', 'vectors', 'distances', 'evaluation', 'report')
     >>> run.arrays["vectors"].shape
     (16, 3)
     >>> run.tables["vocabulary"]["word"][:4].to_pylist()

@@ -22,7 +22,7 @@ import zstandard
 
 import distembed as de
 from distembed.corpus.mediawiki import strip_wikitext
-from distembed.corpus.metadata import metadata_rows, read_metadata
+from distembed.corpus.metadata import read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner
@@ -101,7 +101,7 @@ def read_counts(path: str) -> None:
 
 
 def read_document_table(path: str) -> None:
-    metadata_rows(read_metadata(path))
+    read_metadata(path)
 
 
 def read_phrases(path: str) -> None:

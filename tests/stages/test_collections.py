@@ -15,9 +15,9 @@ def test_the_documents_of_a_collection_are_stored_a_partition_at_a_time(tmp_path
     write(tmp_path)
     job = JOB.replace("[second]", 'partition_bytes = "16KiB"\n[second]')
     (tmp_path / "job.toml").write_text(job)
-    succeed("run", tmp_path / "job.toml", "--until", "terms")
+    succeed("run", tmp_path / "job.toml", "--until", "first_documents")
     workspace = de.Workspace.open(tmp_path / "w")
     n_partitions = len(workspace.files("first_tokens"))
     stored = pq.ParquetFile(tmp_path / "w/first_documents.parquet")
     assert stored.num_row_groups == n_partitions > 1
-    assert stored.metadata.num_rows == workspace.stages()["tokens"].facts["first_n_documents"]
+    assert stored.metadata.num_rows == workspace.stages()["first_tokens"].facts["n_documents"]

@@ -255,7 +255,9 @@ def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path)
     done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
     assert done.exit_code == 1
     assert "give pairs.path" in done.output.splitlines()[-1]
-    assert de.Workspace.open(tmp_path / "w").stages().keys() == {"tokens", "terms"}
+    assert de.Workspace.open(tmp_path / "w").stages().keys() == {
+        f"{side}_{kind}" for side in ("first", "second") for kind in ("tokens", "documents")
+    }
 
 
 @pytest.mark.filterwarnings("default")
@@ -314,7 +316,7 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
         "alignment.n_neighbors": 9,
         "pairs.share": 0.9,
     }
-    seen_in = {"topics.method": {"topics"}, "representation.kind": {"vectors", "graphs"}}
+    seen_in = {"topics.method": {"topics"}, "representation.kind": {"first_vectors", "second_graph"}}
     section, name = option.split(".")
     before = load_job(job, workspace=str(job.parent / "none")).model_dump()
     before["alignment"]["propagate"] = False
@@ -322,8 +324,8 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
     after[section][name] = others[option]
     old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
     changed = {stage for stage in old if old[stage] != new[stage]}
-    assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "graphs"})
-    assert old["tokens"] == new["tokens"]
+    assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "first_graph"})
+    assert old["first_tokens"] == new["first_tokens"]
     most = before["resources"]["block_memory"]
     assert old["evaluation"].task_bytes >= min(most, 4 * 8 * N_DOCUMENTS**2)
 

@@ -127,7 +127,7 @@ def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path,
     (tmp_path / "fewer.jsonl").write_text("\n".join(lines))
     setting = f"others.third.paths=['{tmp_path}/fewer.jsonl']"
     done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting)
-    kinds = ("tokens", "terms", "pairs", "vectors", "graphs", "links")
+    kinds = ("tokens", "documents", "pairs", "vocabulary", "terms", "vectors", "graph", "links")
     assert ran(done.output) == [*(f"third_{kind}" for kind in kinds), "embedding", "evaluation", "report"]
     pairs = [
         "first,third,confidence",
@@ -218,7 +218,7 @@ def test_a_share_has_an_effect_where_the_third_has_no_file_of_pairs(job: Path) -
 def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     planned = load_job(job, workspace=str(tmp_path / "none"))
     three = plan_job(planned)
-    assert three.stages["third_graphs"].tasks > 0
+    assert three.stages["third_graph"].tasks > 0
     two = plan_job(TransferJob.model_validate(planned.model_dump() | {"others": {}}))
     assert three.stages["embedding"].whole_bytes > 1.3 * two.stages["embedding"].whole_bytes
     assert three.stages["evaluation"].whole_bytes == two.stages["evaluation"].whole_bytes

@@ -110,7 +110,7 @@ def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
     assert repr(same) == repr(found)
     assert len(together.candidates) == 5
     (shared,) = [place for place in other.iterdir() if Workspace.exists(place)]
-    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "cooccurrence"}
+    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "documents", "cooccurrence"}
 
 
 def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: Path) -> None:

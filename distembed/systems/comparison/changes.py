@@ -15,7 +15,7 @@ from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
 from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
 from distembed.linalg.operators import whole_csr
-from distembed.stages.corpus import tokens_of, vocabulary_of
+from distembed.stages.corpus import titled_tokens, vocabulary_of
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
@@ -180,7 +180,7 @@ def passages_of(
     n: int,
 ) -> dict[str, dict[str, list[Passage]]]:
     """Return passages of each part with each word and the contexts that it has there, at most n of each."""
-    tokens, groups = tokens_of(workspace), groups_of_documents(workspace)
+    tokens, groups = titled_tokens(workspace), groups_of_documents(workspace)
     found: dict[str, dict[str, list[Passage]]] = {word: {} for word in contexts}
     names = outputs.PARTS.read(workspace)["part"].to_pylist()
     for part, own in zip(names, groups_of_parts(workspace), strict=True):

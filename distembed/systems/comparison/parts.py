@@ -28,7 +28,8 @@ from distembed.factorization.replicate_blocks import FEWEST_GROUPS
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.model import check_figures
 from distembed.job.stage import Context
-from distembed.stages.corpus import documents_of, tokens_of
+from distembed.stages import outputs as corpus_outputs
+from distembed.stages.corpus import tokens_of
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
@@ -59,7 +60,7 @@ def check_parts(job: ComparisonJob) -> list[str]:
 def run_parts(ctx: Context) -> dict[str, Any]:
     """Find which part each document is of, and deal the documents of each part into groups."""
     job: ComparisonJob = ctx.job
-    documents = documents_of(tokens_of(ctx.workspace))
+    documents = corpus_outputs.DOCUMENTS.read(ctx.workspace)
     ids = documents["id"].to_pylist()
     files = _files_of(ids) if job.parts.path is None else _urls_of(ctx)
     parts = parts_of(job, documents, files)

@@ -60,6 +60,7 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, core_dimensions, plan_of_core
 from distembed.stages.corpus import (
     DOCUMENT_BYTES,
+    DOCUMENTS,
     TOKENS,
     VOCABULARY,
     added_runs,
@@ -406,7 +407,8 @@ def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
     return (
         TOKENS,
         VOCABULARY,
-        StageSpec("parts", ("tokens",), part_parameters, run_parts, plan_parts, check_parts),
+        DOCUMENTS,
+        StageSpec("parts", ("tokens", "documents"), part_parameters, run_parts, plan_parts, check_parts),
         StageSpec("group_words", ("tokens", "vocabulary", "parts"), block_parameters, run_words, plan_words),
         StageSpec(
             "group_counts",

@@ -45,6 +45,7 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
 from distembed.stages.corpus import (
     COOCCURRENCE,
+    DOCUMENTS,
     TOKENS,
     VOCABULARY,
     vocabulary_of,
@@ -442,6 +443,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     return (
         TOKENS,
         VOCABULARY,
+        DOCUMENTS,
         COOCCURRENCE,
         *kept_stages(job, KEPT_PMI),
         StageSpec(

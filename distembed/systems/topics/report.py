@@ -206,7 +206,7 @@ def page(job: TopicsJob, workspace: Workspace) -> str:
         summary,
         [section for section in found if section is not None],
         facts={
-            "documents": done["selection"].facts["n_documents"],
+            "documents": done["documents"].facts["n_documents"],
             "words": done["vocabulary"].facts["n_words"],
             "topics": n_topics_of(job, workspace),
             "pairs": done["association"].facts["n_nonzero"],
@@ -310,12 +310,12 @@ def kept_result(job: TopicsJob, workspace: Workspace, method: Method) -> Result:
 def _counts(job: TopicsJob, workspace: Workspace) -> str:
     """Return, in words, what was read, what was left out, and how full the matrices are."""
     facts = {name: manifest.facts for name, manifest in workspace.stages().items()}
-    n_documents, n_words = facts["selection"]["n_documents"], facts["vocabulary"]["n_words"]
-    left_out = facts["selection"]["n_read"] - n_documents
+    n_documents, n_words = facts["documents"]["n_documents"], facts["vocabulary"]["n_words"]
+    left_out = facts["tokens"]["n_documents"] - n_documents
     terms, pairs = facts["document_terms"]["n_nonzero"], facts["association"]["n_nonzero"]
     return (
-        f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} of "
-        f"{facts['vocabulary']['n_words_before']:,} words; {terms:,} document terms "
+        f"{n_documents:,} documents{f' ({left_out:,} left out)' if left_out else ''}, {n_words:,} words; "
+        f"{terms:,} document terms "
         f"({terms / (n_documents * n_words):.2%} of all cells), {pairs:,} associated pairs of words; "
         f"{_without_topic(job, workspace)}."
     )

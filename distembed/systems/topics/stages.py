@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,8 +12,7 @@ import pyarrow as pa
 
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, select_documents
-from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words, words_in_memory
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Floats, Mask
@@ -194,9 +194,13 @@ def tokens_of(job: TopicsJob, workspace: Workspace) -> Tokens:
     return corpus_stages.tokens_of(workspace, _token_output(job))
 
 
+def titled_tokens(job: TopicsJob, workspace: Workspace) -> Tokens:
+    """Return the same with the titles that were joined to the documents."""
+    return corpus_stages.titled_tokens(workspace, _token_output(job))
+
+
 def _token_output(job: TopicsJob) -> FilesOutput:
-    is_selected = job.documents.labels or job.documents.drop_duplicates
-    return outputs.SELECTED_TOKENS if is_selected else corpus_outputs.TOKENS
+    return outputs.SELECTED_TOKENS if selects(job) else corpus_outputs.TOKENS
 
 
 def plan_selection(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -210,50 +214,32 @@ def plan_selection(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG0
     )
 
 
+def selects(job: TopicsJob) -> bool:
+    """Return whether documents are left out."""
+    return bool(job.documents.labels or job.documents.drop_duplicates)
+
+
+def selection_parameters(job: TopicsJob) -> dict[str, Any]:
+    """Return which documents stay, and where their labels come from if they are asked for."""
+    labels = corpus_stages.column_parameters(job) if job.documents.labels else {}
+    return {**sections("documents")(job), **labels}
+
+
 def run_selection(ctx: Context) -> dict[str, Any]:
-    """Leave out documents of other labels, and duplicates; list those that stay."""
+    """Leave out documents of other labels, and duplicates."""
     job: TopicsJob = ctx.job
     every = corpus_stages.tokens_of(ctx.workspace)
-    chosen = every
-    if _token_output(job) == outputs.SELECTED_TOKENS:
-        masks = choose_documents(
-            every, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
-        )
-        make = partial(_select_partition, tokens=every, masks=masks)
-        items = ctx.store_files(outputs.SELECTED_TOKENS, len(masks), make)
-        chosen = Tokens(tuple(item.paths[0].removesuffix(".documents.parquet") for item in items))
-    documents = corpus_stages.documents_of(chosen)
-    ctx.store_table(corpus_outputs.DOCUMENTS, documents)
-    return {"n_documents": documents.num_rows, "n_read": every.n_documents}
+    labeled = replace(every, columns=corpus_stages.columns_of(job)) if job.documents.labels else every
+    masks = choose_documents(
+        labeled, labels=job.documents.labels, drop_duplicates=job.documents.drop_duplicates
+    )
+    make = partial(_select_partition, tokens=every, masks=masks)
+    items = ctx.store_files(outputs.SELECTED_TOKENS, len(masks), make)
+    return {"n_documents": sum(item.summary["n_documents"] for item in items)}
 
 
 def _select_partition(index: int, prefix: str, *, tokens: Tokens, masks: list[Mask]) -> dict[str, int]:
     return select_documents(tokens, tokens.partitions[index], masks[index], prefix)
-
-
-def run_vocabulary(ctx: Context) -> dict[str, Any]:
-    """Choose words that are neither rare, nor in most documents, nor stop words."""
-    options, tokens = ctx.job.vocabulary, tokens_of(ctx.job, ctx.workspace)
-    with corpus_stages.local_scratch(ctx.workspace) as scratch:
-        every = build_vocabulary(
-            tokens,
-            min_count=options.min_count,
-            keep=options.keep,
-            words_in_memory=words_in_memory(ctx.job.resources.block_memory),
-            scratch=scratch,
-        )
-    chosen = choose_words(
-        every.words,
-        every.document_counts,
-        n_documents=ctx.workspace.stages()["selection"].facts["n_documents"],
-        min_documents=options.min_documents,
-        max_share=options.max_share,
-        stop_words=stop_words_of(options.stop_words, file=options.stop_words_file),
-        keep=options.keep,
-    )
-    kept = every.take(chosen[: options.max_size])
-    corpus_stages.store_vocabulary(ctx, kept)
-    return {"n_words": len(kept), "n_words_before": len(every), "n_tokens_known": int(kept.counts.sum())}
 
 
 # --- tokens -> documents x words, words x words --------------------------------------------------------------------
@@ -277,11 +263,6 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
-
-
-def run_cooccurrence(ctx: Context) -> dict[str, Any]:
-    """Count the word pairs of the documents that stay."""
-    return corpus_stages.run_cooccurrence(ctx, tokens=_token_output(ctx.job))
 
 
 def plan_association(job: TopicsJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -384,7 +365,9 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
-    selected = ("tokens", "selection", "vocabulary")
+    selection = StageSpec("selection", ("tokens",), selection_parameters, run_selection, plan_selection)
+    chosen = ("tokens", "selection") if selects(job) else ("tokens",)
+    selected = (*chosen, "vocabulary")
     graph = (GRAPH,) if job.topics.has_graph else ()
     matrices = ("document_terms", "association")
     number: tuple[StageSpec, ...] = ()
@@ -393,10 +376,15 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         number = (StageSpec("n_topics", used, number_parameters, run_number, plan_number, check_number),)
     return (
         corpus_stages.TOKENS,
-        StageSpec("selection", ("tokens",), sections("documents"), run_selection, plan_selection),
-        corpus_stages.VOCABULARY._replace(inputs=("tokens", "selection"), run=run_vocabulary),
+        *((selection,) if selects(job) else ()),
+        *(
+            spec._replace(inputs=chosen, run=partial(spec.run, tokens=_token_output(job)))
+            for spec in (corpus_stages.VOCABULARY, corpus_stages.DOCUMENTS)
+        ),
         StageSpec("document_terms", selected, document_parameters, run_documents, plan_documents),
-        corpus_stages.COOCCURRENCE._replace(inputs=selected, run=run_cooccurrence),
+        corpus_stages.COOCCURRENCE._replace(
+            inputs=selected, run=partial(corpus_stages.run_cooccurrence, tokens=_token_output(job))
+        ),
         StageSpec(
             "association",
             ("cooccurrence", "vocabulary"),
@@ -417,7 +405,7 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         ),
         StageSpec(
             "evaluation",
-            ("topics", "cooccurrence", "selection"),
+            ("topics", "cooccurrence", "documents"),
             sections("coherence"),
             run_evaluation,
             plan_evaluation,

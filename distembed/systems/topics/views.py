@@ -34,7 +34,7 @@ from distembed.systems.topics.descriptions import described_topics, document_nor
 from distembed.systems.topics.job import TopicsJob
 from distembed.systems.topics.report import document_names, heaviest_words, kept_result
 from distembed.systems.topics.shares import shares_table
-from distembed.systems.topics.stages import tokens_of
+from distembed.systems.topics.stages import titled_tokens
 from distembed.systems.topics.starts import classes_of, kept_labels
 from distembed.views.explain import NO_TOKENS, Asked, Explanation, Passages, TermTable, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
@@ -324,7 +324,7 @@ def _passages(
     heavy = dict(sorted(weights.items(), key=lambda one: -one[1])[: asked.n])
     try:
         lines = document_passages(
-            tokens_of(job, workspace),
+            titled_tokens(job, workspace),
             document.number,
             {word: weight for word, weight in heavy.items() if weight > 0},
             n=asked.n_passages,

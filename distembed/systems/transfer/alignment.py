@@ -21,7 +21,14 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
-from distembed.stages.collections import collection_dimensions, find_pairs, ids_of, pair_options, sides_of
+from distembed.stages.collections import (
+    collection_dimensions,
+    find_pairs,
+    ids_of,
+    n_documents_of,
+    pair_options,
+    sides_of,
+)
 from distembed.stages.graphs import EDGE_BYTES, eigenvector_bytes, plan_of_affinity, plan_of_search
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
@@ -39,7 +46,7 @@ from distembed.systems.transfer.features import (
 )
 from distembed.systems.transfer.job import TransferJob
 
-PAIR_BYTES = 400
+PAIR_BYTES = 200
 """Bytes of a document while two collections are joined by their ids."""
 
 CANDIDATE_BYTES = 128
@@ -76,20 +83,18 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graphs(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
-    """Return the plan of the neighbors within some collections."""
-    k, memory, plans = job.alignment.n_neighbors, job.resources.block_memory, []
-    for side in sides:
-        width, values = set_of(job, dims, side)
-        row = f"{side}_document"
-        plans += [
-            plan_of_search(dims, row, k, width=width, values=values, memory=memory),
-            plan_of_affinity(dims, row, k, memory=memory, stored=True),
-        ]
-    return in_turn(*plans)
+def plan_graph(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
+    """Return the plan of the neighbors within a collection."""
+    k, memory = job.alignment.n_neighbors, job.resources.block_memory
+    width, values = set_of(job, dims, side)
+    row = f"{side}_document"
+    return in_turn(
+        plan_of_search(dims, row, k, width=width, values=values, memory=memory),
+        plan_of_affinity(dims, row, k, memory=memory, stored=True),
+    )
 
 
-def graph_parameters(job: TransferJob) -> dict[str, Any]:
+def graph_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:  # noqa: ARG001 - all are joined alike
     """Return the options of the graphs."""
     options = {"n_neighbors", "affinity", "symmetry"}
     return {
@@ -98,17 +103,13 @@ def graph_parameters(job: TransferJob) -> dict[str, Any]:
     }
 
 
-def run_graphs(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
+def run_graph(ctx: Context, *, side: str) -> dict[str, Any]:
     """Join each document with its nearest in its own collection."""
-    facts = {}
-    for side in sides:
-        # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
-        found = keep(f"{side}-graph", partial(_graph_of, ctx, side))
-        sizes = row_sizes(found)
-        graph = found.rechunk((cut_rows(sizes), -1))
-        ctx.store(outputs.GRAPH.of(side=side), graph)
-        facts[f"{side}_n_edges"] = int(sizes.sum()) // 2
-    return facts
+    # By the search's blocks of rows first, each of which reads all lists; then in blocks of about equal size.
+    found = keep("graph", partial(_graph_of, ctx, side))
+    sizes = row_sizes(found)
+    ctx.store(outputs.GRAPH.of(side=side), found.rechunk((cut_rows(sizes), -1)))
+    return {"n_edges": int(sizes.sum()) // 2}
 
 
 def _graph_of(ctx: Context, side: str) -> da.Array:
@@ -173,7 +174,7 @@ def n_known_pairs(job: TransferJob, dims: Dimensions, side: str) -> int:
     return n_pairs if options["path"] is not None else 1 + int(n_pairs * options["share"])
 
 
-def link_parameters(job: TransferJob) -> dict[str, Any]:
+def link_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:  # noqa: ARG001 - all are sought alike
     """Return whether further pairs are sought, and the memory of a block, which lays the grid."""
     options = {"propagate", "random_state"}
     return {
@@ -186,7 +187,7 @@ def known_links(workspace: Workspace, side: str) -> sp.csr_array:
     """Return the known pairs of the first collection and another as a matrix of confidences."""
     table = outputs.of_side(outputs.PAIRS, side).read(workspace)
     rows = np.column_stack([np.asarray(table[name], np.float64) for name in ("first", side, "confidence")])
-    sizes = [len(ids_of(workspace, one)) for one in ("first", side)]
+    sizes = [n_documents_of(workspace, one) for one in ("first", side)]
     return correspondence_matrix(rows[np.asarray(table["known"])], *sizes)
 
 
@@ -249,16 +250,16 @@ def run_embedding(ctx: Context) -> dict[str, Any]:
     ctx.store_table(outputs.OBJECTIVE, pa.table({"objective": model.objective_}))
     for side, one in links.items():
         features = model.features_[rows[side]]
-        names = np.array(ids_of(workspace, "first"), object)
+        names = ids_of(workspace, "first")
         columns = sp.csc_array(one)
         best = np.asarray(columns.argmax(axis=0)).ravel()
         chance = np.asarray(columns.max(axis=0).toarray()).ravel()
-        counterpart = [name if p > 0 else None for name, p in zip(names[best], chance, strict=True)]
+        counterpart = names.take(pa.array(best, mask=chance <= 0))
         largest = {"topic": features.argmax(axis=1), "share": features.max(axis=1)} if has_topics(job) else {}
         aligned = pa.table(
             {
                 "id": ids_of(workspace, side),
-                "counterpart": pa.array(counterpart, pa.string()),
+                "counterpart": counterpart,
                 "probability": chance,
                 **largest,
             }

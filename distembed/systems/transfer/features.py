@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from distembed.corpus.partitions import Tokens
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s
@@ -31,14 +30,17 @@ from distembed.manifold.correspondences import shared_values
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import (
     SIDE_TERMS,
-    SIDE_VOCABULARY,
-    SIDES,
+    SIDE_TOKENS,
+    check_unique,
     ids_of,
-    places_of,
-    plan_side_terms,
-    side_section,
-    side_vocabulary,
-    token_partitions,
+    rows_of_ids,
+)
+from distembed.stages.corpus import (
+    SIDES,
+    plan_document_terms,
+    section_of_side,
+    tokens_of,
+    vocabulary_of,
 )
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.singular import plan_of_triplets
@@ -48,6 +50,7 @@ from distembed.systems.transfer import outputs
 from distembed.systems.transfer.job import TransferJob
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
+from distembed.vectors import WordVectors
 
 
 def store_memory(ctx: Context, output: ArrayOutput, array: Any) -> None:
@@ -246,18 +249,18 @@ def run_features(ctx: Context) -> dict[str, Any]:
     return facts
 
 
-def _joined(table: Domain, ids: list[str], side: str, path: str) -> tuple[Float64s, list[str]]:
+def _joined(table: Domain, ids: pa.ChunkedArray, side: str, path: str) -> tuple[Float64s, list[str]]:
     """Return the values of each document of a collection, NaN without one, and the ids of no document."""
-    places = places_of(ids, side)
-    found = [row for row, name in enumerate(table.names) if name in places]
-    if not found:
+    check_unique(ids, side)
+    rows = rows_of_ids(ids, table.names)
+    if (rows < 0).all():
         raise TableError(
             f"no id of {path} (the first is {table.names[0]!r}) is that of a document of the {side} collection (the "
-            f"first is {ids[0]!r}): set features.name_column, or {side}.id_field"
+            f"first is {ids[0].as_py()!r}): set features.name_column, or {side}.id_field"
         )
     values = np.full((len(ids), len(table.columns)), np.nan)
-    values[[places[table.names[row]] for row in found]] = table.matrix[found]
-    return values, [name for name in table.names if name not in places]
+    values[rows[rows >= 0]] = table.matrix[rows >= 0]
+    return values, [table.names[place] for place in np.flatnonzero(rows < 0).tolist()]
 
 
 def _columns(names: list[str], values: Float64s) -> pa.Table:
@@ -274,12 +277,12 @@ def _columns(names: list[str], values: Float64s) -> pa.Table:
     )
 
 
-def plan_vectors(job: TransferJob, dims: Dimensions, *, sides: Sequence[str]) -> StagePlan:
+def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     makers = {"lsa": _plan_lsa, "psdvec": _plan_means}
     if job.representation.kind not in makers:
         return stage_plan(n_tasks=0)
-    return in_turn(*(makers[job.representation.kind](job, dims, side) for side in sides))
+    return makers[job.representation.kind](job, dims, side)
 
 
 def _plan_lsa(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
@@ -305,21 +308,29 @@ def _plan_means(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
     )
 
 
-def vector_parameters(job: TransferJob, *, sides: Sequence[str]) -> dict[str, Any]:
+def vector_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
     """Return the representation, and where word vectors are given."""
-    vectors = [side_section(job, side).vectors for side in sides]
-    return {**sections("representation")(job), "vectors": vectors}
+    return {**sections("representation")(job), "vectors": section_of_side(job, side).vectors}
 
 
-def run_vectors(ctx: Context, *, sides: Sequence[str]) -> dict[str, Any]:
+def check_vectors(job: TransferJob, *, side: str) -> list[str]:
+    """Open the vectors that are given for the words of a collection."""
+    url = section_of_side(job, side).vectors
+    if url is not None and Workspace.exists(url):
+        Workspace.open(url).describe("vectors")
+    elif url is not None:
+        WordVectors.load(url, max_words=1)
+    return []
+
+
+def run_vectors(ctx: Context, *, side: str) -> dict[str, Any]:
     """Make the rows that neighbors are sought among; tf-idf rows are those of the terms."""
     kind = ctx.job.representation.kind
     makers = {"lsa": _lsa_rows, "psdvec": _mean_vectors}
     if kind not in makers:
         return {}
-    for side in sides:
-        rows = makers[kind](ctx, side)
-        ctx.store(outputs.VECTORS.of(side=side), rows)
+    rows = makers[kind](ctx, side)
+    ctx.store(outputs.VECTORS.of(side=side), rows)
     return {"n_components": int(rows.shape[1])}
 
 
@@ -338,8 +349,8 @@ def _lsa_rows(ctx: Context, side: str) -> da.Array:
 
 def _mean_vectors(ctx: Context, side: str) -> da.Array:
     """Return the mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed."""
-    words = SIDE_VOCABULARY.read(ctx.workspace, side=side)["word"].to_pylist()
-    path = side_section(ctx.job, side).vectors
+    words = vocabulary_of(ctx.workspace, side=side).words
+    path = section_of_side(ctx.job, side).vectors
     vectors = vectors_at(path).postprocess(remove_mean=True)
     table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
     known = [row for row, word in enumerate(words) if word in vectors]
@@ -375,7 +386,7 @@ def plan_topics(job: TransferJob, dims: Dimensions) -> StagePlan:
         learning = stage_plan(
             task(share_topics, terms, output=rows), whole=held, stored=documents, n_tasks=n_tasks
         )
-        return in_turn(plan_side_terms(job, dims, sides=["first"]), learning)
+        return in_turn(plan_document_terms(job, first), learning)
     drawn = first.whole("term", SAMPLE_COPIES, itemsize=PAIR_BYTES) * min(
         1, SEEDING_SAMPLE / first.size("document")
     )
@@ -391,7 +402,7 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     learn = _lda_topics if ctx.job.topics.method == "lda" else _nmf_topics
     proportions, word_weights, objective = learn(ctx)
     store_memory(ctx, outputs.TOPICS, proportions.astype(np.float32))
-    words = np.array(SIDE_VOCABULARY.read(ctx.workspace, side="first")["word"].to_pylist(), object)
+    words = np.array(vocabulary_of(ctx.workspace, side="first").words, object)
     top = np.argsort(-word_weights, axis=0, kind="stable")[:TOP_WORDS].T
     share = np.nanmean(proportions, axis=0)
     topics = {"topic": np.arange(len(top)), "share": share, "words": words[top].tolist()}
@@ -409,8 +420,8 @@ def _nmf_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
 
 def _lda_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     options = ctx.job.topics
-    tokens = Tokens(token_partitions(ctx.workspace, "first"))
-    words = side_vocabulary(ctx.workspace, "first")
+    tokens = tokens_of(ctx.workspace, SIDE_TOKENS.of(side="first"))
+    words = vocabulary_of(ctx.workspace, side="first")
     make = partial(count_document_terms, tokens, words)
     found = online_lda(
         keep("counts", make), options.n_topics, n_passes=options.n_iter, random_state=options.random_state

@@ -19,7 +19,8 @@ from distembed.job.model import (
     section_of,
 )
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.stages.collections import SIDES, section_name, side_section, sides_of
+from distembed.stages.collections import sides_of
+from distembed.stages.corpus import SIDES, section_name, section_of_side
 from distembed.stages.corpus_sections import ParallelSection, TextsSection
 from distembed.tables.sections import ReadingSection
 
@@ -243,7 +244,9 @@ class TransferJob(Job):
 
     @model_validator(mode="after")
     def _representation_fits(self) -> Self:
-        missing = [section_name(side) for side in sides_of(self) if side_section(self, side).vectors is None]
+        missing = [
+            section_name(side) for side in sides_of(self) if section_of_side(self, side).vectors is None
+        ]
         if self.representation.kind == "psdvec" and missing:
             raise ValueError(
                 f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "

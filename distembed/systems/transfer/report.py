@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
-from distembed.stages.collections import SIDE_DOCUMENTS, ids_of, sides_of, stage_of
+from distembed.stages.collections import SIDE_DOCUMENTS, ids_of, joining_stage, n_documents_of, sides_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import (
@@ -50,7 +51,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     others = sides_of(job)[1:]
     facts = {
-        **{f"{side} documents": _n_documents(workspace, side) for side in sides_of(job)},
+        **{f"{side} documents": n_documents_of(workspace, side) for side in sides_of(job)},
         "pairs known": _sum_of(workspace, "pairs", "n_known", others),
         "topics" if has_topics(job) else "features": len(value_names(job, workspace)),
     }
@@ -140,19 +141,15 @@ def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-def _n_documents(workspace: Workspace, side: str) -> int:
-    return int(workspace.stages()[stage_of("tokens", side)].facts[f"{side}_n_documents"])
-
-
 def _sum_of(workspace: Workspace, kind: str, what: str, sides: Sequence[str]) -> int:
     """Return the sum of a number that a stage of each collection counted."""
-    return sum(workspace.stages()[stage_of(kind, side)].facts[what] for side in sides)
+    return sum(workspace.stages()[joining_stage(kind, side)].facts[what] for side in sides)
 
 
 def _counts(job: TransferJob, workspace: Workspace) -> str:
-    others, first = sides_of(job)[1:], _n_documents(workspace, "first")
+    others, first = sides_of(job)[1:], n_documents_of(workspace, "first")
     values = {} if has_topics(job) else workspace.stages()["features"].facts
-    without, carried = sum(_n_documents(workspace, side) for side in others), "topics"
+    without, carried = sum(n_documents_of(workspace, side) for side in others), "topics"
     if values:
         first, carried = values["first_n_known"], "known values"
         without -= values.get("second_n_known", 0)
@@ -164,7 +161,7 @@ def _convergence(job: TransferJob, workspace: Workspace) -> str:
     done, others = workspace.stages(), sides_of(job)[1:]
     found = ""
     for side in others if job.alignment.propagate else ():
-        links = done[stage_of("links", side)].facts
+        links = done[joining_stage("links", side)].facts
         whose = f" of the {side} collection" if job.others else ""
         found += (
             f" {links['found'][-1]:,} further pairs{whose} were found; by the known ones, left out in turn, "
@@ -297,7 +294,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         ids = ids_of(workspace, side)
         chosen = evenly_spaced(len(ids), job.report.n_map_words)
         chosen = chosen[np.isfinite(values[chosen]).all(axis=1)]
-        rows += [ids[row] for row in chosen.tolist()]
+        rows += ids.take(pa.array(chosen)).to_pylist()
         places.append(compute(outputs.EMBEDDING.read(workspace, side=side))[chosen])
         tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)

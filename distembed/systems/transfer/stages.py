@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -25,21 +23,12 @@ from distembed.neighbors.graphs import neighbor_affinity
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.collections import (
     SIDE_OUTPUTS,
-    SIDES,
-    check_collections,
     check_pairs,
-    check_stop_words,
-    check_vectors,
-    groups_of,
-    plan_side_terms,
-    plan_side_tokens,
-    run_side_tokens,
-    run_terms,
-    side_parameters,
+    collection_stages,
+    joining_stage,
     sides_of,
-    stage_of,
-    term_parameters,
 )
+from distembed.stages.corpus import SIDES, stage_of
 from distembed.stages.graphs import eigenvector_bytes
 from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
@@ -51,24 +40,24 @@ from distembed.systems.transfer.alignment import (
     pair_parameters,
     plan_embedding,
     plan_fit,
-    plan_graphs,
+    plan_graph,
     plan_links,
     plan_pairs,
     run_embedding,
-    run_graphs,
+    run_graph,
     run_links,
     run_pairs,
     transfer_dimensions,
 )
 from distembed.systems.transfer.features import (
     check_features,
+    check_vectors,
     feature_parameters,
     first_values,
     fit_parameters,
     has_topics,
     in_memory,
     inferred_output,
-    known_output,
     plan_features,
     plan_topics,
     plan_vectors,
@@ -275,70 +264,55 @@ def scores_by_column(job: TransferJob, inferred: Float64s, true: Float64s) -> pa
 
 def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job, each after those it reads."""
+    sides = sides_of(job)
     fit = fit_parameters("alignment")
     judge = fit_parameters("evaluation", "alignment")
-    # Pairs come before all that takes long: an id that occurs twice, or a faulty file of pairs, is found there.
-    tokens, terms, pairs, vectors, graphs, links = zip(*map(_stages_of, groups_of(job)), strict=True)
-    fitted = (known_output(job).name, *(spec.name for spec in (*graphs, *links)))
+    of_texts = list(map(collection_stages, sides))
+    of_rows = [spec for side in sides for spec in _row_stages(side)]
+    pairs, links = ([made(side) for side in sides[1:]] for made in (_pair_stage, _link_stage))
+    values = _values_stage(job)
+    fitted = (values.name, *(spec.name for spec in (*of_rows[1::2], *links)))
     judged = ("embedding", *(spec.name for spec in pairs))
+    # Pairs come before all that takes long: an id that occurs twice, or a faulty file of pairs, is found there.
     return (
-        *tokens,
-        *terms,
+        *(spec for specs in of_texts for spec in specs[:2]),  # tokens and documents
         *pairs,
-        *vectors,
-        _values_stage(job),
-        *graphs,
+        *(spec for specs in of_texts for spec in specs[2:]),
+        *of_rows,
+        values,
         *links,
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
         StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation, check_judged),
     )
 
 
-def _stages_of(sides: tuple[str, ...]) -> tuple[StageSpec, ...]:
-    """Return the stages of the first two collections, or those of a further one, which is joined to the first."""
-    side = sides[-1]
-    tokens, terms, pairs, vectors, graphs, links = (
-        stage_of(kind, side) for kind in ("tokens", "terms", "pairs", "vectors", "graphs", "links")
-    )
-    return (
-        _stage(
-            tokens, (), side_parameters, run_side_tokens, plan_side_tokens, check_collections, sides=sides
-        ),
-        _stage(terms, (tokens,), term_parameters, run_terms, plan_side_terms, check_stop_words, sides=sides),
-        _stage(pairs, ("terms", terms), pair_parameters, run_pairs, plan_pairs, check_pairs, side=side),
-        _stage(vectors, (terms,), vector_parameters, run_vectors, plan_vectors, check_vectors, sides=sides),
-        StageSpec(
-            graphs,
-            (terms, vectors),
-            graph_parameters,
-            partial(run_graphs, sides=sides),
-            partial(plan_graphs, sides=sides),
-        ),
-        StageSpec(
-            links,
-            _once("vectors", vectors, pairs),
-            link_parameters,
-            partial(run_links, side=side),
-            partial(plan_links, side=side),
-        ),
-    )
+def _row_stages(side: str) -> tuple[StageSpec, StageSpec]:
+    """Return the stages of the rows of a collection among which neighbors are sought, and of the neighbors."""
+    terms, vectors, words = (stage_of(kind, side) for kind in ("terms", "vectors", "vocabulary"))
+    rows = StageSpec(vectors, (terms, words), vector_parameters, run_vectors, plan_vectors, check_vectors)
+    graph = StageSpec(stage_of("graph", side), (terms, vectors), graph_parameters, run_graph, plan_graph)
+    return rows.of(side=side), graph.of(side=side)
 
 
-def _stage(name: str, inputs: tuple[str, ...], *functions: Callable[..., Any], **of: Any) -> StageSpec:
-    """Return a stage whose functions are told which collections it is of."""
-    parameters, run, plan, check = (partial(function, **of) for function in functions)
-    return StageSpec(name, _once(*inputs), parameters, run, plan, check)
+def _pair_stage(side: str) -> StageSpec:
+    documents = tuple(stage_of("documents", one) for one in ("first", side))
+    name = joining_stage("pairs", side)
+    return StageSpec(name, documents, pair_parameters, run_pairs, plan_pairs, check_pairs).of(side=side)
 
 
-def _once(*names: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
+def _link_stage(side: str) -> StageSpec:
+    rows = [stage_of(kind, one) for one in ("first", side) for kind in ("terms", "vectors")]
+    name, inputs = joining_stage("links", side), (*rows, joining_stage("pairs", side))
+    return StageSpec(name, inputs, link_parameters, run_links, plan_links).of(side=side)
 
 
 def _values_stage(job: TransferJob) -> StageSpec:
     """Return the stage that finds what is carried: topics, or the values of a table."""
     if has_topics(job):
-        return StageSpec("topics", ("tokens", "terms"), sections("topics"), run_topics, plan_topics)
-    return StageSpec("features", ("terms",), feature_parameters, run_features, plan_features, check_features)
+        made_of = ("first_tokens", "first_vocabulary", "first_terms")
+        return StageSpec("topics", made_of, sections("topics"), run_topics, plan_topics)
+    documents = tuple(stage_of("documents", side) for side in SIDES)
+    return StageSpec("features", documents, feature_parameters, run_features, plan_features, check_features)
 
 
 SYSTEM = System(

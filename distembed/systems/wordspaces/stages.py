@@ -6,7 +6,6 @@ whose graphs are equal share the search for neighbors and the graph's eigenvecto
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -34,9 +33,9 @@ from distembed.job.stage import (
 from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import search_neighborhood
-from distembed.plan import StagePlan
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import (
+    DOCUMENTS,
     TOKENS,
     VOCABULARY,
     count_pairs,
@@ -44,6 +43,7 @@ from distembed.stages.corpus import (
     plan_document_terms,
     run_document_terms,
     run_vocabulary,
+    tokens_of,
     vocabulary_of,
 )
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
@@ -117,7 +117,7 @@ def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]
     return {"graph_of": recipe.graph_source, **chosen, **_block_parameters(job)}
 
 
-def score_parameters(job: WordSpacesJob) -> dict[str, Any]:
+def score_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:  # noqa: ARG001 - all are judged alike
     """Return the sets in their order, the dimensions, and the words whose neighbors are listed."""
     report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
     judged = job.evaluation
@@ -148,9 +148,9 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
         return run_document_terms(ctx)
-    batches = ctx.workspace.batches("documents", columns=["n_tokens"])
-    lengths = np.concatenate([np.empty(0, np.int64), *(batch["n_tokens"].to_numpy() for batch in batches)])
-    return run_document_terms(ctx, kept=np.flatnonzero(lengths))
+    tokens = tokens_of(ctx.workspace)
+    lengths = [tokens.documents(one)["n_tokens"].to_numpy() for one in tokens.partitions]
+    return run_document_terms(ctx, kept=np.flatnonzero(np.concatenate(lengths)))
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
 
 
-def check_answerable_sets(job: WordSpacesJob) -> list[str]:
+def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noqa: ARG001 - of all spaces
     """Read the evaluation sets of a job; a sparse space answers no analogies.
 
     Raises
@@ -263,6 +263,7 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
         VOCABULARY._replace(
             parameters=vocabulary_parameters, run=run_test_vocabulary, plan=plan_test_vocabulary
         ),
+        DOCUMENTS,
         *(spec for table in tables_of(job) for spec in _count_stages(table)),
     ]
     for name in needed:
@@ -272,39 +273,38 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
 
 
 def _count_stages(table: str) -> list[StageSpec]:
+    inputs = ("tokens", "vocabulary")
     if table == "document_terms":
-        inputs = ("tokens", "vocabulary")
         return [StageSpec(table, inputs, _block_parameters, run_terms, plan_document_terms)]
-    parameters = partial(counting_parameters, table=table)
-    run, plan = partial(run_table, table=table), partial(plan_counts, pair=table)
-    return [StageSpec(table, ("tokens", "vocabulary"), parameters, run, plan)]
+    plan = partial(plan_counts, pair=table)
+    return [
+        StageSpec(
+            table, inputs, partial(counting_parameters, table=table), partial(run_table, table=table), plan
+        )
+    ]
 
 
 def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
     recipe = job.recipes[name]
-    parameters = partial(_recipe_parameters, name=name)
     sources = TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)
     graph_stages = _graph_stages(name, recipe) if isinstance(recipe, GraphRecipe) else []
     graph_inputs = [name for spec in graph_stages for name in (*spec.inputs, spec.name)]
     inputs = tuple(dict.fromkeys([*sources, "vocabulary", *graph_inputs]))
-    space = StageSpec(f"space_{name}", inputs, parameters, *_of(run_space, plan_space, name=name))
-    return [*graph_stages, space]
+    space = StageSpec(f"space_{name}", inputs, _recipe_parameters, run_space, plan_space)
+    return [*graph_stages, space.of(name=name)]
 
 
 def _graph_stages(name: str, recipe: GraphRecipe) -> list[StageSpec]:
     """Return the search for neighbors and the eigenvectors; recipes of equal graphs name equal stages."""
-    searched = partial(_graph_parameters, name=name, options=_graph_options(recipe))
+    options = _graph_options(recipe)
+    searched = partial(_graph_parameters, options=options)
     mapped = partial(
-        _graph_parameters,
-        name=name,
-        options=(*_graph_options(recipe), "affinity", "symmetry", "n_components", "random_state"),
+        _graph_parameters, options=(*options, "affinity", "symmetry", "n_components", "random_state")
     )
-    lists, maps = recipe.neighbors_name, recipe.eigenmaps_name
-    source = f"space_{recipe.graph_source}"
-    search = StageSpec(lists, (source,), searched, *_of(run_neighbors, plan_neighbors, name=name))
-    if not recipe.uses_eigenmaps:
-        return [search]
-    return [search, StageSpec(maps, (source, lists), mapped, *_of(run_eigenmaps, plan_eigenmaps, name=name))]
+    lists, source = recipe.neighbors_name, f"space_{recipe.graph_source}"
+    search = StageSpec(lists, (source,), searched, run_neighbors, plan_neighbors)
+    maps = StageSpec(recipe.eigenmaps_name, (source, lists), mapped, run_eigenmaps, plan_eigenmaps)
+    return [spec.of(name=name) for spec in (search, *((maps,) if recipe.uses_eigenmaps else ()))]
 
 
 def _graph_options(recipe: GraphRecipe) -> tuple[str, ...]:
@@ -313,28 +313,20 @@ def _graph_options(recipe: GraphRecipe) -> tuple[str, ...]:
 
 def _score_stage(job: WordSpacesJob, name: str) -> StageSpec:
     check = check_answerable_sets if name == job.spaces[0] else nothing_to_check  # all read the same sets
-    return StageSpec(
-        f"scores_{name}",
-        (f"space_{name}", "vocabulary"),
-        score_parameters,
-        *_of(run_scores, plan_scores, name=name),
-        check,
-    )
+    inputs = (f"space_{name}", "vocabulary")
+    return StageSpec(f"scores_{name}", inputs, score_parameters, run_scores, plan_scores, check).of(name=name)
 
 
 def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
     chosen = job.wordspaces.vectors
     if chosen is None:
         return []
-    return [
-        StageSpec(
-            "vectors",
-            (f"space_{chosen}",),
-            lambda job: {"vectors": job.wordspaces.vectors},
-            *_of(run_vectors, plan_vectors, name=chosen),
-        ),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec),
-    ]
+    vectors = StageSpec("vectors", (f"space_{chosen}",), _vectors_parameters, run_vectors, plan_vectors)
+    return [vectors.of(name=chosen), *kept_stages(job, KEPT_DISTANCES.stage_spec)]
+
+
+def _vectors_parameters(_job: WordSpacesJob, *, name: str) -> dict[str, Any]:
+    return {"vectors": name}
 
 
 KEPT_DISTANCES = KeptRows(
@@ -345,11 +337,6 @@ KEPT_DISTANCES = KeptRows(
     "word",
     lambda job, dims: width_of(job, dims, job.wordspaces.vectors),
 )
-
-
-def _of(run: Callable[..., Any], plan: Callable[..., StagePlan], **which: str) -> tuple[Any, Any]:
-    """Return what runs and plans a stage of one table or recipe."""
-    return partial(run, **which), partial(plan, **which)
 
 
 SYSTEM = System(
