@@ -49,7 +49,8 @@ def documents(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("system", "reads_them"), [("psdvec", {"documents"}), ("topics", {"documents", "evaluation"})]
+    ("system", "reads_them"),
+    [("psdvec", {"documents", "report"}), ("topics", {"documents", "evaluation", "report"})],
 )
 def test_a_changed_cell_makes_no_text_be_read_again(
     system: str, reads_them: set[str], tmp_path: Path
