@@ -79,3 +79,18 @@ def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
     )
     assert done.stdout == "True\n", done.stderr
     assert not any(tmp_path.iterdir())
+
+
+def test_what_a_killed_process_left_goes_when_the_next_folder_is_created(tmp_path: Path) -> None:
+    program = (
+        "import os\nfrom distembed.scratch import Scratch\n"
+        f"scratch = Scratch('a-', {str(tmp_path)!r})\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+    [left] = tmp_path.iterdir()
+    of_others = tmp_path / "a-of-another"
+    of_others.mkdir()
+    first, second = Scratch("a-", tmp_path), Scratch("a-", tmp_path)
+    assert {*tmp_path.iterdir()} == {Path(first.url), Path(second.url), of_others}
+    assert left not in tmp_path.iterdir()

@@ -42,6 +42,10 @@ MAX_FILES = 1000
 """Files whose beginnings are read, evenly over the corpus where it has more."""
 
 
+FEWEST_FILES, SHORT_BYTES = 20, 1 << 16
+"""So many files, half of them no longer than that, are rather documents than lists of documents."""
+
+
 def inspect_corpus(corpus: Corpus) -> list[str]:
     """Return what the files of a corpus are taken for, in sentences, after the beginning of each was read.
 
@@ -60,8 +64,19 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     beginnings = [check_beginning(partition) for partition in files[::step]]
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    words = _words_of(corpus, beginnings)
+    words = [*_short_files(files, beginnings), *_words_of(corpus, beginnings)]
     return [f"files: {taken}", *_unknown_extensions(files), *_columns(corpus), *words, *corpus.notes]
+
+
+def _short_files(files: Sequence[Partition], beginnings: Sequence[Batch | None]) -> list[str]:
+    """Return a note on many short texts of which each line is a document."""
+    size = sorted(part.n_bytes for part in files)[len(files) // 2]
+    n_lines = sum(batch.documents.num_rows for batch in beginnings if batch is not None) // len(beginnings)
+    are_lines = all(part.format == "text" and part.layout == "line" for part in files)
+    if not are_lines or len(files) < FEWEST_FILES or size > SHORT_BYTES or n_lines < 2:
+        return []
+    key = option_text(files[0].section, "layout", "file")
+    return [f"each line of {len(files):,} short files is a document: give {key} if each file is one"]
 
 
 def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:

@@ -41,6 +41,11 @@ class FoundFile(NamedTuple):
     path: str
 
 
+def readable_name(url: str) -> str:
+    """Return the name of a file, with escapes for the bytes that are not UTF-8."""
+    return url.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
 def find_files(paths: list[str | Path]) -> tuple[FoundFile, ...]:
     """Return the files that paths and globs name, in order."""
     files: list[FoundFile] = []
@@ -90,9 +95,12 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
         with depth_told(path):
             folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
     asked = is_hidden(path[len(folder) :])
-    types = {name: found[name]["type"] for name in sorted(found)}  # that of a link is "other"
-    files = (name for name, kind in types.items() if kind == "file" or not filesystem.isdir(name))
-    return folder, {name: found[name] for name in files if asked or not is_hidden(name[len(folder) :])}
+    infos = {name: found[name] for name in sorted(found) if asked or not is_hidden(name[len(folder) :])}
+    is_file = {  # the type of a link is "other", as that of a pipe
+        name: info["type"] == "file" or (info.get("islink", False) and not filesystem.isdir(name))
+        for name, info in infos.items()
+    }
+    return folder, {name: info for name, info in infos.items() if is_file[name]}
 
 
 def files_below(folder: Path) -> list[Path]:

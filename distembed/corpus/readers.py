@@ -31,6 +31,7 @@ from distembed.corpus.paths import (
     find_files,
     format_of,
     name_files,
+    readable_name,
 )
 from distembed.corpus.records import HEADS
 from distembed.corpus.streams import Partition, bundles_of, option_text
@@ -432,7 +433,7 @@ def all_partitions(
             with failures_told(file.url):
                 partitions += plan_file(file, template, partition_bytes, encoding=encoding)
         except CorpusError as error:
-            refused[file.url] = error
+            refused[readable_name(file.url)] = error
     if refused and (len(refused) == len(files) or template.bad_records == "error"):
         raise _refusal(list(refused.values()), len(files), template.section)
     return _tell_apart(partitions), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
@@ -471,6 +472,8 @@ def plan_file(
 ) -> list[Partition]:
     """Return the partitions of one file."""
     url, size, _, path = file
+    if readable_name(url) != url:
+        raise CorpusError(f"{readable_name(url)} has a name that is not UTF-8; rename the file.")
     kind = format_of(url) if template.format == "auto" else template.format
     compression = compression_of(url)
     partition = replace(

@@ -26,7 +26,7 @@ from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.corpus.paths import files_at, named_files
+from distembed.corpus.paths import files_at, named_files, readable_name
 from distembed.display import format_bytes
 from distembed.files import RefusedError, failures_told
 from distembed.job.model import Read
@@ -157,12 +157,8 @@ def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
         fs, inner = url_to_fs(path)
         fs.invalidate_cache()
         folder, found = named_files(fs, inner)
-        every = {
-            name[len(folder) :].lstrip("/"): info
-            for name, info in found.items()
-            if info["type"] == "file" or fs.isfile(name)  # a link to one
-        }
-        files = every if folder else {name.rsplit("/", 1)[-1]: info for name, info in every.items()}
+        names = (readable_name(name[len(folder) :] if folder else name.rsplit("/", 1)[-1]) for name in found)
+        files = {name.lstrip("/"): info for name, info in zip(names, found.values(), strict=True)}
         if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
             return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
         return stamps(fs, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import read_corpus
+from distembed.job.inputs import stamps_at, versions_at
+from distembed.job.new import settings_for
 
 
 @pytest.fixture
@@ -117,3 +120,31 @@ def test_what_is_no_path_is_refused_before_anything_is_opened(
     with pytest.raises(error, match=sentence) as raised:
         read_corpus(given)  # type: ignore[arg-type]
     assert "for texts in memory use read_texts" in str(raised.value)
+
+
+def test_a_name_that_is_not_utf8_is_named_or_left_out(folder: Path) -> None:
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("the sea\n")
+    with pytest.raises(CorpusError, match=r"caf\\xe9\.txt has a name that is not UTF-8; rename the file"):
+        read_corpus(folder)
+    with pytest.warns(UserWarning, match=r"left out: \S*caf\\xe9\.txt has a name"):
+        assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
+    assert list(stamps_at(str(folder))) == ["b.txt", "caf\\xe9.txt", "more/a.txt"]
+
+
+def test_links_are_stamped_and_pipes_are_no_files(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "link.txt").symlink_to(folder / "b.txt")
+    assert names(folder) == ["b.txt", "link.txt", "a.txt"]
+    assert [url.rpartition("/")[2] for url in versions_at(str(folder))] == ["b.txt", "link.txt", "a.txt"]
+
+
+def test_many_short_files_are_noted_and_new_takes_each_for_a_document(tmp_path: Path) -> None:
+    for number in range(25):
+        (tmp_path / f"answer{number}.txt").write_text("I like it.\nMostly.\n")
+    note = 'each line of 25 short files is a document: give layout="file" if each file is one'
+    assert note in inspect_corpus(read_corpus(tmp_path))
+    found = settings_for(["text_field", "layout"], str(tmp_path))
+    assert found == {"layout": "file"}
+    docs = read_corpus(tmp_path, **found)
+    assert note not in inspect_corpus(docs)
+    assert sum(1 for _ in docs.documents()) == 25
