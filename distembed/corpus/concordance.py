@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.concordance_blocks import meetings
+from distembed.corpus.metadata import PIECE
 from distembed.corpus.partitions import TokenBatch, Tokens
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import line_of
@@ -230,6 +232,8 @@ def place_of(corpus: Corpus, document: str) -> str:
     >>> place_of(de.read_corpus(titles()), "titles.txt:58").rpartition("/")[2]
     'titles.txt, line 2'
     """
+    if corpus.partitions[0].piece_words:
+        document = re.sub(PIECE, "", document)
     name, sign, number = document.rpartition(":")
     for partition in corpus.partitions:
         if partition.is_one_document and partition.name == document:

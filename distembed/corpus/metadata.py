@@ -16,6 +16,9 @@ from distembed.formats.tables import read_table, texts_of
 KEYS = ("id", "file", "filename", "file_name", "path")
 """Names, in any case, of the column whose cells are ids or files; without one of them it is the first."""
 
+PIECE = r"#\d+$"
+"""What the id of a piece of a document has after that of the whole."""
+
 
 class Metadata(NamedTuple):
     """A table of metadata: where it lies, its column of ids or files, and all of its columns as text."""
@@ -38,7 +41,9 @@ class Metadata(NamedTuple):
         calls = [next((key for key in file_keys(name) if key in known), None) for name in names]
         by_name = pc.index_in(pa.array(calls, pa.string()), value_set=keys, skip_nulls=True)
         by_file = by_name.take(pc.index_in(files, value_set=pa.array(names, pa.string())))
-        return pc.coalesce(pc.index_in(ids, value_set=keys, skip_nulls=True), by_file)
+        wholes = pc.replace_substring_regex(ids, PIECE, "")
+        by_id = (pc.index_in(one, value_set=keys, skip_nulls=True) for one in (ids, wholes))
+        return pc.coalesce(*by_id, by_file)
 
 
 def read_metadata(url: str) -> Metadata:

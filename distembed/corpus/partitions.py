@@ -41,7 +41,7 @@ from distembed.corpus.document_columns import (
 )
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.mediawiki import read_pages
-from distembed.corpus.records import Batch
+from distembed.corpus.records import Batch, in_pieces
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tables import read_csv, read_json, read_parquet
@@ -126,7 +126,8 @@ class TokenBatch(NamedTuple):
 def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
     """Yield the batches of text of a partition."""
     with failures_told(partition.url):
-        yield from READERS[partition.format](partition, progress or Progress())
+        batches = READERS[partition.format](partition, progress or Progress())
+        yield from in_pieces(batches, partition.piece_words) if partition.piece_words else batches
 
 
 @block(temporaries=14)  # of the largest dictionary, whose words take 28 bytes in a table

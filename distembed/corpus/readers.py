@@ -246,6 +246,7 @@ def read_corpus(
     delimiter: str = "auto",
     quotes: Literal["auto", "double", "none"] = "auto",
     layout: Layout = "line",
+    piece_words: PositiveInt | None = None,
     bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
     section: str = "",
@@ -306,6 +307,9 @@ def read_corpus(
         The layout of plain text: one document per line; documents between blank lines with the title in their first
         line; or one document per file, whose id is its path in the folder that was given, and whose title is its name
         without the extension.
+    piece_words : int, optional
+        Longer documents are cut into pieces of so many words between white space. Each piece is a document with the
+        title, the label and the columns of the whole, and its number after the id: ``wives.txt#1``, ``wives.txt#2``.
     bad_records : {"error", "skip"}
         "skip" leaves out the JSON lines, rows and pages of an export that cannot be read; they are counted, and
         listed beside the tokens. A null text or title counts as empty, not as bad. Of several files it also leaves
@@ -367,10 +371,12 @@ def read_corpus(
         constants=tuple((name, "") for name in path_fields),
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
+        piece_words=piece_words,
         bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
     )
-    if partition_bytes < 1:
-        raise ValueError(f"partition_bytes is {partition_bytes}; give 1 or more.")
+    for name, value in (("partition_bytes", partition_bytes), ("piece_words", piece_words)):
+        if value is not None and value < 1:
+            raise ValueError(f"{name} is {value}; give 1 or more.")
     table = None if metadata is None else read_metadata(str(metadata))
     check_columns([*carry_fields, *path_fields, *DocumentColumns(metadata=table).names])
     files = tuple(find_files(named))

@@ -8,8 +8,9 @@ Wherever a file is cut, each record is therefore read once and whole.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -190,6 +191,40 @@ def batch_of(texts: Sequence[bytes] | pa.Array, documents: pa.Table, *, is_open:
     bounds = np.frombuffer(offsets or bytes(8), np.int64)[array.offset : array.offset + len(array) + 1]
     text = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
     return Batch(text, bounds[:-1] - bounds[0], bounds[1:] - bounds[0], documents, is_open)
+
+
+WORD = re.compile(rb"\S+")
+
+
+def in_pieces(batches: Iterable[Batch], n_words: int) -> Iterator[Batch]:
+    """Yield documents in pieces of so many words between white space, each a document with its number in the id.
+
+    A document that is no longer than a piece stays as it is.
+    """
+    number, n_seen, last = 1, 0, pa.table({})  # of the document that goes on: pieces, words, and columns
+    for batch in (batch for batch in batches if len(batch.starts)):
+        every = pa.concat_tables([last, batch.documents]) if batch.continues else batch.documents
+        texts: list[bytes] = []
+        rows: list[int] = []
+        names: list[str] = []
+        for row, (text, name) in enumerate(zip(batch.texts(), every["id"].to_pylist(), strict=True)):
+            is_new, is_closed = row > 0 or not batch.continues, row < batch.n_closed
+            number, n_seen = (1, 0) if is_new else (number, n_seen)
+            begins = [found.start() for found in WORD.finditer(text)]
+            cuts = begins[-n_seen % n_words if n_seen else n_words :: n_words]
+            bounds = [0, *cuts, len(text)]
+            texts += [text[begin:end] for begin, end in pairwise(bounds)]
+            rows += [row] * (len(cuts) + 1)
+            is_whole = is_new and is_closed and not cuts
+            names += [name if is_whole else f"{name}#{number + k}" for k in range(len(cuts) + 1)]
+            number, n_seen = number + len(cuts), n_seen + len(begins)
+        documents = every.take(pa.array(rows, pa.int64())).set_column(0, "id", pa.array(names, pa.string()))
+        # A piece of a document that began before, or that goes on, is alone in its batch.
+        ends = {0, int(batch.continues), len(rows) - int(batch.is_open), len(rows)}
+        for begin, end in pairwise(sorted(ends)):
+            own = documents.slice(begin, end - begin if begin or not batch.continues else 0)
+            yield batch_of(texts[begin:end], own, is_open=batch.is_open and end == len(rows))
+        last = every.slice(len(every) - 1)
 
 
 def document_table(

@@ -68,6 +68,8 @@ class Partition:
     """Whether MediaWiki redirects are documents."""
     namespace_names: tuple[tuple[int, str], ...] = ()
     """The key and the name of each namespace of the export."""
+    piece_words: int | None = None
+    """The words of the pieces into which longer documents are cut; None for whole documents."""
     bad_records: str = "error"
     """"error", or "skip" to leave out the JSON lines, rows and pages that cannot be read."""
     delimiter: str = ","

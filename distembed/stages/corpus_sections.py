@@ -85,6 +85,7 @@ class CorpusSection(TextsSection):
     text_field: str | tuple[str, ...] = OPTION
     title_field: str | None = OPTION
     label_field: str | None = OPTION
+    piece_words: int | None = OPTION
     bad_records: BadRecords = OPTION
     carry_fields: tuple[str, ...] = ()
     path_fields: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ NOT_OF_PARALLEL_TEXTS = {
     "redirects": "the texts of one collection are one kind of document",
     "errors": "a text with characters replaced is no parallel text",
     "bad_records": "a record that is left out has a counterpart that is not",
-    "border": "documents are compared whole",
+    **dict.fromkeys(("border", "piece_words"), "documents are compared whole"),
     "min_border_tokens": "documents are compared whole",
     **dict.fromkeys(
         ("carry_fields", "path_fields", "metadata"), "texts of several collections are paired by their ids"

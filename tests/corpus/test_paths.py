@@ -13,7 +13,6 @@ from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import read_corpus
 from distembed.job.inputs import stamps_at, versions_at
-from distembed.job.new import settings_for
 
 
 @pytest.fixture
@@ -138,13 +137,11 @@ def test_links_are_stamped_and_pipes_are_no_files(folder: Path) -> None:
     assert [url.rpartition("/")[2] for url in versions_at(str(folder))] == ["b.txt", "link.txt", "a.txt"]
 
 
-def test_many_short_files_are_noted_and_new_takes_each_for_a_document(tmp_path: Path) -> None:
+def test_many_short_files_whose_lines_are_documents_are_noted(tmp_path: Path) -> None:
     for number in range(25):
         (tmp_path / f"answer{number}.txt").write_text("I like it.\nMostly.\n")
     note = 'each line of 25 short files is a document: give layout="file" if each file is one'
     assert note in inspect_corpus(read_corpus(tmp_path))
-    found = settings_for(["text_field", "layout"], str(tmp_path))
-    assert found == {"layout": "file"}
-    docs = read_corpus(tmp_path, **found)
+    docs = read_corpus(tmp_path, layout="file")
     assert note not in inspect_corpus(docs)
     assert sum(1 for _ in docs.documents()) == 25
