@@ -1,4 +1,4 @@
-"""The beginning of a file: how the file is packed, its encoding where it is text, and otherwise what else it is."""
+"""The beginning of a file that is no text: what it is, and how to get its text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 import tarfile
 from typing import NamedTuple
 
-from distembed.formats.encodings import detect_encoding
-from distembed.formats.names import compression_of, suffix_of
+from distembed.formats.names import suffix_of
 
 _RENAME = "save it as plain text, or give it the extension of its format"
 _UNZIP = ("a ZIP archive or an office document", "unpack it (unzip FILE), or save it as plain text or CSV")
@@ -46,19 +45,10 @@ HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORE
 
 
 class Head(NamedTuple):
-    """What a file is, from its name and its first bytes.
+    """What a file is that is no plain text, and how to get its text; "" for text."""
 
-    Attributes
-    ----------
-    compression : as the name says, "" where it says none
-    what, remedy : what it is that is no plain text, and how to get its text; "" for text
-    encoding : of a text
-    """
-
-    compression: str
     what: str
     remedy: str
-    encoding: str
 
 
 def sniffed(data: bytes, name: str) -> Head:
@@ -74,8 +64,6 @@ def sniffed(data: bytes, name: str) -> Head:
     Examples
     --------
     >>> from distembed.formats.heads import sniffed
-    >>> sniffed("Äpfel".encode("latin-1"), "a.txt.gz")
-    Head(compression='gz', what='', remedy='', encoding='cp1252')
     >>> sniffed(b"%PDF-1.5", "a.txt").what
     'a PDF file'
     """
@@ -84,7 +72,7 @@ def sniffed(data: bytes, name: str) -> Head:
         found = _TAR
     elif HTML.match(data) or suffix_of(name) in HTML_SUFFIXES:
         found = _HTML
-    return Head(compression_of(name), *found, detect_encoding(data))
+    return Head(*found)
 
 
 def is_tar(head: bytes) -> bool:

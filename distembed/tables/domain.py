@@ -61,8 +61,8 @@ def read_domain(section: DomainSection) -> Domain:
     else:
         domain, problems = read_rows(section, columns=section.columns, label=section.label_column)
     domain = settled(renamed(domain, section), section, "domain", problems)
-    left_out = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
-    domain = domain._replace(left_out=left_out)
+    own = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
+    domain = domain._replace(left_out=own)
     has_features = is_table and section.transform == "none"
     standardize = has_features if section.standardize is None else section.standardize
     return scaled(domain, standardize=standardize) if has_features or standardize else domain
@@ -99,10 +99,8 @@ def holds_vectors(path: str, chosen: str) -> bool:
 
 def _from_vectors(section: DomainSection) -> Domain:
     """Return vectors of words as a domain: a row per word, as it came."""
-    named: Sequence[str] = [name for name in ONLY_OF_TABLES if getattr(section, name)]
-    if section.transform != "none":
-        named = ["transform", *named]
-    if named:
+    named = ["transform"] if section.transform != "none" else []
+    if named := [*named, *(name for name in ONLY_OF_TABLES if getattr(section, name))]:
         raise TableError(
             f"{section.path} holds vectors of words, of which domain.{named[0]} says nothing: leave it out, or set "
             'domain.format = "table"'

@@ -39,18 +39,14 @@ def match_names(names: Sequence[str], words: Sequence[str], matching: MatchingSe
             taken.setdefault(row, []).append(name)
     shared = [(words[row], same) for row, same in taken.items() if len(same) > 1]
     if shared:
-        raise TableError(_of_shared_words(shared))
+        pairs = [f"{' and '.join(map(repr, same))} both match the word {word!r}" for word, same in shared]
+        more = f"; and so do {plural(len(pairs) - SHOWN, 'more pair')}" if len(pairs) > SHOWN else ""
+        raise TableError(f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each")
     if not taken:
         raise TableError(
             f"no name of the table ({some(names)}) is a word with a vector ({some(words)}): see [matching]"
         )
     return np.array(rows, dtype=np.int64)
-
-
-def _of_shared_words(shared: list[tuple[str, list[str]]]) -> str:
-    pairs = [f"{' and '.join(map(repr, same))} both match the word {word!r}" for word, same in shared]
-    more = f"; and so do {plural(len(pairs) - SHOWN, 'more pair')}" if len(pairs) > SHOWN else ""
-    return f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each"
 
 
 def folding(matching: MatchingSection) -> Callable[[str], str]:
@@ -106,7 +102,12 @@ def near_misses(
     wanted = [name for name, row in zip(names, rows, strict=True) if row < 0]
     offered = [word for row, word in enumerate(words) if row not in used][:SEARCHED_WORDS]
     found: dict[str, NearMiss] = {}
-    for difference, fold in _foldings(matching).items():
+    foldings = {  # the least difference first
+        option: folding(matching.model_copy(update={option: True}))
+        for option in ("ignore_underscores", "ignore_case")
+        if not getattr(matching, option)
+    }
+    for difference, fold in {**foldings, "punctuation, accents or legal form": _bare}.items():
         by_fold = {fold(word): word for word in reversed(offered)}
         for name in wanted:
             word = by_fold.get(fold(name)) if name not in found else None
@@ -133,16 +134,6 @@ def advice_on(misses: Sequence[NearMiss]) -> str:
             "domain.names_to = 'like'"
         )
     return "; ".join(sentences)
-
-
-def _foldings(matching: MatchingSection) -> dict[str, Callable[[str], str]]:
-    """Return by difference what makes two spellings equal that differ in no more; the least difference first."""
-    more = {
-        name: folding(matching.model_copy(update={name: True}))
-        for name in ("ignore_underscores", "ignore_case")
-        if not getattr(matching, name)
-    }
-    return more | {"punctuation, accents or legal form": _bare}
 
 
 def _bare(name: str) -> str:

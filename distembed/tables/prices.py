@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,23 +20,6 @@ YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
 
 A_BOUND = re.compile(r"\d{4}([-/.]?\d{2}){0,2}(?!\d)")
 """A year, a month or a day."""
-
-
-class Returns(NamedTuple):
-    """The returns of the names that are kept, (days, n), none of them missing.
-
-    Attributes
-    ----------
-    matrix : (days, n)
-    names : n names
-    left_out : the other names, each with the reason
-    notes : what was done, one sentence each
-    """
-
-    matrix: Floats
-    names: list[str]
-    left_out: list[LeftOut]
-    notes: list[str]
 
 
 def from_prices(section: DomainSection) -> Domain:
@@ -60,19 +42,15 @@ def from_prices(section: DomainSection) -> Domain:
                 f"{section.path} has the date {twice!r} in several rows: turn the table: a row is a day, and each "
                 "name is a column (DataFrame.pivot in pandas)"
             )
+        often, remedy = "every date", "set domain.max_missing = 0.2, which keeps names with gaps"
+        if section.max_missing:
+            often, remedy = "enough dates", f"raise domain.max_missing, which is {section.max_missing}"
         raise TableError(
-            f"{section.path} has prices on {'enough dates' if section.max_missing else 'every date'} for "
-            f"{len(found.names)} names: choose other dates, or "
-            + (
-                f"raise domain.max_missing, which is {section.max_missing}"
-                if section.max_missing
-                else "set domain.max_missing = 0.2, which keeps names with gaps"
-            )
+            f"{section.path} has prices on {often} for {len(found.names)} names: choose other dates, or {remedy}"
         )
     with one_blas_thread():
         matrix = np.asarray(np.corrcoef(found.matrix, rowvar=False))
-    labels, notes = [""] * len(found.names), [*read.notes, *found.notes]
-    return Domain(found.names, matrix, found.names, labels, found.left_out, notes)
+    return found._replace(matrix=matrix, notes=[*read.notes, *found.notes])
 
 
 def _rows_in_time(section: DomainSection, dates: Sequence[str]) -> Int64s:
@@ -100,8 +78,8 @@ def _rows_in_time(section: DomainSection, dates: Sequence[str]) -> Int64s:
     return np.array(sorted(chosen, key=digits.__getitem__), np.int64)
 
 
-def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> Returns:
-    """Return p_t / p_(t-1) - 1 of the names with few gaps, each gap filled by the mean of its day.
+def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> Domain:
+    """Return p_t / p_(t-1) - 1 of the names with few gaps, (days, n), each gap filled by the mean of its day.
 
     A price that is missing, or not positive, takes two returns with it: that of its day and that of the next. Each gets
     the mean of the returns that the other names have on that day (Yao, Yu and Xiao 2019, section 5.2). Days on which
@@ -121,18 +99,15 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> R
     returns = prices[1:] / prices[:-1] - 1
     moves = [np.unique(column[~np.isnan(column)]).size > 1 for column in returns.T]
     left_out = []
+    remedy = "choose dates on which it has one with domain.first and domain.last"
     for name, share, is_moving in zip(names, shares.tolist(), moves, strict=True):
-        if share <= max_missing and not is_moving:
+        reason = "a price is missing or not positive"
+        if max_missing:
+            reason = f"{share:.1%} of its prices are missing or not positive, more than domain.max_missing"
+        if share > max_missing:
+            left_out.append(LeftOut(name, reason, remedy))
+        elif not is_moving:
             left_out.append(LeftOut(name, "its price never moves"))
-        elif share > max_missing:
-            reason = "a price is missing or not positive"
-            if max_missing:
-                reason = (
-                    f"{share:.1%} of its prices are missing or not positive, more than domain.max_missing"
-                )
-            left_out.append(
-                LeftOut(name, reason, "choose dates on which it has one with domain.first and domain.last")
-            )
     kept = np.flatnonzero((shares <= max_missing) & np.array(moves, bool))
     returns = returns[:, kept]
     returns = returns[~np.isnan(returns).all(axis=1)]
@@ -140,11 +115,11 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> R
     if gaps.any():
         returns = np.where(gaps, np.nanmean(returns, axis=1, keepdims=True), returns)
     kept_names, n_closed = [names[column] for column in kept.tolist()], int((~is_open).sum())
-    holed = [kept_names[column] for column in np.flatnonzero(gaps.any(axis=0)).tolist()]
     notes = [f"{plural(n_closed, 'date')} on which no name has a price left out"] if n_closed else []
-    if holed:
+    if gaps.any():
+        holed = [name for name, has_gap in zip(kept_names, gaps.any(axis=0), strict=True) if has_gap]
         notes.append(
             f"{plural(int(gaps.sum()), 'daily return')} without a price took the mean of the day, in "
             f"{plural(len(holed), 'name')}: {some(holed)}"
         )
-    return Returns(returns, kept_names, left_out, notes)
+    return Domain(kept_names, returns, kept_names, [""] * len(kept_names), left_out, notes)

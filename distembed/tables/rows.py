@@ -68,17 +68,16 @@ class Domain(NamedTuple):
     scales: Scales | None = None
     spellings: Mapping[str, str] = {}
 
-    def take(self, rows: Int64s) -> Domain:
-        """Return some rows, in order."""
-        names, labels = ([values[row] for row in rows.tolist()] for values in (self.names, self.labels))
-        return self._replace(names=names, labels=labels, matrix=self.matrix[rows])
-
     def without(self, rows: Int64s, left_out: Sequence[LeftOut], note: str) -> Domain:
         """Return the table without some rows, with the reason of each and a note; as it is if there are none."""
         if not rows.size:
             return self
-        rest = self.take(np.setdiff1d(np.arange(len(self.names)), rows))
-        return rest._replace(left_out=[*self.left_out, *left_out], notes=[*self.notes, note])
+        kept = np.setdiff1d(np.arange(len(self.names)), rows)
+        names, labels = ([values[row] for row in kept.tolist()] for values in (self.names, self.labels))
+        notes, left_out = [*self.notes, note], [*self.left_out, *left_out]
+        return self._replace(
+            names=names, labels=labels, matrix=self.matrix[kept], left_out=left_out, notes=notes
+        )
 
 
 def refusal(path: str, problems: Sequence[str]) -> TableError:

@@ -13,7 +13,6 @@ import pytest
 
 from distembed import WordVectors, read_corpus
 from distembed.corpus.errors import CorpusError
-from distembed.formats.heads import sniffed
 from distembed.formats.tables import TableError, read_table
 from distembed.vectors import VectorFileError
 
@@ -49,8 +48,3 @@ def test_vectors_tables_and_corpora_refuse_the_same_files(what: str, tmp_path: P
         read_table(str(tmp_path / "a.csv"))
     with pytest.raises(CorpusError, match=rf"a\.txt is {what}, not text: \w"):
         read_corpus(tmp_path / "a.txt")
-
-
-def test_a_head_tells_compression_and_encoding() -> None:
-    found = sniffed("\ufeffÄpfel".encode("utf-16-le"), "TEXT.TXT.GZ")
-    assert (found.compression, found.encoding, found.what) == ("gz", "utf-16", "")
