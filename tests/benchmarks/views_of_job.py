@@ -1,8 +1,8 @@
-"""Score the vectors of a finished job with views: each view alone, joined, and with the direction of its spelling.
+"""Score the vectors of a finished job with sides: each part alone, joined, and with the direction of its spelling.
 
 ``python -m tests.benchmarks.views_of_job WORKSPACE SETS [--folder FOLDER] [--removed 1]`` prints a row for each,
 by halves of the sets, and keeps each as a vector file in FOLDER, for
-``tests.benchmarks.paired_difference``. The spelling of a view is its columns of the job's map of n-grams.
+``tests.benchmarks.paired_difference``. The spelling of a part is its columns of the job's map of n-grams.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from distembed.factorization.join_blocks import centered_directions
 from distembed.job.opening import open_job
 from distembed.job.stage import read_subwords
 from distembed.stages.corpus import vocabulary_of
-from distembed.systems.psdvec.stages import parts_of, weights_of
+from distembed.systems.psdvec.sides import parts_of, weights_of
 from tests.benchmarks.halves import half_of
 from tests.benchmarks.measures import run_main, tell_head, tell_row
 from tests.benchmarks.rival_table import EIGHT
@@ -42,8 +42,8 @@ ANALOGIES = {"google": 4, "msr": 2}
 def candidates(workspace: str) -> Iterator[tuple[str, NDArray[np.floating]]]:
     """Yield the name and the vectors of each row."""
     job, opened = open_job(workspace), de.Workspace.open(workspace)
-    names = ["psdvec", *job.views]
-    parts = [np.asarray(compute(part)) for part in parts_of(job, opened)]
+    names = ["psdvec", "sides"]
+    parts = [np.asarray(compute(part)) for part in parts_of(opened)]
     bounds = list(pairwise(np.cumsum([0, *(part.shape[1] for part in parts)]).tolist()))
     table, words = read_subwords(opened), vocabulary_of(opened).words
     spelled = table.compose(words) - table.mean

@@ -22,9 +22,8 @@ from tests.commands import run
 
 IDLE = [
     ("psdvec", ["psdvec.n_iter=1"], ["psdvec.n_passes=3"]),
-    ("psdvec", [], ["join.n_components=2", "matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
+    ("psdvec", [], ["matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
     ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
-    ("psdvec", ["views.a={method='ppmi'}"], ["views.a.regularization=0.1"]),
     ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
     ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
     ("psdvec", ["corpus.paths=['*.jsonl']"], ["corpus.layout='blocks'", "corpus.namespaces=[1]"]),
@@ -148,8 +147,8 @@ def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
         assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "paper.NAME", "recipes.NAME", "views.NAME"}
-"""Sections that decide no content; a recipe and a view refuse the keys that their method does not have."""
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "paper.NAME", "recipes.NAME"}
+"""Sections that decide no content; a recipe refuses the keys that its method does not have."""
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -168,7 +167,7 @@ TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
     "comparison": ("parts.column='year'",),
     "psdvec": (
-        "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "views.a={method='ppmi'}",
+        "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "sides.weight=0.5",
     ),
     "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='residuals'", "domain.names='n'"),
     "transfer": (

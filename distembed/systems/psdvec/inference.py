@@ -19,26 +19,26 @@ from distembed.display import plural
 from distembed.dtypes import Float32s, Int64s, Mask
 from distembed.execution import compute
 from distembed.factorization.context_vectors import placed_words
-from distembed.factorization.joined_rows import joined_rows, projected_rows
+from distembed.factorization.joined_rows import joined_rows
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
-from distembed.job.stage import read_subwords, read_vectors, vectors_at
+from distembed.job.stage import read_subwords, read_vectors
 from distembed.linalg.operators import whole_csr
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
-from distembed.systems.psdvec.job import FileView, PSDVecJob, PSDVecView
-from distembed.systems.psdvec.stages import weights_of
-from distembed.systems.psdvec.text_views import contexts_of, counting_of, psdvec_of_view, weights_of_pmi
+from distembed.systems.psdvec.job import PSDVecJob, SidesSection
+from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import marginals
+from distembed.weighting.spaces import directional_contexts
 
 LISTED = 5
 """Words that are named where several have no vector."""
@@ -83,8 +83,10 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
         new = _new_words(job, known, tokens, texts)
         vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
         used = np.asarray(vectors.any(axis=1))
-        if job.views:
-            vectors = joined(job, workspace, vectors, tokens, new)
+        if job.sides is not None:
+            parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
+            rows = joined_rows(parts, weights_of(job), means=means_of(job, workspace))
+            vectors = np.asarray(compute(rows))
     vectors = spelled(job, workspace, vectors, new.words)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
     remarks = [*new.remarks, *_without_counts(new.words, used)]
@@ -122,46 +124,14 @@ def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: Int64s) -> dict
     }
 
 
-def joined(
-    job: PSDVecJob, workspace: Workspace, vectors: Float32s, tokens: Tokens, new: NewWords
-) -> Float32s:
-    """Return the vectors of new words as the job joins its own: beside those of PSDVec the ones of its views."""
-    views = [new_in_view(job, workspace, name, tokens, new) for name in job.views]
-    parts = [vectors, *views]
-    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
-    means = np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
-    rows = joined_rows(parts, weights_of(job), means=means)
-    if job.join.n_components is not None:
-        rows = projected_rows(rows, np.asarray(compute(outputs.JOINED_AXES.read(workspace))))
-    return np.asarray(compute(rows))
-
-
-def new_in_view(job: PSDVecJob, workspace: Workspace, name: str, tokens: Tokens, new: NewWords) -> Float32s:
-    """Return the vectors (m, d) of new words in a view; zeros of those that it says nothing of."""
-    view = job.views[name]
-    if isinstance(view, FileView):
-        found = vectors_at(view.path)
-        rows = found.index(new.words)
-        return np.where(rows[:, np.newaxis] >= 0, found.vectors[rows], np.float32(0))
-    counting = counting_of(job, name)
-    if isinstance(view, PSDVecView):
-        model, words = _fitted_view(workspace, name, view), vocabulary_of(workspace).words
-        return solved(counting, model, tuple(words), tokens, new)
-    counts = contexts_of(count_cooccurrences(tokens, new.counted, **asdict(counting)), view)
-    contexts = _renumbered(
-        whole_csr(counts[new.counted.index(new.words)]), new.counted, vocabulary_of(workspace)
-    )
-    totals = np.asarray(outputs.VIEW_TOTALS.read(workspace, view=name)["n_pairs"])
-    axes = compute(outputs.VIEW_AXES.read(workspace, view=name))
-    return placed_words(contexts, axes, totals, weights=weights_of_pmi(view))
-
-
-def _fitted_view(workspace: Workspace, name: str, view: PSDVecView) -> PSDVec:
-    """Return the fitted estimator of a view, ready for `PSDVec.transform`."""
-    pairs, counts = outputs.VIEW_COUNTS.read(workspace, view=name), vocabulary_of(workspace).counts
-    core, model = outputs.VIEW_VECTORS.read(workspace, view=name), psdvec_of_view(view)
-    values = _weights_of_the_core(model, pairs, counts)
-    return model.set_core(core, counts, marginals(pairs).rows, **values)
+def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: NewWords) -> Float32s:
+    """Return the vectors (m, d) of new words by the words on their left and right; zeros where none is known."""
+    pairs = count_cooccurrences(tokens, new.counted, **asdict(section.counting_options()))
+    rows = whole_csr(directional_contexts(pairs)[new.counted.index(new.words)])
+    contexts = _renumbered(rows, new.counted, vocabulary_of(workspace))
+    totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
+    axes = compute(outputs.SIDES_AXES.read(workspace))
+    return placed_words(contexts, axes, totals, weights=weights_of_pmi(section))
 
 
 def _renumbered(contexts: csr_array, counted: Vocabulary, vocabulary: Vocabulary) -> csr_array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA
@@ -22,7 +23,12 @@ from distembed.job.model import (
     Section,
     section_of,
 )
-from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, LeftCountingSection
+from distembed.stages.corpus_sections import (
+    COUNTING_OPTIONS,
+    NOT_COUNTED_BY,
+    CountingJob,
+    LeftCountingSection,
+)
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.vectors.ngram_blocks import check_lengths
 
@@ -37,15 +43,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "best": {
         "counting": WIDE,
         "psdvec": {"n_components": 400, "smoothing": 0.1},
-        "views": {
-            "sides": {
-                "method": "ppmi",
-                "window": 2,
-                "n_components": 200,
-                "weight": 0.9,
-                "regularization": 0.1,
-            }
-        },
+        "sides": {"n_components": 200, "weight": 0.9},
         "subwords": {"enabled": True, "weight": 1.0, "regularization": 0.025},
     },
     "fast": {"counting": WIDE, "psdvec": {"n_components": 100, "smoothing": 0.1}},
@@ -131,7 +129,7 @@ class SubwordsSection(Section):
     max_n: int = OPTION
     regularization: float = OPTION
     """Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. The
-    components of a view may have another.
+    components of `[sides]` have one of their own.
     """
 
     @model_validator(mode="after")
@@ -140,46 +138,24 @@ class SubwordsSection(Section):
         return self
 
 
-class ViewSection(Section):
-    """`[views.NAME]`: one more view of the text, whose vectors are joined to those of `[psdvec]`."""
-
-    effects: ClassVar[tuple[Only, ...]] = (
-        Only(("regularization",), "subwords.enabled", (True,)),
-        Only(("regularization",), "join.n_components", (None,)),
-    )
-
-    method: str
-    """How its vectors are made."""
-    weight: float = Field(default=0.7, gt=0)
-    """The weight of the directions of its vectors in the joined ones; those of `[psdvec]` have weight 1."""
-    regularization: float | None = Field(default=None, gt=0)
-    """`subwords.regularization` for the components of this view; by default as there."""
-
-
-@section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 2, "direction": "left"})
-class CountedView(CountingSection, ViewSection):
-    """A view that counts the text in its own way."""
-
-    effects = (*CountingSection.effects, *ViewSection.effects)
-
-    n_components: int = Field(default=300, ge=1)
-    """The dimensions of its vectors."""
-
-
 @section_of(
+    count_cooccurrences,
     LSA,
-    exclude=dict.fromkeys(("oversampling", "tol"), "it is how exactly the view is computed")
+    exclude=NOT_COUNTED_BY
+    | {"direction": "the words on the left and on the right are contexts of their own"}
+    | dict.fromkeys(("oversampling", "tol"), "it is how exactly the vectors are computed")
     | {"dtype": "vectors are stored as float32"},
-    defaults={"n_passes": 4, "exponent": 0.0},
+    defaults={"window": 2, "n_components": 200, "n_passes": 4, "exponent": 0.0},
 )
-class PPMIView(CountedView):
-    """`[views.NAME]`: the singular vectors of positive PMI.
+class SidesSection(Section):
+    """`[sides]`: singular vectors of the positive PMI of words with those on their left and on their right.
 
-    With `direction = "left"`, what stands on the left and on the right of a word are columns of their own.
+    They are joined to the vectors of `[psdvec]`.
     """
 
+    subsample: float | None = OPTION
     n_components: int = OPTION
-    """The dimensions of its vectors."""
+    """The dimensions of these vectors."""
     n_passes: int = OPTION
     """The products with the matrix that the decomposition makes."""
     exponent: float = OPTION
@@ -190,50 +166,20 @@ class PPMIView(CountedView):
     """The power of the counts of the contexts in positive PMI."""
     negative_samples: float = Field(default=1.0, gt=0)
     """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing."""
+    weight: float = Field(default=0.9, gt=0)
+    """The weight of the directions of these vectors in the joined ones; those of `[psdvec]` have weight 1."""
+    regularization: float = Field(default=0.1, gt=0)
+    """`subwords.regularization` for these components."""
 
+    def counting_options(self) -> CooccurrenceOptions:
+        """Return what counts as a co-occurrence."""
+        own = self.model_dump(include=set(COUNTING_OPTIONS))
+        return CooccurrenceOptions(**own, direction="left")
 
-@section_of(
-    PSDVec,
-    exclude=dict.fromkeys(
-        ("n_core", "ridge", "bands", "uniform_weight", "batch_words"),
-        "all words of a view are core words",
-    ),
-    defaults={"n_components": 300, "smoothing": 0.1},
-)
-class PSDVecView(CountedView):
-    """`[views.NAME]`: PSDVec of other counts, with all words in its core."""
-
-    n_components: int = OPTION
-    """The dimensions of its vectors."""
-    random_state: int = OPTION
-    """The seed of the decomposition."""
-
-
-class FileView(ViewSection):
-    """`[views.NAME]`: finished vectors. Words of the vocabulary that the file lacks have none in this view."""
-
-    path: InputPath
-    """A file of vectors in any format, or a workspace."""
-
-
-def _method_of(view: Any) -> Any:
-    return view.get("method") if isinstance(view, Mapping) else getattr(view, "method", None)
-
-
-View = Annotated[
-    Annotated[PPMIView, Tag("ppmi")]
-    | Annotated[PSDVecView, Tag("psdvec")]
-    | Annotated[FileView, Tag("vectors")],
-    Discriminator(_method_of),
-]
-"""A view: its method says which options it has."""
-
-
-class JoinSection(Section):
-    """`[join]`: how the vectors of `[psdvec]` and of the views become one vector of each word."""
-
-    n_components: int | None = Field(default=None, ge=1)
-    """The principal components of the joined vectors that are kept; by default the joined vectors as they are."""
+    @model_validator(mode="after")
+    def _options_fit_together(self) -> Self:
+        self.counting_options()
+        return self
 
 
 class EvaluationSection(Section):
@@ -274,21 +220,13 @@ class PSDVecJob(CountingJob):
         "report.words",
     )
 
-    effects = (Only(("join",), "view_names", (), "a view, [views.NAME]"),)
-
     counting: LeftCountingSection = LeftCountingSection()
     psdvec: PSDVecSection = PSDVecSection()
-    views: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], View] = Field(default={})
-    join: JoinSection = JoinSection()
+    sides: SidesSection | None = None
     subwords: SubwordsSection = SubwordsSection()
     matrices: PSDVecMatricesSection = PSDVecMatricesSection()
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
-
-    @property
-    def view_names(self) -> tuple[str, ...]:
-        """The names of the views."""
-        return tuple(self.views)
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

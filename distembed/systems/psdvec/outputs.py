@@ -20,43 +20,37 @@ NONCORE_VECTORS = ArrayOutput(
     "Vectors of the noncore words; row i is the i-th word after those of the core.",
     dims=("noncore_word", "component"),
 )
-VIEW_COUNTS = ArrayOutput(
-    "view_{view}_counts",
-    "How often two words stand near each other; see [views.{view}] in job.toml.",
+SIDES_COUNTS = ArrayOutput(
+    "sides_counts",
+    "How often two words stand near each other; see [sides] in job.toml.",
     dims=("word", "context_word"),
     dtype="int32",
     units="occurrences",
 )
-VIEW_VECTORS = ArrayOutput(
-    "view_{view}",
-    "Vectors of the view {view}; row i is word i of vocabulary.parquet, zero where the view lacks the word.",
+SIDES_VECTORS = ArrayOutput(
+    "sides",
+    "Vectors of words by the words on their left and on their right; row i is word i of vocabulary.parquet.",
     dims=("word", "component"),
 )
-VIEW_AXES = ArrayOutput(
-    "view_{view}_axes",
-    "The PPMI of a word with each context of the view {view}, times this, is its vector.",
+SIDES_AXES = ArrayOutput(
+    "sides_axes",
+    "The PPMI of a word with each context, times this, is its vector of `sides`.",
     dims=("context", "component"),
 )
-VIEW_TOTALS = TableOutput(
-    "view_{view}_totals",
-    "How often each context of the view {view} was counted; row i is row i of its axes.",
+SIDES_TOTALS = TableOutput(
+    "sides_totals",
+    "How often each context was counted; row i is row i of sides_axes.",
     columns=("n_pairs",),
 )
 JOINED_VECTORS = ArrayOutput(
     "joined_vectors",
-    "The directions of a word in PSDVec and in each view, side by side, before its spelling is added.",
+    "The directions of a word in PSDVec and in its sides, next to each other, before its spelling is added.",
     dims=("word", "component"),
 )
 JOINED_MEANS = ArrayOutput(
     "joined_means",
-    "The mean vectors of PSDVec and of each view, side by side.",
+    "The mean vectors of PSDVec and of the sides, next to each other.",
     dims=("component",),
-    dtype="float64",
-)
-JOINED_AXES = ArrayOutput(
-    "joined_axes",
-    "The principal axes that the joined vectors are projected on, where the job asks for fewer components.",
-    dims=("joined_component", "component"),
     dtype="float64",
 )
 VECTORS = ArrayOutput(

@@ -16,10 +16,7 @@ import pyarrow as pa
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_word_sets, look_for_word_sets
-from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
-from distembed.factorization.join_blocks import join
-from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
@@ -36,10 +33,8 @@ from distembed.job.stage import (
     StageSpec,
     System,
     read_subwords,
-    sections,
 )
-from distembed.linalg.blocks import gram, split_columns
-from distembed.linalg.eigen import EIGEN_COPIES
+from distembed.linalg.blocks import split_columns
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
@@ -54,16 +49,11 @@ from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import check_figures_of_scores, judged_vectors, set_lines, store_scores
 from distembed.states import BLOCK_MEMORY, keep
-from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
 from distembed.systems.psdvec.job import METHOD, PRESETS, PSDVecJob
-from distembed.systems.psdvec.text_views import (
-    psdvec_dimensions,
-    vectors_stage,
-    view_stages,
-    width_of,
-)
+from distembed.systems.psdvec.sides import JOINED, n_dimensions, sides_stages, solved_vectors
+from distembed.systems.psdvec.sizes import psdvec_dimensions
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
@@ -103,104 +93,28 @@ NONCORE = "noncore"
 """The stage that solves the noncore words of a job before it learns n-grams from them."""
 
 
-JOINED = "joined"
-"""The stage that joins the vectors of a job with views."""
-
-
-def solved_vectors(workspace: Workspace) -> da.Array:
-    """Return the vectors of all words as core and regression gave them, before views or spelling are added, lazily."""
-    core = outputs.CORE_VECTORS.read(workspace)
-    if len(core) == corpus_outputs.VOCABULARY.read(workspace).num_rows:
-        return core
-    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
-
-
 def solves_noncore_first(job: PSDVecJob) -> bool:
-    """Return whether noncore words have a stage of their own, since views and the map of n-grams need them, too."""
-    return job.psdvec.n_core is not None and (job.subwords.enabled or bool(job.views))
+    """Return whether noncore words have a stage of their own, since sides and the map of n-grams need them, too."""
+    return job.psdvec.n_core is not None and (job.subwords.enabled or job.sides is not None)
 
 
 def unspelled_vectors(ctx: Context) -> da.Array:
-    """Return the vectors of all words, lazily, before their spelling is added: joined where the job has views."""
-    if ctx.job.views:
+    """Return the vectors of all words, lazily, before their spelling is added: joined where the job has sides."""
+    if ctx.job.sides is not None:
         return outputs.JOINED_VECTORS.read(ctx.workspace)
     return solved_vectors(ctx.workspace)
 
 
-def parts_of(job: PSDVecJob, workspace: Workspace) -> list[da.Array]:
-    """Return the vectors that a job with views joins, lazily: those of PSDVec, and those of each view."""
-    views = (outputs.VIEW_VECTORS.read(workspace, view=name) for name in job.views)
-    return [solved_vectors(workspace), *views]
-
-
-def weights_of(job: PSDVecJob) -> list[float]:
-    """Return the weights of these vectors."""
-    return [1.0, *(view.weight for view in job.views.values())]
-
-
-def joined_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return what decides how the vectors are joined."""
-    weights = {name: view.weight for name, view in job.views.items()}
-    return {"weights": weights, **sections("join")(job)}
-
-
-def joined_width(job: PSDVecJob) -> int:
-    """Return the dimensions of the joined vectors before their principal components are taken."""
-    return job.psdvec.n_components + sum(map(width_of, job.views.values()))
-
-
-def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of joining the vectors, and of their principal axes where fewer components are kept."""
-    width, kept = joined_width(job), job.join.n_components
-    rows, square = dims.block("row", width), dims.whole(width, width, itemsize=8) if kept else 0
-    axes = dims.whole(EIGEN_COPIES, width, width, itemsize=8) if kept else 0
-    return stage_plan(
-        task(join, rows, output=rows),
-        task(gram, rows, output=square),
-        whole=[axes],
-        stored=dims.whole("row", kept or width),
-        n_tasks=dims.n_blocks("row"),
-    )
-
-
-def run_joined(ctx: Context) -> dict[str, Any]:
-    """Put the directions of a word in PSDVec and in each view side by side, or their principal components."""
-    parts = parts_of(ctx.job, ctx.workspace)
-    means = [compute(view_mean(part)) for part in parts]
-    joined = joined_rows(parts, weights_of(ctx.job), means=means)
-    if n_components := ctx.job.join.n_components:
-        axes = principal_axes(joined, n_components)
-        ctx.store(outputs.JOINED_AXES, da.from_array(axes, chunks=-1))
-        joined = projected_rows(joined, axes)
-    ctx.store(outputs.JOINED_VECTORS, joined)
-    ctx.store(outputs.JOINED_MEANS, da.from_array(np.concatenate(means), chunks=-1))
-    return {}
-
-
-def n_dimensions(job: PSDVecJob) -> int:
-    """Return the dimensions of the vectors of a job, those of its views included."""
-    return min(joined_width(job), job.join.n_components or joined_width(job))
-
-
 def subword_map(job: PSDVecJob) -> SubwordMap:
-    """Return the map of n-grams of a job."""
+    """Return the map of n-grams of a job; the components of its sides have a regularization of their own."""
     options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
-    if own := _own_regularization(job):
-        widths = {
-            "psdvec": job.psdvec.n_components,
-            **{name: width_of(view) for name, view in job.views.items()},
-        }
-        of_all = options["regularization"]
+    if job.sides is not None:
+        own, sides = options["regularization"], job.sides
         options["regularization"] = [
-            own.get(name, of_all) for name, width in widths.items() for _ in range(width)
+            *[own] * job.psdvec.n_components,
+            *[sides.regularization] * sides.n_components,
         ]
     return SubwordMap(**options)
-
-
-def _own_regularization(job: PSDVecJob) -> dict[str, float]:
-    """Return the regularization of the views that have one of their own, and components of their own in the join."""
-    own = {name: view.regularization for name, view in job.views.items() if view.regularization is not None}
-    return {} if job.join.n_components else own
 
 
 def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
@@ -212,11 +126,8 @@ def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
 
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
-    own = _own_regularization(job)
-    return {
-        SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP),
-        **({"regularization": own} if own else {}),
-    }
+    own = {} if job.sides is None else {"regularization": job.sides.regularization}
+    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP), **own}
 
 
 def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
@@ -317,7 +228,7 @@ def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
     rows, vectors = dims.block("row", n_dimensions(job)), dims.whole("row", n_dimensions(job))
     solved = stage_plan()
-    if not (solves_noncore_first(job) or job.views or job.psdvec.n_core is None):
+    if not (solves_noncore_first(job) or job.sides or job.psdvec.n_core is None):
         solved = plan_noncore(job, dims)
     return stage_plan(
         solved.task_bytes,
@@ -339,7 +250,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     if solves_noncore_first(ctx.job):
         vectors, facts = unspelled_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
         facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
-    elif ctx.job.views:
+    elif ctx.job.sides:
         vectors, facts = unspelled_vectors(ctx), {"n_noncore": 0}
     else:
         noncore, facts = _solve_noncore(ctx)
@@ -435,7 +346,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     solved: tuple[str, ...] = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
     noncore = StageSpec(NONCORE, ("core",), noncore_parameters, run_noncore, plan_noncore)
-    joined = (JOINED,) if job.views else solved
+    joined = (JOINED,) if job.sides else solved
     map_of_ngrams = StageSpec(
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
     )
@@ -455,7 +366,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
             check_given_vectors,
         ),
         *((noncore,) if NONCORE in solved else ()),
-        *_joining_stages(job, solved),
+        *(sides_stages(solved) if job.sides else ()),
         *((map_of_ngrams,) if job.subwords.enabled else ()),
         StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
@@ -468,15 +379,6 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
             check_evaluation,
         ),
     )
-
-
-def _joining_stages(job: PSDVecJob, solved: tuple[str, ...]) -> list[StageSpec]:
-    """Return the stages of the views and of the join, of which a job without views has none."""
-    if not job.views:
-        return []
-    made = tuple(map(vectors_stage, job.views))
-    joined = StageSpec(JOINED, (*solved, *made), joined_parameters, run_joined, plan_joined)
-    return [*view_stages(job), joined]
 
 
 SYSTEM = System(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
 from distembed.display import MAX_ROWS, plural
@@ -28,15 +27,17 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, stages
-from distembed.systems.psdvec.job import METHOD, FileView, PSDVecJob
+from distembed.systems.psdvec import outputs, sides, stages
+from distembed.systems.psdvec.job import METHOD, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
 from distembed.views.explain import Asked, Explanation, TermTable, explain_words
 
-VIEW_WORDS = 5
-"""Words of the report whose neighbors in each view are shown, at most."""
-VIEW_NEIGHBORS = 5
+PARTS = ("psdvec", "sides")
+"""The parts of the vectors of a job with sides."""
+PART_WORDS = 5
+"""Words of the report whose neighbors in each part are shown, at most."""
+PART_NEIGHBORS = 5
 
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:
@@ -109,7 +110,9 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
         *_map(vectors, drawn),
         report.score_sections(scores),
         *report.paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
-        *_views(job, workspace, vectors),
+        *_parts(
+            job, workspace, words_shown(job.report.words, vectors.words, common_words(workspace))[:PART_WORDS]
+        ),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
         report.zipf_curve(counts),
@@ -128,91 +131,79 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     return [report.word_map(drawn, vectors[drawn], title=title, noun=noun)]
 
 
-def _views(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
-    """Show how each view is made, and the words that it makes nearest to some of the report's, if there are views."""
-    if not job.views:
+def _parts(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[report.Section]:
+    """Show the words that PSDVec and the sides make nearest to some of the report's, if the job has sides."""
+    if job.sides is None:
         return []
-    asked = words_shown(job.report.words, vectors.words, common_words(workspace))[:VIEW_WORDS]
     caption = (
-        "What each view makes near: the same words have other neighbors in another view, and the joined vectors weigh "
-        "all of them. A word without a vector in a view has no neighbors there."
+        "What each part of the vectors makes near: the same words have other neighbors in another part, and the joined "
+        "vectors weigh both. A word without a vector in a part has no neighbors there."
     )
-    return [report.table("Views", view_neighbors(job, workspace, asked), caption=caption)]
+    return [report.table("Parts", part_neighbors(job, workspace, asked), caption=caption)]
 
 
-def view_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:
-    """Return how each view is made, its words with a vector, and the nearest of each word; one view is in memory."""
+def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:
+    """Return how each part of the vectors is made, and the nearest of each word in it; one part is in memory."""
+    assert job.sides is not None
     rows, words = [], np.array(vocabulary_of(workspace).words, object)
-    sections = {"psdvec": job.counting, **job.views}
-    parts, means = _parts(job, workspace)
-    for (name, section), part, mean, weight in zip(
-        sections.items(), parts, means, stages.weights_of(job), strict=True
-    ):
+    of_parts = zip(
+        PARTS,
+        (job.counting.counting_options(), job.sides.counting_options()),
+        sides.parts_of(workspace),
+        sides.means_of(job, workspace),
+        sides.weights_of(job),
+        strict=True,
+    )
+    for name, counting, part, mean, weight in of_parts:
         directions = np.asarray(compute(lift(centered_directions, "wc,c->wc", part, mean).astype(np.float32)))
         is_there = directions.any(axis=1)
         space = WordVectors(words[is_there].tolist(), directions[is_there])
-        row = {"view": name, "made_of": _made_of(section), "components": directions.shape[1]}
-        near = {word: space.most_similar(word, n=VIEW_NEIGHBORS) if word in space else [] for word in asked}
-        rows.append(
-            {**row, "weight": float(weight), "words": len(space)}
-            | {word: ", ".join(found.word for found in each) or None for word, each in near.items()}
-        )
+        row = {
+            "part": name,
+            "made_of": f"counts: window {counting.window}, {counting.direction}, {counting.weighting}",
+            "components": directions.shape[1],
+            "weight": float(weight),
+            "words": len(space),
+        }
+        near = {word: space.most_similar(word, n=PART_NEIGHBORS) if word in space else [] for word in asked}
+        rows.append(row | {word: ", ".join(one.word for one in each) or None for word, each in near.items()})
     return rows
 
 
-def _made_of(section: Any) -> str:
-    """Return what a view is made of, in words."""
-    if isinstance(section, FileView):
-        return "finished vectors"
-    counting = section.counting_options()
-    return f"counts: window {counting.window}, {counting.direction}, {counting.weighting}"
-
-
-def _parts(job: PSDVecJob, workspace: Workspace) -> tuple[list[da.Array], list[np.ndarray]]:
-    """Return the vectors that are joined, lazily, and the mean of each."""
-    parts = stages.parts_of(job, workspace)
-    bounds = np.cumsum([part.shape[1] for part in parts])[:-1]
-    return parts, np.split(np.asarray(compute(outputs.JOINED_MEANS.read(workspace))), bounds)
-
-
 def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
-    """Explain the cosine of two words by their contexts, and by the views of the job where it has any."""
+    """Explain the cosine of two words by their contexts, and by the parts of their vectors where the job has sides."""
     found = explain_words(workspace, asked, window=job.counting.window)
-    if not job.views or len(asked.names) == 1:
+    if job.sides is None or len(asked.names) == 1:
         return found
-    rows = view_rows(job, workspace, asked.names)
-    nearest = max(rows, key=lambda row: row["part"])
+    rows = part_rows(job, workspace, asked.names)
+    cosine, nearest = sum(row["share"] for row in rows), max(rows, key=lambda row: row["share"])
     sentence = (
-        f"Of the views that are joined, {nearest['view']} makes the words nearest: {nearest['part']:.3f} of a joined "
-        f"cosine of {sum(row['part'] for row in rows):.3f}."
+        f"Of the parts that are joined, {nearest['part']} makes the words nearest: {nearest['share']:.3f} of a joined "
+        f"cosine of {cosine:.3f}."
     )
-    if kept := job.join.n_components:
-        whole = sum(part.shape[1] for part in stages.parts_of(job, workspace))
-        sentence += f" These are parts of all {whole} components, of which [join] n_components keeps {kept} afterwards."
-    total = {"view": "joined", "part": sum(row["part"] for row in rows)}
     caption = (
-        "Each part is the cosine in a view times its weight squared over the sum of these; parts add up."
+        "Each share is the cosine in a part times its weight squared over the sum of these; shares add up."
     )
     if job.subwords.enabled and job.subwords.weight:
         caption += " The spelling of the words is added to the joined vectors afterwards."
-    table = TermTable("views", [*rows, total], {"cosine": 3, "part": 3}, caption)
+    rows.append({"part": "joined", "share": cosine})
+    table = TermTable("parts", rows, {"cosine": 3, "share": 3}, caption)
     return found._replace(sentences=[*found.sentences, sentence], tables=[table, *found.tables])
 
 
-def view_rows(job: PSDVecJob, workspace: Workspace, words: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the cosine of two words in each view, its weight, and its part of the cosine of the joined vectors."""
+def part_rows(job: PSDVecJob, workspace: Workspace, words: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the cosine of two words in each part, its weight, and its share of the cosine of the joined vectors."""
     pair = vocabulary_of(workspace).index(list(words))
-    lazy, means = _parts(job, workspace)
-    parts = [np.asarray(compute(part[pair]), np.float64) for part in lazy]
-    weights = np.array(stages.weights_of(job))
+    parts = [np.asarray(compute(part[pair]), np.float64) for part in sides.parts_of(workspace)]
+    weights, means = np.array(sides.weights_of(job)), sides.means_of(job, workspace)
     directions = [centered_directions(part, mean) for part, mean in zip(parts, means, strict=True)]
     lengths = np.sqrt(sum(w**2 * (each**2).sum(axis=1) for w, each in zip(weights, directions, strict=True)))
     return [
         {
-            "view": name,
+            "part": name,
             "weight": float(weight),
             "cosine": float(first @ second),
-            "part": float(weight**2 * (first @ second) / max(lengths[0] * lengths[1], 1e-300)),
+            "share": float(weight**2 * (first @ second) / max(lengths[0] * lengths[1], 1e-300)),
         }
-        for name, weight, (first, second) in zip(["psdvec", *job.views], weights, directions, strict=True)
+        for name, weight, (first, second) in zip(PARTS, weights, directions, strict=True)
     ]

@@ -1,0 +1,174 @@
+"""The sides of a psdvec job: a second count of its text, whose left and right contexts give a word further components.
+
+The stage `joined` puts them beside those of `[psdvec]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pyarrow as pa
+
+from distembed.execution import compute
+from distembed.factorization.context_vectors import OVERSAMPLING, PMIWeights, context_vectors
+from distembed.factorization.join_blocks import join
+from distembed.factorization.joined_rows import joined_rows, view_mean
+from distembed.job.stage import Context, StageSpec
+from distembed.linalg.operators import count_values
+from distembed.plan import Dimensions, StagePlan, stage_plan, task
+from distembed.stages.corpus import count_pairs, plan_counts
+from distembed.stages.corpus_sections import COUNTING_OPTIONS
+from distembed.stages.outputs import VOCABULARY
+from distembed.stages.singular import plan_of_triplets
+from distembed.storage.workspace import Workspace
+from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.job import PSDVecJob, SidesSection
+from distembed.weighting.spaces import directional_contexts
+
+OF_THE_JOIN = {"weight", "regularization"}
+"""The keys of the section that its own vectors do not depend on."""
+
+
+def counting_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return how the sides are counted."""
+    assert job.sides is not None
+    return {"counting": asdict(job.sides.counting_options())}
+
+
+def run_counts(ctx: Context) -> dict[str, Any]:
+    """Count the pairs of words, row block by row block.
+
+    Raises
+    ------
+    ValueError
+        If no pair was counted.
+    """
+    output, options = outputs.SIDES_COUNTS, ctx.job.sides.counting_options()
+    n_nonzero = count_values(ctx.store(output, count_pairs(ctx, output.name, options)))
+    if not n_nonzero:
+        raise ValueError(
+            "[sides] counts no pair of words: raise sides.window or sides.subsample, or leave the section out"
+        )
+    return {"n_nonzero": n_nonzero}
+
+
+def sides_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return the options that the vectors depend on beside their counts."""
+    assert job.sides is not None
+    return {"sides": job.sides.model_dump(mode="json", exclude=OF_THE_JOIN | COUNTING_OPTIONS)}
+
+
+def plan_sides(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of weighing the contexts, and of their singular vectors."""
+    assert job.sides is not None
+    return plan_of_triplets(
+        dims,
+        job.sides.n_components,
+        rows="side_row",
+        columns="side_context",
+        values="side_pair",
+        n_passes=job.sides.n_passes,
+        oversampling=OVERSAMPLING,
+    )
+
+
+def run_sides(ctx: Context) -> dict[str, Any]:
+    """Store the left singular vectors of the positive PMI of words with their contexts, and what later words need."""
+    section: SidesSection = ctx.job.sides
+    found = context_vectors(
+        directional_contexts(outputs.SIDES_COUNTS.read(ctx.workspace)),
+        section.n_components,
+        weights=weights_of_pmi(section),
+        exponent=section.exponent,
+        n_passes=section.n_passes,
+        random_state=section.random_state,
+    )
+    ctx.store(outputs.SIDES_VECTORS, found.vectors)
+    ctx.store(outputs.SIDES_AXES, da.from_array(found.axes, chunks=("auto", -1)))
+    ctx.store_table(outputs.SIDES_TOTALS, pa.table({"n_pairs": found.totals}))
+    return {"residual": found.residual}
+
+
+def weights_of_pmi(section: SidesSection) -> PMIWeights:
+    """Return how the counts are weighed."""
+    return PMIWeights(section.context_smoothing, section.negative_samples)
+
+
+# --- beside the vectors of PSDVec ------------------------------------------------------------------------------
+
+
+def solved_vectors(workspace: Workspace) -> da.Array:
+    """Return the vectors of all words as core and regression gave them, before sides or spelling are added, lazily."""
+    core = outputs.CORE_VECTORS.read(workspace)
+    if len(core) == VOCABULARY.read(workspace).num_rows:
+        return core
+    return da.concatenate([core, outputs.NONCORE_VECTORS.read(workspace)])
+
+
+def parts_of(workspace: Workspace) -> list[da.Array]:
+    """Return the vectors that are joined, lazily: those of PSDVec, and those of the sides."""
+    return [solved_vectors(workspace), outputs.SIDES_VECTORS.read(workspace)]
+
+
+def weights_of(job: PSDVecJob) -> list[float]:
+    """Return the weights of these vectors."""
+    assert job.sides is not None
+    return [1.0, job.sides.weight]
+
+
+def means_of(job: PSDVecJob, workspace: Workspace) -> list[np.ndarray]:
+    """Return the mean of these vectors, float64."""
+    both = np.asarray(compute(outputs.JOINED_MEANS.read(workspace)))
+    return np.split(both, [job.psdvec.n_components])
+
+
+def n_dimensions(job: PSDVecJob) -> int:
+    """Return the dimensions of the vectors of a job, those of its sides included."""
+    return job.psdvec.n_components + (job.sides.n_components if job.sides else 0)
+
+
+def joined_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides how the vectors are joined."""
+    return {"weights": weights_of(job)}
+
+
+def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of joining the vectors."""
+    rows = dims.block("row", n_dimensions(job))
+    return stage_plan(
+        task(join, rows, output=rows),
+        stored=dims.whole("row", n_dimensions(job)),
+        n_tasks=dims.n_blocks("row"),
+    )
+
+
+def run_joined(ctx: Context) -> dict[str, Any]:
+    """Put the directions of a word in PSDVec and in its sides next to each other."""
+    parts = parts_of(ctx.workspace)
+    means = [compute(view_mean(part)) for part in parts]
+    ctx.store(outputs.JOINED_VECTORS, joined_rows(parts, weights_of(ctx.job), means=means))
+    ctx.store(outputs.JOINED_MEANS, da.from_array(np.concatenate(means), chunks=-1))
+    return {}
+
+
+JOINED = "joined"
+"""The stage that joins the vectors of a job with sides."""
+
+
+def sides_stages(solved: tuple[str, ...]) -> list[StageSpec]:
+    """Return the stages of the sides and of the join, after those that solve the vectors of PSDVec."""
+    return [
+        StageSpec(
+            "sides_counts",
+            ("tokens", "vocabulary"),
+            counting_parameters,
+            run_counts,
+            partial(plan_counts, pair="side_pair"),
+        ),
+        StageSpec("sides", ("sides_counts", "vocabulary"), sides_parameters, run_sides, plan_sides),
+        StageSpec(JOINED, (*solved, "sides"), joined_parameters, run_joined, plan_joined),
+    ]

@@ -1,0 +1,183 @@
+"""A PSDVec job with sides: they are as the library makes them, joined, and later words are joined in the same way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, hstack
+
+import distembed as de
+from distembed.execution import compute
+from distembed.job.opening import open_job
+from distembed.stages.corpus import tokens_of, vocabulary_of
+from distembed.systems.psdvec.inference import NewWords, new_sides
+from distembed.systems.psdvec.views import page, part_neighbors
+from tests.commands import run, succeed
+from tests.small_jobs import psdvec
+
+SIDES = """
+[sides]
+n_components = 5
+n_passes = 40
+weight = 0.7
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished job with sides and without subwords."""
+    folder = tmp_path_factory.mktemp("sides")
+    psdvec.write(folder)
+    job = (folder / "job.toml").read_text().replace('block_memory = "64KiB"', 'block_memory = "1MiB"')
+    (folder / "job.toml").write_text(job + SIDES)
+    succeed("run", folder / "job.toml")
+    return folder
+
+
+@pytest.fixture
+def own(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "own"))
+
+
+def array(folder: Path, name: str) -> np.ndarray:
+    found = compute(de.Workspace.open(str(folder / "w")).array(name))
+    return found.toarray() if isinstance(found, csr_array) else np.asarray(found)
+
+
+def directions(vectors: np.ndarray) -> np.ndarray:
+    """Return the rows that are not zero less their mean, of length 1."""
+    is_there = vectors.any(axis=1)
+    centered = vectors.astype(float) - vectors[is_there].mean(axis=0, dtype=float)
+    centered[~is_there] = 0
+    return centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-300)
+
+
+def test_the_vectors_are_the_weighted_directions_of_both_parts(folder: Path) -> None:
+    solved = np.concatenate([array(folder, "core_vectors"), array(folder, "noncore_vectors")])
+    expected = np.hstack([directions(solved), 0.7 * directions(array(folder, "sides"))])
+    np.testing.assert_allclose(array(folder, "vectors"), expected, atol=1e-6)
+
+
+def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder: Path) -> None:
+    """By NumPy's decomposition, of counts that the library counts of the same text; up to the sign of a component."""
+    workspace = de.Workspace.open(str(folder / "w"))
+    vocabulary = vocabulary_of(workspace)
+    counts = de.count_cooccurrences(tokens_of(workspace), vocabulary, window=2, direction="left").compute()
+    np.testing.assert_array_equal(array(folder, "sides_counts"), counts.toarray())
+    weighted = de.ppmi(csr_array(hstack([counts, counts.T])), context_smoothing=0.75).toarray()
+    left = np.linalg.svd(weighted.astype(float), full_matrices=False)[0][:, :5]
+    found = array(folder, "sides")
+    np.testing.assert_allclose(np.abs((left * found).sum(axis=0)), 1, atol=1e-3)
+
+
+def test_later_words_are_placed_where_the_fit_has_placed_them(folder: Path) -> None:
+    """Words of the fit as if they came later, from the same text: singular vectors are the same up to convergence."""
+    workspace = de.Workspace.open(str(folder / "w"))
+    job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
+    later = slice(20, 40)
+    new = NewWords(vocabulary, list(vocabulary.words[later]), [])
+    found = new_sides(job.sides, workspace, tokens_of(workspace), new)
+    expected = array(folder, "sides")[later]
+    np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+def test_contexts_of_later_words_are_renumbered(folder: Path, tmp_path: Path) -> None:
+    """In a text with other words, in which the job's words have other numbers, the contexts are the same."""
+    workspace = de.Workspace.open(str(folder / "w"))
+    job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
+    (tmp_path / "t.txt").write_text("zorb word1 word2\n" * 9 + "word7 zorb word3\n" * 4 + "other words\n")
+    tokens = de.read_corpus(str(tmp_path / "t.txt"), tokenizer=de.Tokenizer(numbers=True)).tokenize(
+        str(tmp_path / "tokens")
+    )
+    counted = de.build_vocabulary(tokens, min_count=1)
+    found = new_sides(job.sides, workspace, tokens, NewWords(counted, ["zorb"], []))
+    n = len(vocabulary)
+    contexts = np.zeros((1, 2 * n))
+    one, two, three, seven = vocabulary.index(["word1", "word2", "word3", "word7"])
+    contexts[0, [one, two, three, n + seven]] = [9, 9, 4, 4]
+    totals = np.asarray(workspace.table("sides_totals")["n_pairs"])
+    weighted = de.ppmi(csr_array(contexts), column_totals=totals, context_smoothing=0.75).toarray()
+    np.testing.assert_allclose(found, weighted @ array(folder, "sides_axes"), atol=1e-4)
+
+
+def test_new_words_are_joined_as_those_of_the_job(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("zorb word1 word2 word3\nword5 zorb word1 word2\n" * 30)
+    target = tmp_path / "all.safetensors"
+    succeed("infer", folder / "w", tmp_path / "t.txt", "--to", target, "--min-count", "1")
+    enlarged = de.WordVectors.load(str(target))
+    assert enlarged.words[-1] == "zorb"
+    np.testing.assert_array_equal(enlarged.vectors[:-1], array(folder, "vectors"))
+    lengths = [np.linalg.norm(part) for part in np.split(enlarged["zorb"], [4])]
+    np.testing.assert_allclose(lengths, [1, 0.7], atol=1e-5)
+
+
+def test_explain_says_which_part_makes_two_words_near(folder: Path, tmp_path: Path) -> None:
+    succeed("explain", folder / "w", "word2", "word4", "--json", tmp_path / "found.json")
+    record = json.loads((tmp_path / "found.json").read_text())
+    rows = record["tables"]["parts"]
+    vectors = array(folder, "vectors").astype(float)
+    pair = vectors[vocabulary_of(de.Workspace.open(str(folder / "w"))).index(["word2", "word4"])]
+    cosine = pair[0] @ pair[1] / np.prod(np.linalg.norm(pair, axis=1))
+    assert [row["part"] for row in rows] == ["psdvec", "sides", "joined"]
+    assert rows[-1]["share"] == pytest.approx(cosine, abs=1e-5)
+    largest = max(rows[:-1], key=lambda row: row["share"])["part"]
+    assert any(f"{largest} makes the words nearest" in sentence for sentence in record["sentences"])
+
+
+def test_a_weight_is_changed_without_counting_again(own: Path) -> None:
+    done = succeed("run", own / "job.toml", "--replace", "--set", "sides.weight=0.3")
+    assert "sides_counts" not in done.output.replace("done before", "")
+    assert np.linalg.norm(array(own, "vectors")[0, 4:9]) == pytest.approx(0.3, abs=1e-5)
+
+
+def test_sides_have_a_regularization_of_their_own(own: Path) -> None:
+    """The n-grams of the words are one map, of which the components of the sides have their own lambda."""
+    common = ("--replace", "--until", "vectors", "--set", "subwords.enabled=true")
+    succeed("run", own / "job.toml", *common)
+    before = array(own, "subword_vectors").T
+    done = succeed("run", own / "job.toml", *common, "--set", "sides.regularization=5.0")
+    assert "joined" not in done.output.replace("done before", "")
+    found = array(own, "subword_vectors").T
+    np.testing.assert_allclose(found[:, :4], before[:, :4], atol=1e-2)
+    assert (np.linalg.norm(found[:, 4:], axis=0) / np.linalg.norm(before[:, 4:], axis=0) < 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "message"),
+    [
+        ("sides.regularization=0.0", 2, "sides.regularization"),
+        ("sides.weight=0.0", 2, "sides.weight"),
+        ("sides.weight=nan", 2, "sides.weight"),
+        ("sides.direction='symmetric'", 2, "sides.direction"),
+        ("sides.method='svd'", 2, "sides.method"),
+        ("sides.subsample=1e-12", 1, "[sides] counts no pair of words: raise sides.window"),
+        ("sides.n_components=1", 1, "one component"),
+    ],
+)
+def test_wrong_sides_are_one_sentence(own: Path, setting: str, code: int, message: str) -> None:
+    done = run("run", own / "job.toml", "--replace", "--set", setting)
+    assert done.exit_code == code, done.output
+    assert message in done.output
+
+
+def test_the_report_shows_the_neighbors_of_words_in_each_part(folder: Path) -> None:
+    """Each row is one part: its own nearest words by the directions that are joined."""
+    job, workspace = open_job(str(folder / "job.toml")), de.Workspace.open(str(folder / "w"))
+    rows = part_neighbors(job, workspace, ["word4", "word7"])
+    assert [(row["part"], row["components"], row["weight"]) for row in rows] == [
+        ("psdvec", 4, 1.0),
+        ("sides", 5, 0.7),
+    ]
+    known, found = vocabulary_of(workspace).words, directions(array(folder, "sides"))
+    cosines = found @ found[known.index("word4")]
+    cosines[known.index("word4")] = -2
+    assert rows[1]["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
+    assert rows[1]["words"] == int(found.any(axis=1).sum())
+    assert rows[1]["made_of"] == "counts: window 2, left, flat"
+    shown = page(job, workspace).replace("<wbr>", "")
+    assert "Parts</h2>" in shown
+    assert "counts: window 2" in shown
