@@ -41,7 +41,8 @@ SYSTEMS = {
         psdvec.write,
         (
             "subwords.enabled=true",
-            "sides={n_components=4, n_passes=2}",
+            "sides.n_components=4",
+            "sides.n_passes=2",
             "matrices.keep=['pmi', 'distances']",
         ),
         "8,000 tokens, 200 words, 13,381 pairs",
