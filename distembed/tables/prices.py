@@ -117,7 +117,7 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> D
     kept_names, n_closed = [names[column] for column in kept.tolist()], int((~is_open).sum())
     notes = [f"{plural(n_closed, 'date')} on which no name has a price left out"] if n_closed else []
     if gaps.any():
-        holed = [name for name, has_gap in zip(kept_names, gaps.any(axis=0).tolist(), strict=True) if has_gap]
+        holed = [kept_names[column] for column in np.flatnonzero(gaps.any(axis=0)).tolist()]
         notes.append(
             f"{plural(int(gaps.sum()), 'daily return')} without a price took the mean of the day, in "
             f"{plural(len(holed), 'name')}: {some(holed)}"
