@@ -37,7 +37,7 @@ from distembed.corpus.streams import Partition, Piece, Progress, option_text, pi
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import DELIMITERS, first_rows, parse_rows, separated
-from distembed.formats.encodings import decoded
+from distembed.formats.encodings import HEAD_BYTES, decoded
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.pieces import open_url
 
@@ -254,8 +254,10 @@ def with_columns(partition: Partition) -> Partition:
     candidates = DELIMITERS if partition.delimiter == "auto" else partition.delimiter
     if partition.format == "tsv":
         candidates = "\t"
-    beginning = decoded(read_beginning(partition), partition.encoding, errors="replace")
-    text, named = separated(beginning)
+    n_bytes = HEAD_BYTES
+    while len(data := read_beginning(partition, n_bytes)) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
+        n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
+    text, named = separated(decoded(data, partition.encoding, errors="replace"))
     if named and partition.delimiter == "auto":
         candidates = named
     check_line_ends(partition, text)  # again, without the line that names the separator

@@ -118,6 +118,12 @@ def test_damaged_tables_lose_their_bad_rows_and_no_other(tmp_path, name, piece_b
         assert len(found) == n_rows - 1
 
 
+def test_a_header_beyond_what_is_sniffed_is_read(tmp_path):
+    genes = ",".join(f"ENSG{gene:020}" for gene in range(12_000))
+    (tmp_path / "d.csv").write_text(f"id,{genes},body,kind\n1{',0' * 12_000},ein Text,x\n")
+    assert [(d.id, d.text, d.label) for d in read(tmp_path / "d.csv")] == [("1", "ein Text", "x")]
+
+
 def test_missing_columns_are_named_before_anything_is_read(tmp_path):
     (tmp_path / "d.csv").write_text(quoted(";"))
     message = r'd\.csv has no column "text" \(it has id, body, kind\); give text_field=\.'
