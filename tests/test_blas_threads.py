@@ -152,11 +152,11 @@ WORK = {
     "LSA": lambda: de.LSA(K).fit_transform(TABLE),
     "PSDVec": lambda: de.PSDVec(D // 2, n_core=N // 2, first_passes=2).fit(TABLE, TOTALS),
     "PSDVec of later words": lambda: later_words(TABLE),
-    "NMF": lambda: de.NMF(K, n_iter=3).fit_transform(TABLE),
-    "SemanticNMF": lambda: de.SemanticNMF(K, n_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),
-    "orthogonal NMF": lambda: de.NMF(K, solver="orthogonal", n_iter=3, tol=0).fit_transform(TABLE),
-    "consensus of NMF": lambda: de.NMF(K, n_iter=3, n_init=3).fit(TABLE),
-    "SphericalKMeans": lambda: de.SphericalKMeans(K, n_iter=3).fit(TABLE).transform(TABLE),
+    "NMF": lambda: de.NMF(K, max_iter=3).fit_transform(TABLE),
+    "SemanticNMF": lambda: de.SemanticNMF(K, max_iter=3).fit(TABLE, np.log1p(COUNTS + COUNTS.T)),
+    "orthogonal NMF": lambda: de.NMF(K, solver="orthogonal", max_iter=3, tol=0).fit_transform(TABLE),
+    "consensus of NMF": lambda: de.NMF(K, max_iter=3, n_init=3).fit(TABLE),
+    "SphericalKMeans": lambda: de.SphericalKMeans(K, max_iter=3).fit(TABLE).transform(TABLE),
     "LocalityPreservingProjection": lambda: de.LocalityPreservingProjection(K, n_neighbors=10).fit_transform(
         X
     ),
@@ -213,7 +213,7 @@ ROWS = da.from_array(X, chunks=(N // 3, -1))
 COMPUTED_LATER = {
     "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
     "PSDVec": lambda: later_words(COUNTED),
-    "NMF": lambda: de.NMF(K, n_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
+    "NMF": lambda: de.NMF(K, max_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
     "LocalityPreservingProjection": lambda: (
         de.LocalityPreservingProjection(K, n_neighbors=10).fit(ROWS).transform(ROWS)
     ),

@@ -256,9 +256,9 @@ FITS = {
     "PSDVec": lambda counts, rows: (
         PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(rows, counts.sum(axis=0) + 1.0).vectors_
     ),
-    "NMF": lambda _, rows: NMF(12, n_iter=4, tol=0).fit(rows).word_factors_,
+    "NMF": lambda _, rows: NMF(12, max_iter=4, tol=0).fit(rows).word_factors_,
     "SemanticNMF": lambda _, rows: (
-        SemanticNMF(12, n_iter=4).fit(rows, np.log1p(rows + rows.T)).document_factors_
+        SemanticNMF(12, max_iter=4).fit(rows, np.log1p(rows + rows.T)).document_factors_
     ),
     "LatentSemanticImputation": imputed,
     "LocalityPreservingProjection": lambda _, rows: LocalityPreservingProjection(

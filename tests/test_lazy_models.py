@@ -105,13 +105,13 @@ LAZY = "SubwordMap of a Dask array"
 
 MODELS = {
     "LSA": of_rows(de.LSA(RANK, n_passes=2)),
-    "NMF": of_rows(de.NMF(RANK, n_iter=2, tol=0)),
-    "NMF.predict": of_rows(de.NMF(RANK, n_iter=2, tol=0), "predict"),
-    "orthogonal NMF": of_rows(de.NMF(RANK, solver="orthogonal", n_iter=2, tol=0)),
-    "SemanticNMF": of_rows(de.SemanticNMF(RANK, n_iter=2)),
-    "SemanticNMF.predict": of_rows(de.SemanticNMF(RANK, n_iter=2), "predict"),
-    "SphericalKMeans": of_rows(de.SphericalKMeans(RANK, n_iter=2)),
-    "SphericalKMeans.predict": of_rows(de.SphericalKMeans(RANK, n_iter=2), "predict"),
+    "NMF": of_rows(de.NMF(RANK, max_iter=2, tol=0)),
+    "NMF.predict": of_rows(de.NMF(RANK, max_iter=2, tol=0), "predict"),
+    "orthogonal NMF": of_rows(de.NMF(RANK, solver="orthogonal", max_iter=2, tol=0)),
+    "SemanticNMF": of_rows(de.SemanticNMF(RANK, max_iter=2)),
+    "SemanticNMF.predict": of_rows(de.SemanticNMF(RANK, max_iter=2), "predict"),
+    "SphericalKMeans": of_rows(de.SphericalKMeans(RANK, max_iter=2)),
+    "SphericalKMeans.predict": of_rows(de.SphericalKMeans(RANK, max_iter=2), "predict"),
     "LocalityPreservingProjection": of_rows(de.LocalityPreservingProjection(RANK, n_neighbors=4)),
     "regression with an intercept": of_rows(
         de.LocalityPreservingProjection(2, n_neighbors=4, constant_column=True)

@@ -24,7 +24,7 @@ FITS = {
     "PSDVec": lambda rows: (
         PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(rows, np.full(200, 401.0)).vectors_
     ),
-    "NMF": lambda rows: NMF(12, n_iter=4, tol=0).fit(rows).word_factors_,
+    "NMF": lambda rows: NMF(12, max_iter=4, tol=0).fit(rows).word_factors_,
 }
 
 

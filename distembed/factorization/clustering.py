@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
@@ -14,15 +13,16 @@ from scipy.sparse import csr_array, vstack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
+from distembed.factorization.consensus import SUM_FAN_IN, Array, Choose, Start, consensus_words
+from distembed.factorization.starts import run_starts
 from distembed.lift import block, first_rows, fold, lift, total
 from distembed.linalg.csr import canonical_csr, unit_rows
 from distembed.linalg.operators import row_blocks
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
-from distembed.states import block_memory
+from distembed.states import block_memory, scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -73,18 +73,21 @@ class Facts(NamedTuple):
     is_counts: bool  # whole numbers throughout, and not only ones
 
 
-def check_nonnegative(matrix: Array, *, name: str) -> Facts:
+def check_values(matrix: Array, *, name: str, nonnegative: bool = True) -> Facts:
     """Return the facts of a matrix after one pass over it.
 
     Raises
     ------
     ValueError
-        If a value is negative, NaN or infinite.
+        If a value is NaN or infinite, or negative where it may not be.
     """
     shape, first = (1, 5 + matrix.shape[1]), first_rows(matrix)
     found = compute(
-        fold(total(blocks.inspect), "wd,w", matrix, first, shape=shape, fan_in=SUM_FAN_IN, called=name)
-    )[0]
+        fold(
+            total(blocks.inspect), "wd,w", matrix, first, shape=shape, fan_in=SUM_FAN_IN, called=name,
+            nonnegative=nonnegative,
+        )
+    )[0]  # fmt: skip
     not_whole, above_one, squares, added, empty = found[:5]
     mean = float(added / np.prod(matrix.shape, dtype=float))
     return Facts(float(squares), mean, int(empty), found[5:], bool(above_one and not not_whole))
@@ -94,7 +97,7 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
     """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
     filled = matrix.shape[0] - facts.n_empty_rows
     if not filled:
-        raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value above zero.")
+        raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value other than zero.")
     if not 1 <= n_clusters <= filled:
         raise ValueError(
             f"{n_clusters} components or clusters were asked for, and {filled} documents of X hold a word; "
@@ -116,15 +119,15 @@ class Clustering(NamedTuple):
     """Clusters of documents: the state of spherical k-means."""
 
     labels: Array  # (n, 1) int64, -1 for an empty document
-    centroids: Float64s  # (k, d), unit rows
+    centroids: Float64s  # (d, k), unit columns
     objective: Float64s  # sum of cosines with the own centroid, one value per round
-    converged: bool
+    converged: Mask  # (1,)
 
 
 def spherical_kmeans(
     matrix: Array, n_clusters: int, *, n_iter: int, tol: float, seed: tuple[int, ...], sample: int
 ) -> Clustering:
-    """Cluster the rows of a non-negative matrix of unit rows (see `SphericalKMeans`)."""
+    """Cluster the unit rows of a matrix (see `SphericalKMeans`)."""
     centroids = _seeds(matrix, n_clusters, seed, sample)
     objective: list[float] = []
     converged = False
@@ -132,12 +135,16 @@ def spherical_kmeans(
         sums = _cluster_sums(matrix, centroids)
         objective.append(float(sums[-1].sum()))
         tell(ROUNDS_OF_KMEANS, number + 1)
-        converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * objective[-1]
+        converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * abs(objective[-1])
         if converged:
             break
         centroids = _centroids(matrix, centroids, sums)
     labels = _nearest(matrix, centroids)
-    return Clustering(labels, centroids.T, np.array(objective), converged)
+    return Clustering(labels, centroids, np.array(objective), np.array([converged]))
+
+
+def _run_start(matrix: Array, n_clusters: int, seed: int, number: int, **options: Any) -> Clustering:
+    return spherical_kmeans(matrix, n_clusters, seed=(seed, number), **options)
 
 
 def _nearest(matrix: Array, centroids: Float64s) -> Array:
@@ -195,48 +202,52 @@ def _centroids(matrix: Array, centroids: Float64s, sums: Float64s) -> Float64s:
 
 
 class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """The common scikit-learn tags of estimators that label documents given as non-negative documents × words."""
-
-    _expected_failed_checks: ClassVar[dict[str, str]] = {
-        "check_clustering": "its blobs have negative values, and X may not have any",
-    }
+    """The common scikit-learn tags of estimators that label documents, given as sparse or dense rows."""
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the scikit-learn tags: sparse or dense input without negative values."""
+        """Return the scikit-learn tags."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = tags.input_tags.positive_only = True
+        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
 class SphericalKMeans(DocumentClusterer):
-    """Cluster documents by cosine, out of core.
+    """Cluster documents, words or other rows by cosine, out of core.
 
-    Maximizes ``sum_i cos(x_i, c_label(i))`` over unit centroids c (Dhillon & Modha 2001), one pass over X a
-    round.  The start is k-means++ on the sphere among `seeding_sample` documents drawn evenly; a cluster that
-    runs empty takes the document farthest from its own centroid.  Rows are scaled to unit length first.
+    Maximizes ``sum_i cos(x_i, c_label(i))`` over unit centers c (Dhillon & Modha 2001), one pass over X a
+    round.  The start is k-means++ on the sphere among `seeding_sample` rows drawn evenly; a cluster that
+    runs empty takes the row farthest from its own center.  Rows are scaled to unit length first.
 
     Parameters
     ----------
     n_clusters : int
-    n_iter : int
+    max_iter : int
         The largest number of rounds.
     tol : float
         Stop when a round gains less than this share of the objective.
     n_init : int
-        Number of starts; the start with the largest objective is kept.
+        Number of starts.
+    choose : {"objective", "consensus"}
+        What is kept of several starts: the one with the largest objective, or the mean of the centers that they have in
+        common.
     random_state : int, None, Generator or RandomState
     seeding_sample : int
-        Number of documents from which the start centroids are drawn.
+        Number of rows from which the centers of the start are drawn.
 
     Attributes
     ----------
-    labels_ : int64 array (n,), -1 for a document without words
-    centroids_ : float64 array (k, d), unit rows
-    objective_ : float64 array, sum of cosines, one value per round
+    labels_ : int64 array (n,), -1 for a row of zeros
+    cluster_centers_ : float64 array (k, d), unit rows
+    objective_ : float64 array, sum of cosines, one value per round; of a consensus one value
+    inertia_ : float
+        The sum of 1 - cosine.
     n_iter_ : int
-        Number of rounds; 0 for a consensus of several starts.
+        The most rounds that a start has done.
     converged_ : bool
+        Whether all starts have met `tol`.
+    starts_ : list of Start
+        The `labels`, the `objective` and the centers as columns (`words`) of each start.
 
     References
     ----------
@@ -258,30 +269,32 @@ class SphericalKMeans(DocumentClusterer):
         self,
         n_clusters: PositiveInt = 8,
         *,
-        n_iter: PositiveInt = 100,
+        max_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 1e-4,
         n_init: PositiveInt = 1,
+        choose: Choose = "objective",
         random_state: RandomState = 0,
         seeding_sample: PositiveInt = 20_000,
     ) -> None:
         self.n_clusters = n_clusters
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.tol = tol
         self.n_init = n_init
+        self.choose = choose
         self.random_state = random_state
         self.seeding_sample = seeding_sample
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.centroids_.shape[0])
+        return int(self.cluster_centers_.shape[0])
 
     def fit(self, X: MatrixLike, y: object = None) -> SphericalKMeans:  # noqa: ARG002 - scikit-learn's signature
-        """Learn the clusters of X, documents × words, non-negative.
+        """Learn the clusters of the rows of X.
 
         Parameters
         ----------
-        X : array (n, d), non-negative
-            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        X : array (n, d)
+            Documents by words, word vectors or other rows: NumPy, SciPy sparse, or Dask array of row blocks.
         y : None
             It is ignored, and stands here for scikit-learn's pipelines.
 
@@ -293,8 +306,8 @@ class SphericalKMeans(DocumentClusterer):
         Raises
         ------
         ValueError
-            If X is not a matrix, holds negative or NaN values, or fewer documents than clusters, or if an option is
-            out of range.
+            If X is not a matrix, holds NaN or infinite values, or fewer rows than clusters, or if an option is out of
+            range.
 
         Examples
         --------
@@ -306,69 +319,73 @@ class SphericalKMeans(DocumentClusterer):
         >>> labels = model.labels_.tolist()
         >>> labels[0] == labels[1] != labels[2] == labels[3]
         True
-        >>> model.centroids_.shape, model.converged_
+        >>> model.cluster_centers_.shape, model.converged_
         ((2, 4), True)
         """
         check_options(self)
-        with one_blas_thread():
-            # One pass counts values and finds NaN, infinity and negative values.
+        seed = seed_of(self.random_state)
+        with one_blas_thread(), scope("spherical-kmeans", self.get_params(), seed, X):
+            # One pass counts values and finds NaN and infinity.
             matrix = document_rows(training_matrix(self, X, finite=False))
-            check_clusters(matrix, check_nonnegative(matrix, name="X"), self.n_clusters)
+            check_clusters(matrix, check_values(matrix, name="X", nonnegative=False), self.n_clusters)
             matrix = unit_documents(matrix)
-            seed = seed_of(self.random_state)
-            starts = (self._start(matrix, (seed, start)) for start in range(self.n_init))
-            best = max(starts, key=lambda found: found.objective[-1])
-            self.labels_ = compute(best.labels).ravel()
-        self.centroids_, self.objective_, self.converged_ = best.centroids, best.objective, best.converged
-        self.n_iter_ = best.objective.size
-        if not best.converged:
+            options: dict[str, Any] = {
+                "n_iter": self.max_iter,
+                "tol": self.tol,
+                "sample": self.seeding_sample,
+            }
+            ends = run_starts(
+                partial(_run_start, matrix, self.n_clusters, seed, **options), Clustering, self.n_init,
+                n_rounds=self.max_iter, what=ROUNDS_OF_KMEANS, in_memory=not isinstance(matrix, da.Array),
+            )  # fmt: skip
+            labels = [compute(end.labels).ravel() for end in ends]
+            self.starts_ = [
+                Start(one, end.objective, end.centroids) for one, end in zip(labels, ends, strict=True)
+            ]
+            self.n_iter_ = max(end.objective.size for end in ends)
+            self.converged_ = all(bool(end.converged.all()) for end in ends)
+            if self.n_init == 1 or self.choose == "objective":
+                best = max(self.starts_, key=lambda start: start.objective[-1])
+                self.labels_, self.objective_, centers = best
+            else:
+                words = consensus_words([start.words for start in self.starts_])
+                norms = np.linalg.norm(words, axis=0)
+                centers = words / np.where(norms > 0, norms, 1.0)
+                nearest = _nearest_cosines(matrix, centers)
+                self.labels_ = nearest[:, 0].astype(np.int64)
+                self.objective_ = nearest[self.labels_ >= 0, 1].sum(keepdims=True)
+            self.cluster_centers_: Float64s = np.ascontiguousarray(centers.T, np.float64)
+            self.inertia_ = float(np.count_nonzero(self.labels_ >= 0) - self.objective_[-1])
+        if not self.converged_:
             warnings.warn(
-                f"Clusters were still changing after {self.n_iter} rounds; raise n_iter.", stacklevel=2
+                f"Clusters were still changing after {self.max_iter} rounds; raise max_iter.", stacklevel=2
             )
         return self
 
-    def fit_consensus(self, X: MatrixLike, starts: Sequence[Floats | da.Array]) -> SphericalKMeans:
-        """Learn the centroids that several starts have in common, and label the documents by them.
+    def score(self, X: MatrixLike, y: object = None) -> float:  # noqa: ARG002 - scikit-learn's signature
+        """Return minus the sum of 1 - cosine of the rows of X with their nearest centers.
 
         Parameters
         ----------
-        X : matrix (documents, words), non-negative
-        starts : sequence of arrays (words, clusters)
-            The centroids of each start, a column each.
+        X : array (n, d)
+        y : None
+            It is ignored.
 
         Returns
         -------
-        SphericalKMeans
-            The estimator itself.
+        float
 
         Examples
         --------
         >>> import distembed as de
         >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> starts = [de.SphericalKMeans(n_clusters=2, random_state=seed).fit(X) for seed in range(3)]
-        >>> model = de.SphericalKMeans(n_clusters=2)
-        >>> labels = model.fit_consensus(X, [start.centroids_.T for start in starts]).labels_.tolist()
-        >>> labels[0] == labels[1] != labels[2] == labels[3]
+        >>> X = np.array([[1.0, -1.0], [-1.0, 1.0]])
+        >>> de.SphericalKMeans(n_clusters=2).fit(X).score(X) > -1e-9
         True
         """
         with one_blas_thread():
-            matrix = unit_documents(document_rows(training_matrix(self, X)))
-            words = consensus_words(starts)
-            norms = np.linalg.norm(words, axis=0)
-            centroids = words / np.where(norms > 0, norms, 1.0)
-            nearest = _nearest_cosines(matrix, centroids)
-        self.labels_, self.centroids_ = nearest[:, 0].astype(np.int64), centroids.T
-        filled = self.labels_ >= 0
-        self.objective_, self.converged_, self.n_iter_ = nearest[filled, 1].sum(keepdims=True), True, 0
-        return self
-
-    def _start(self, matrix: Array, seed: tuple[int, int]) -> Clustering:
-        return spherical_kmeans(
-            matrix, self.n_clusters, n_iter=self.n_iter, tol=self.tol, seed=seed,
-            sample=self.seeding_sample,
-        )  # fmt: skip
+            nearest = _nearest_cosines(unit_documents(document_rows(self._new(X))), self.cluster_centers_.T)
+            return float(nearest[:, 1].sum() - len(nearest))
 
     @overload
     def predict(self, X: da.Array) -> da.Array: ...
@@ -377,12 +394,12 @@ class SphericalKMeans(DocumentClusterer):
     def predict(self, X: InMemory) -> Int64s: ...
 
     def predict(self, X: MatrixLike) -> Int64s | da.Array:
-        """Return the label of the nearest centroid of each row of X, -1 for a row without words.
+        """Return the label of the nearest center of each row of X, -1 for a row of zeros.
 
         Parameters
         ----------
-        X : array (n, d), non-negative
-            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        X : array (n, d)
+            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
 
         Returns
         -------
@@ -402,7 +419,7 @@ class SphericalKMeans(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = document_rows(self._new(X))
-            return like_input(_nearest(matrix, self.centroids_.T)[:, 0], X)
+            return like_input(_nearest(matrix, self.cluster_centers_.T)[:, 0], X)
 
     @overload
     def transform(self, X: da.Array) -> da.Array: ...
@@ -411,12 +428,12 @@ class SphericalKMeans(DocumentClusterer):
     def transform(self, X: InMemory) -> Floats: ...
 
     def transform(self, X: MatrixLike) -> Floats | da.Array:
-        """Return the cosine of each row of X with each centroid, (n, k); lazy where X is a Dask array.
+        """Return the cosine of each row of X with each center, (n, k); lazy where X is a Dask array.
 
         Parameters
         ----------
-        X : array (n, d), non-negative
-            Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
+        X : array (n, d)
+            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
 
         Returns
         -------
@@ -436,11 +453,11 @@ class SphericalKMeans(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = unit_documents(document_rows(self._new(X)))
-            cosines = lift(blocks.times, "wd,dk->wk", matrix, self.centroids_.T, dtype=matrix.dtype)
+            cosines = lift(blocks.times, "wd,dk->wk", matrix, self.cluster_centers_.T, dtype=matrix.dtype)
             return like_input(cosines, X)
 
     def _new(self, X: MatrixLike) -> Array:
-        return new_matrix(self, X, learned="centroids_", nonnegative=True)
+        return new_matrix(self, X, learned="cluster_centers_")
 
 
 def unit_documents(matrix: Array) -> Array:

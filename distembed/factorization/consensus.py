@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute
 from distembed.factorization.consensus_blocks import (
     GroupStability,
@@ -26,6 +26,21 @@ Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
 SUM_FAN_IN = 4
 """Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition."""
+
+
+Choose = Literal["consensus", "objective"]
+"""What is kept of several starts."""
+
+
+class Start(NamedTuple):
+    """What is known of one start of a fit."""
+
+    labels: Int64s
+    """int64 (documents,), -1 for a document without words."""
+    objective: Float64s
+    """One value per round: a loss of NMF, the sum of cosines of spherical k-means."""
+    words: Floats
+    """The word factors, or the centers as columns. Float64 (words, topics)."""
 
 
 POOLED_BYTES = 16

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, overload
 
 import dask.array as da
 import numpy as np
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Floats, Int64s
@@ -17,45 +18,66 @@ from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
     DocumentClusterer,
     check_clusters,
-    check_nonnegative,
+    check_values,
     document_rows,
 )
-from distembed.factorization.consensus import SUM_FAN_IN, Array, consensus_words
+from distembed.factorization.consensus import Array, Choose, Start, consensus_words
 from distembed.factorization.nmf_rounds import (
-    Choose,
-    Fit,
+    Factors,
     Init,
+    Method,
     Problem,
-    Update,
+    column_norms,
     descend,
     fit_documents,
+    has_converged,
     refit,
+    settle_documents,
     start_of,
     with_graph,
 )
-from distembed.factorization.nmf_stored import SeenDocuments, TopicStore, read_topics
-from distembed.lift import fold, lift, total
-from distembed.linalg.blocks import gram
+from distembed.factorization.nmf_stored import TopicStore, read_topics
+from distembed.factorization.starts import run_starts
+from distembed.lift import lift
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
-def column_norms(factors: Array) -> Float64s:
-    """Return the Euclidean length of each column of document factors, float64 (k,)."""
-    shape = (factors.shape[1],) * 2
-    return np.sqrt(np.diag(compute(fold(total(gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
+def _run_start(
+    problem: Problem,
+    method: Method,
+    rank: int,
+    init: Init,
+    seed: int,
+    number: int,
+    *,
+    n_iter: int,
+    tol: float,
+) -> Factors:
+    """Return the factors of a start of a number after its last round."""
+    start = partial(start_of, problem, rank, init, method, (seed, number))
+    found = descend(problem, start, method, n_iter=n_iter, tol=tol)
+    return found._replace(carried=np.empty((0, rank)))
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
-    return lift(blocks.column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)
+    return lift(blocks.column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)[:, 0]
+
+
+def _in_precision(words: Float64s, X: Array) -> Float64s:
+    """Return word factors to the precision of X, so that those that a job has stored give the same documents."""
+    return words.astype(X.dtype).astype(np.float64)
 
 
 class DocumentFactorization(DocumentClusterer):
     """Base of both estimators: choice among starts, labels, new documents, top words."""
 
+    _expected_failed_checks: ClassVar[dict[str, str]] = {
+        "check_clustering": "its blobs have negative values, and X may not have any",
+    }
     _method: ClassVar[str]
     graph_weight: float = 0.0  # an option of `NMF` and `SemanticNMF`
     _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
@@ -65,7 +87,7 @@ class DocumentFactorization(DocumentClusterer):
         n_components: PositiveInt = 20,
         *,
         init: Init = "spherical_kmeans",
-        n_iter: PositiveInt = 100,
+        max_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 0.0,
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
@@ -73,101 +95,77 @@ class DocumentFactorization(DocumentClusterer):
     ) -> None:
         self.n_components = n_components
         self.init = init
-        self.n_iter = n_iter
+        self.max_iter = max_iter
         self.tol = tol
         self.n_init = n_init
         self.choose = choose
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Tags:
+        """Return the scikit-learn tags: rows without negative values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
     @property
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
 
-    def _fit(self, X: MatrixLike, update: Update, **others: Any) -> None:
+    def _fit(self, X: MatrixLike, method: Method, **others: Any) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
+        options: dict[str, Any] = {"n_iter": self.max_iter, "tol": self.tol}
         with one_blas_thread(), scope(self._method, self.get_params(), seed, X, others):
             problem = self._problem(X, **others)
-            ends = (self._descend(problem, update, (seed, number)) for number in range(self.n_init))
-            if self.n_init == 1 or self.choose == "objective":  # only the best so far is held
-                kept = min(ends, key=lambda end: end.factors.objective[-1])
+            run = partial(_run_start, problem, method, self.n_components, self.init, seed, **options)
+            in_memory = not isinstance(problem.X, da.Array)
+            ends = run_starts(
+                run, Factors, self.n_init, n_rounds=self.max_iter, what="rounds", in_memory=in_memory
+            )
+            labels = compute([_labels(end.documents, column_norms(end.documents)) for end in ends])
+            self.starts_ = [
+                Start(one, end.objective, end.words) for one, end in zip(labels, ends, strict=True)
+            ]
+            self.n_iter_ = max(end.objective.size for end in ends)
+            self.converged_ = all(has_converged(problem, end.objective, self.tol) for end in ends)
+            if self.n_init == 1 or self.choose == "objective":
+                chosen = min(ends, key=lambda end: end.objective[-1])
+                found = chosen._replace(words=_in_precision(chosen.words, problem.X))
+                if method != "orthogonal" and problem.graph is None:
+                    found = found._replace(documents=settle_documents(problem, found.words))
             else:
-                every = list(ends)
-                factors = refit(problem, consensus_words([end.factors.words for end in every]))
-                converged = all(end.converged for end in every)
-                kept = Fit(factors, converged, max(end.n_iter for end in every))
-            self._learn(kept, X)
-        if self.tol > 0 and not kept.converged:
+                words = consensus_words([start.words for start in self.starts_])
+                found = refit(problem, _in_precision(words, problem.X))
+            self._learn(found, X)
+        if self.tol > 0 and not self.converged_:
             warnings.warn(
                 f"{type(self).__name__} still gained more than tol={self.tol} in the last rounds of "
-                f"{self.n_iter}; raise n_iter, or pass tol=0 for a fixed number of rounds.",
+                f"{self.max_iter}; raise max_iter, or pass tol=0 for a fixed number of rounds.",
                 stacklevel=3,
             )
-
-    def _descend(self, problem: Problem, update: Update, seed: tuple[int, int]) -> Fit:
-        start = partial(start_of, problem, self.n_components, self.init, update, seed)
-        with scope(f"start-{seed[1]}"):
-            return descend(problem, start, update, n_iter=self.n_iter, tol=self.tol)
 
     def _problem(self, X: MatrixLike, *, graph: MatrixLike | None = None) -> Problem:
         """Return what is factorized, checked, in row blocks."""
         # One pass counts values and finds NaN, infinity and negative values.
         matrix = document_rows(training_matrix(self, X, finite=False))
-        facts = check_nonnegative(matrix, name="X")
+        facts = check_values(matrix, name="X")
         check_clusters(matrix, facts, self.n_components)
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
         self.word_shares_ = facts.column_counts / matrix.shape[0]
         self.n_empty_documents_ = facts.n_empty_rows
         return with_graph(Problem(matrix, facts.sum_of_squares, facts.mean), graph, self.graph_weight)
 
-    def fit_consensus(
-        self, X: MatrixLike, starts: Sequence[Floats | da.Array], *, graph: MatrixLike | None = None
-    ) -> Self:
-        """Learn what the word factors of several starts have in common, and the document factors that go with it.
-
-        `fit` does the same for its own ``n_init`` starts with ``choose="consensus"``; here the starts were made
-        elsewhere.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-        starts : sequence of arrays (d, k)
-            The `word_factors_` of each start, used in float32. Of Dask arrays, one block of words at a time is in
-            memory.
-        graph : matrix (n, n), optional
-            The graph that the starts of `NMF` were fitted with.
-
-        Returns
-        -------
-        self
-            The estimator itself.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> starts = [de.NMF(n_components=2, init="random", random_state=seed).fit(X) for seed in range(3)]
-        >>> model = de.NMF(n_components=2).fit_consensus(X, [start.word_factors_ for start in starts])
-        >>> sorted(map(sorted, model.top_words(2, words)))
-        [['cat', 'dog'], ['tax', 'vote']]
-        """
-        self._fit_consensus(X, starts, graph=graph)
-        return self
-
-    def _fit_consensus(self, X: MatrixLike, starts: Sequence[Array], **others: Any) -> None:
-        with one_blas_thread(), scope("consensus", self.get_params(), X, others, starts):
-            factors = refit(self._problem(X, **others), consensus_words(starts))
-            self._learn(Fit(factors, converged=True, n_iter=0), X)
-
-    def _learn(self, fit: Fit, X: MatrixLike) -> None:
-        Z = fit.factors.documents
+    def _learn(self, found: Factors, X: MatrixLike) -> None:
+        Z = found.documents
         self.document_norms_ = column_norms(Z)
-        self.labels_ = compute(_labels(Z, self.document_norms_)).ravel()
+        self.labels_ = compute(_labels(Z, self.document_norms_))
         self.document_factors_ = like_input(Z, X)  # in memory if X was, even if it was divided into blocks
-        self.word_factors_, self.objective_ = fit.factors.words, fit.factors.objective
-        self.converged_, self.n_iter_ = fit.converged, fit.n_iter
+        self.word_factors_, self.objective_ = found.words, found.objective
+
+    @property
+    def components_(self) -> Float64s:
+        """The word factors as rows, (k, d), as scikit-learn has them."""
+        return np.ascontiguousarray(self.word_factors_.T)
 
     @overload
     def fit_transform(self, X: da.Array, y: object = None) -> da.Array: ...
@@ -241,13 +239,7 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return like_input(self._solve_documents(matrix), X)
-
-    def _solve_documents(self, matrix: Array) -> Array:
-        """Return the document factors of row blocks; documents that a job has seen keep those of the job."""
-        found = fit_documents(matrix, self.word_factors_)
-        seen: SeenDocuments | None = getattr(self, "seen_", None)
-        return found if seen is None else seen.replace_seen(found, matrix)
+            return like_input(fit_documents(matrix, self.word_factors_), X)
 
     @overload
     def predict(self, X: da.Array) -> da.Array: ...
@@ -258,9 +250,8 @@ class DocumentFactorization(DocumentClusterer):
     def predict(self, X: MatrixLike) -> Int64s | da.Array:
         """Return the topic of each document: the largest of its factors, each divided by its `document_norms_`.
 
-        For a model from a workspace, documents that the job has seen get the label of the job. For a model that was
-        just fitted, the topic may differ from `labels_` where the factors of a document have not settled in `n_iter`
-        rounds.
+        Of the documents of the fit these are its `labels_`, but for the solver "orthogonal" and with a graph, whose
+        documents have a condition that new ones cannot meet.
 
         Parameters
         ----------
@@ -288,15 +279,15 @@ class DocumentFactorization(DocumentClusterer):
         """
         with one_blas_thread():
             matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return like_input(_labels(self._solve_documents(matrix), self.document_norms_)[:, 0], X)
+            factors = fit_documents(matrix, self.word_factors_)
+            return like_input(_labels(factors, self.document_norms_), X)
 
     @classmethod
     def from_workspace(cls, workspace: TopicStore, method: str | None = None) -> Self:
         """Return the model that a finished topics job kept.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
-        number of documents of the job (see `distembed.tf_idf`). A document whose row of tf-idf equals that of a
-        document of the job gets the factors and the topic that the job gave it.
+        number of documents of the job (see `distembed.tf_idf`).
 
         Parameters
         ----------

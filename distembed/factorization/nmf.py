@@ -13,22 +13,20 @@ of a block in `nmf_blocks`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self, overload
+from typing import Annotated, Literal, overload
 
 import dask.array as da
 from annotated_types import Ge
 
 from distembed.dtypes import Floats, Int64s
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import check_nonnegative
+from distembed.factorization.clustering import check_values
+from distembed.factorization.consensus import Choose
 from distembed.factorization.document_factors import DocumentFactorization
 from distembed.factorization.nmf_rounds import (
-    Choose,
-    Fit,
+    Factors,
     Init,
     Problem,
-    Update,
     alike,
     semantic_matrix,
     with_graph,
@@ -51,14 +49,15 @@ class NMF(DocumentFactorization):
         The rank k.
     solver : {"hals", "multiplicative", "orthogonal"}
         Hierarchical alternating least squares reaches the same objective in several times fewer rounds;
-        the multiplicative updates are Lee & Seung's. Those with a graph are multiplicative always. "orthogonal" drives
-        the document factors to ZᵀZ = I by Yoo & Choi's multiplicative updates on the Stiefel manifold: in the limit
-        only, and the objective may rise in a round.
+        the multiplicative updates are Lee & Seung's. Those with a graph are multiplicative always. "orthogonal" pulls
+        the document factors towards ZᵀZ = I by Yoo & Choi's multiplicative updates on the Stiefel manifold. Their
+        columns have unit length after each round, and overlap far less than those of the others, but seldom become
+        orthogonal; the objective may rise in a round. A consensus of several starts has the factors of NMF.
     graph_weight : float
         λ, where `fit` is given a graph; 100 in the paper (docs/papers/semantic_nmf.md compares).
     init : {"spherical_kmeans", "random"}
         Where the factors start: at spherical k-means, or at random.
-    n_iter : int
+    max_iter : int
         Largest number of rounds.
     tol : float
         Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
@@ -74,7 +73,9 @@ class NMF(DocumentFactorization):
     Attributes
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
+        Those that `transform` gives; of the solver "orthogonal" and with a graph those after the last round.
     word_factors_ : float64 array (d, k)
+        Rounded to the precision of X. `components_` are its transpose.
     objective_ : float64 array, one value per round; of a consensus one value
     labels_ : int64 array (n,)
         Largest document factor once columns have unit norm; -1 for a document without words.
@@ -83,9 +84,11 @@ class NMF(DocumentFactorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_ : int
-        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
+        The most rounds that a start has done.
     converged_ : bool
-        Whether `tol` was met.
+        Whether all starts have met `tol`.
+    starts_ : list of Start
+        The `labels`, the `objective` and the word factors (`words`) of each start.
     n_unused_words_, n_empty_documents_ : int
         The words that no component has, and the documents without a word.
 
@@ -117,17 +120,17 @@ class NMF(DocumentFactorization):
         self,
         n_components: PositiveInt = 20,
         *,
-        solver: Update = "hals",
+        solver: Literal["hals", "multiplicative", "orthogonal"] = "hals",
         graph_weight: NonNegativeFloat = 1.0,
         init: Init = "spherical_kmeans",
-        n_iter: PositiveInt = 200,
+        max_iter: PositiveInt = 200,
         tol: NonNegativeFloat = 1e-4,
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
         random_state: RandomState = 0,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
+            n_components, init=init, max_iter=max_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
         )  # fmt: skip
         self.solver = solver
         self.graph_weight = graph_weight
@@ -189,7 +192,7 @@ class NMF(DocumentFactorization):
             raise ValueError(
                 'solver "orthogonal" takes no graph: choose another solver, or leave the graph out'
             )
-        self._fit(X, self.solver, graph=graph)
+        self._fit(X, self.solver if graph is None else "multiplicative", graph=graph)
         return self
 
 
@@ -213,7 +216,7 @@ class SemanticNMF(DocumentFactorization):
         The weight of the term of a graph, where `fit` is given one; the λ of `NMF`.
     init : {"spherical_kmeans", "random"}
         Where the factors start: at spherical k-means, or at random.
-    n_iter : int
+    max_iter : int
         Rounds; 100 in the paper.
     tol : float
         Stop when ten rounds gain less than this share of the objective, or when the length of what is left over is
@@ -229,7 +232,9 @@ class SemanticNMF(DocumentFactorization):
     Attributes
     ----------
     document_factors_ : array (n, k) in the dtype of X, a Dask array where X is one
+        Those that `transform` gives; with a graph those after the last round.
     word_factors_ : float64 array (d, k)
+        Rounded to the precision of X. `components_` are its transpose.
     core_ : float64 array (k, k), symmetric
     objective_ : float64 array, one value per round; of a consensus one value
     labels_ : int64 array (n,)
@@ -239,9 +244,11 @@ class SemanticNMF(DocumentFactorization):
     word_shares_ : float64 array (d,)
         The share of the documents that hold each word, which `top_words` may weigh words by.
     n_iter_ : int
-        The rounds that were done; of a consensus the most of a start, and 0 of starts made elsewhere.
+        The most rounds that a start has done.
     converged_ : bool
-        Whether `tol` was met.
+        Whether all starts have met `tol`.
+    starts_ : list of Start
+        The `labels`, the `objective` and the word factors (`words`) of each start.
     n_unused_words_, n_empty_documents_ : int
         The words that no component has, and the documents without a word.
 
@@ -267,14 +274,6 @@ class SemanticNMF(DocumentFactorization):
     _method = "semantic_nmf"
     _frequency_weight = blocks.FREQUENCY_WEIGHT
 
-    _expected_failed_checks: ClassVar[dict[str, str]] = (
-        DocumentFactorization._expected_failed_checks
-        | dict.fromkeys(
-            ("check_transformer_general", "check_transformer_data_not_an_array"),
-            "document factors of the fit are those after its last round, those of `transform` are converged",
-        )
-    )
-
     def __init__(
         self,
         n_components: PositiveInt = 20,
@@ -283,14 +282,14 @@ class SemanticNMF(DocumentFactorization):
         semantic_weight: NonNegativeFloat = 1.0,
         graph_weight: NonNegativeFloat = 1.0,
         init: Init = "spherical_kmeans",
-        n_iter: PositiveInt = 100,
+        max_iter: PositiveInt = 100,
         tol: NonNegativeFloat = 0.0,
         n_init: PositiveInt = 1,
         choose: Choose = "consensus",
         random_state: RandomState = 0,
     ) -> None:
         super().__init__(
-            n_components, init=init, n_iter=n_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
+            n_components, init=init, max_iter=max_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
         )  # fmt: skip
         self.shift = shift
         self.semantic_weight = semantic_weight
@@ -335,47 +334,7 @@ class SemanticNMF(DocumentFactorization):
         (2, 2)
         """
         check_options(self)
-        self._fit(X, "multiplicative", M=M, graph=graph)
-        return self
-
-    def fit_consensus(  # type: ignore[override]
-        self,
-        X: MatrixLike,
-        M: MatrixLike,
-        starts: Sequence[Floats | da.Array],
-        *,
-        graph: MatrixLike | None = None,
-    ) -> Self:
-        """Learn what the word factors of several starts have in common, and the factors that go with it.
-
-        Parameters
-        ----------
-        X, M : matrices
-            As of `fit`.
-        starts : sequence of arrays (d, k)
-            The `word_factors_` of each start, as of `NMF.fit_consensus`.
-        graph : matrix (n, n), optional
-            The graph that the starts were fitted with.
-
-        Returns
-        -------
-        SemanticNMF
-            The estimator itself.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> M = np.array([[0, 1.5, 0, 0], [1.5, 0, 0, 0], [0, 0, 0, 1.5], [0, 0, 1.5, 0]])  # PPMI
-        >>> starts = [de.SemanticNMF(n_components=2, random_state=seed).fit(X, M) for seed in range(3)]
-        >>> model = de.SemanticNMF(n_components=2)
-        >>> model = model.fit_consensus(X, M, [start.word_factors_ for start in starts])
-        >>> sorted(map(sorted, model.top_words(2, words)))
-        [['cat', 'dog'], ['tax', 'vote']]
-        """
-        self._fit_consensus(X, starts, M=M, graph=graph)
+        self._fit(X, "semantic", M=M, graph=graph)
         return self
 
     def _problem(  # type: ignore[override]
@@ -386,7 +345,7 @@ class SemanticNMF(DocumentFactorization):
         problem = problem._replace(X=alike(problem.X, semantic)[0])
         problem = with_graph(problem, graph, self.graph_weight)
         semantic = alike(problem.X, semantic)[1]
-        squares = check_nonnegative(semantic, name="M").sum_of_squares
+        squares = check_values(semantic, name="M").sum_of_squares
         return problem._replace(M=semantic, word_squares=squares, word_weight=float(self.semantic_weight))
 
     @overload  # type: ignore[override]
@@ -446,6 +405,6 @@ class SemanticNMF(DocumentFactorization):
         """
         return self.fit(X, M).labels_
 
-    def _learn(self, fit: Fit, X: MatrixLike) -> None:
-        super()._learn(fit, X)
-        self.core_ = fit.factors.core
+    def _learn(self, found: Factors, X: MatrixLike) -> None:
+        super()._learn(found, X)
+        self.core_ = found.core

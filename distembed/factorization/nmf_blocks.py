@@ -107,15 +107,20 @@ def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) ->
     return ratio
 
 
-def update_documents(X: csr_array, Z: Floats, W: Floats, WW: Floats) -> Floats:
-    """Return Z ∘ (X W) / (Z WᵀW): equation 7a."""
-    return multiply_by_ratio(Z, times(X, W), Z @ WW.astype(Z.dtype, copy=False))
+# --- the updates of a round: of documents (Z, X W, WᵀW), and alike of words (W, Xᵀ Z, Zᵀ Z) ----------------
 
 
-@block(temporaries=3)
-def update_tied_documents(
-    XW: Floats, Z: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
-) -> Floats:
+def scale(Z: Floats, XW: Floats, WW: Floats) -> NDArray[Any]:
+    """Return Z ∘ (X W) / (Z WᵀW): Lee & Seung (2001), theorem 1, and equation 7a.
+
+    With Wᵀ Xᵀ Z in place of WᵀW it is equation 18 of Yoo & Choi (2008).
+    """
+    return multiply_by_ratio(Z, XW, Z @ WW.astype(Z.dtype, copy=False))
+
+
+def scale_tied(
+    Z: Floats, XW: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
+) -> NDArray[Any]:
     """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011).
 
     `every` are all row blocks of Z, of which Z is one.
@@ -124,30 +129,11 @@ def update_tied_documents(
     return multiply_by_ratio(Z, XW + weight * neighbor_sums(A, every), denominator)
 
 
-def _degrees(A: csr_array, dtype: Any) -> Floats:
-    return np.asarray(A.sum(axis=1), dtype).reshape(-1, 1)
-
-
-def neighbor_sums(A: csr_array, parts: Sequence[Floats]) -> Floats:
-    """Return A Z of a Z in row blocks, which are not joined."""
-    sums = np.zeros((A.shape[0], parts[0].shape[1]), parts[0].dtype)
-    first = 0
-    for part in parts:
-        sums += A[:, first : first + len(part)] @ part
-        first += len(part)
-    return sums
-
-
-def update_words(W: Float64s, XZ: Float64s, ZZ: Float64s) -> Float64s:
-    """Return W ∘ (Xᵀ Z) / (W ZᵀZ): Lee & Seung (2001), theorem 1."""
-    return multiply_by_ratio(W, XZ, W @ ZZ)
-
-
-def update_semantic_words(
-    W: Float64s, XZ: Float64s, ZZ: Float64s, MW: Float64s, S: Float64s, *, weight: float
+def scale_semantic(
+    W: Float64s, XZ: Float64s, ZZ: Float64s, MW: Float64s, S: Float64s, weight: float
 ) -> Float64s:
     """Return W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M."""
-    return multiply_by_ratio(W, XZ + 2 * weight * (MW @ S), W @ (2 * weight * (S @ gram(W) @ S) + ZZ))
+    return scale(W, XZ + 2 * weight * (MW @ S), 2 * weight * (S @ gram(W) @ S) + ZZ)
 
 
 def update_core(S: Float64s, W: Float64s, MW: Float64s) -> Float64s:
@@ -157,77 +143,19 @@ def update_core(S: Float64s, W: Float64s, MW: Float64s) -> Float64s:
     return (updated + updated.T) / 2
 
 
-def fit_core(W: Float64s, MW: Float64s) -> Float64s:
-    """Return the non-negative part of argmin_S ‖M - W S Wᵀ‖, with zeros lifted to a small value.
-
-    A multiplicative update never leaves zero, so an entry that the unconstrained fit makes negative
-    starts at 1 % of the mean entry.
-    """
-    inverse = np.linalg.pinv(gram(W))
-    core = np.maximum(inverse @ (W.T @ MW) @ inverse, 0)
-    return np.maximum((core + core.T) / 2, 0.01 * core.mean())
-
-
-def update_orthogonal_documents(X: csr_array, Z: Floats, W: Floats, WXZ: Floats) -> Floats:
-    """Return Z ∘ (X W) / (Z Wᵀ Xᵀ Z): Yoo & Choi (2008), equation 18."""
-    return multiply_by_ratio(Z, times(X, W), Z @ WXZ.astype(Z.dtype, copy=False))
-
-
-def descend_documents(
-    X: csr_array, Z: Floats, W: Floats, WW: Floats, *, sweeps: int, tolerance: float
-) -> Floats:
-    """Return Z after coordinate descent on ½‖X - Z Wᵀ‖² (hierarchical alternating least squares)."""
-    return coordinate_descent(Z, times(X, W), WW, sweeps=sweeps, tolerance=tolerance)
-
-
-class DocumentStep(NamedTuple):
-    """What a round makes of one block of documents."""
-
-    documents: Floats
-    """Their factors Z. Shape (rows, k)."""
-    sums: Float64s
-    """Xᵀ Z and below it Zᵀ Z: their part of what the word factors follow. Shape (d + k, k)."""
-
-
-@block(temporaries=0.5)
-def step_documents(
-    X: csr_array, Z: Floats, W: Floats, small: Floats, *, update: Callable[..., Floats]
-) -> DocumentStep:
-    """Return the document factors after an update, of which `small` is WᵀW or what stands for it, and their sums."""
-    Z = update(X, Z, W, small)
-    return DocumentStep(Z, document_sums(X, Z))
-
-
-@block(temporaries=0.5)
-def step_tied_documents(
-    X: csr_array, Z: Floats, W: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
-) -> DocumentStep:
-    """Return the document factors after `update_tied_documents`, and their sums."""
-    Z = update_tied_documents(times(X, W), Z, WW, A, every, weight=weight)
-    return DocumentStep(Z, document_sums(X, Z))
-
-
-@block(temporaries=0.5)
-def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
-    """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
-    return coordinate_descent(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
-
-
-def coordinate_descent(
-    Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolerance: float = 1e-8
-) -> NDArray[Any]:
+def descend(Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolerance: float = 1e-8) -> NDArray[Any]:
     """Return Z after cyclic coordinate descent of every row z on ½ zᵀ(WW)z - zᵀ(xW), z >= 0.
 
     A row stops when a sweep moves no coordinate by more than `tolerance` of its largest one.
     Cichocki & Phan (2009); several sweeps a round: Gillis & Glineur (2012).
     """
     solved = np.array(Z)
-    _coordinate_descent(solved, XW, WW, sweeps, tolerance)
+    _descend(solved, XW, WW, sweeps, tolerance)
     return solved
 
 
 @numba.njit(cache=True, nogil=True)
-def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float) -> None:
+def _descend(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float) -> None:
     rank = WW.shape[0]
     z = np.empty(rank)
     for i in range(Z.shape[0]):
@@ -250,6 +178,72 @@ def _coordinate_descent(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float)
                 break
         for r in range(rank):
             Z[i, r] = z[r]
+
+
+def _degrees(A: csr_array, dtype: Any) -> Floats:
+    return np.asarray(A.sum(axis=1), dtype).reshape(-1, 1)
+
+
+def neighbor_sums(A: csr_array, parts: Sequence[Floats]) -> Floats:
+    """Return A Z of a Z in row blocks, which are not joined."""
+    sums = np.zeros((A.shape[0], parts[0].shape[1]), parts[0].dtype)
+    first = 0
+    for part in parts:
+        sums += A[:, first : first + len(part)] @ part
+        first += len(part)
+    return sums
+
+
+def fit_core(W: Float64s, MW: Float64s) -> Float64s:
+    """Return the non-negative part of argmin_S ‖M - W S Wᵀ‖, with zeros lifted to a small value.
+
+    A multiplicative update never leaves zero, so an entry that the unconstrained fit makes negative
+    starts at 1 % of the mean entry.
+    """
+    inverse = np.linalg.pinv(gram(W))
+    core = np.maximum(inverse @ (W.T @ MW) @ inverse, 0)
+    return np.maximum((core + core.T) / 2, 0.01 * core.mean())
+
+
+class DocumentStep(NamedTuple):
+    """What a round makes of one block of documents."""
+
+    documents: Floats
+    """Their factors Z. Shape (rows, k)."""
+    sums: Float64s
+    """Xᵀ Z and below it Zᵀ Z: their part of what the word factors follow. Shape (d + k, k)."""
+
+
+@block(temporaries=0.5)
+def step_documents(
+    X: csr_array, Z: Floats, W: Floats, small: Floats, *graph: Any, update: Callable[..., Floats]
+) -> DocumentStep:
+    """Return the document factors after an update, of which `small` is WᵀW or what stands for it, and their sums.
+
+    A graph is its rows, and all row blocks of Z.
+    """
+    Z = update(Z, times(X, W), small, *graph)
+    return DocumentStep(Z, document_sums(X, Z))
+
+
+@block(temporaries=3)
+def tie_documents(
+    XW: Floats, Z: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
+) -> Floats:
+    """Return document factors after `scale_tied` of products that all rounds have in common."""
+    return scale_tied(Z, XW, WW, A, every, weight=weight)
+
+
+@block(temporaries=0.5)
+def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
+    """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
+    return descend(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
+
+
+@block(temporaries=0.5)
+def divide_columns(Z: Floats, lengths: Floats) -> Floats:
+    """Return Z with its columns divided by their lengths, (1, k), a column of zeros as it is."""
+    return np.asarray(Z / np.where(lengths > 0, lengths, 1.0).astype(Z.dtype))
 
 
 def document_loss(XX: float, XZ: Floats, ZZ: Floats, W: Floats) -> float:
@@ -371,9 +365,9 @@ def membership(labels: Int64s, *, rank: int, floor: float, value_type: Any) -> F
 
 
 @block(temporaries=2)
-def inspect(X: csr_array, first_row: Int64s, *, called: str) -> Floats:
+def inspect(X: csr_array, first_row: Int64s, *, called: str, nonnegative: bool = True) -> Floats:
     """Return (1, 5 + d): not whole, above one, squares, sum, empty rows, counts of columns; see `check_block`."""
-    check_block(X, first_row, called=called, nonnegative=True)
+    check_block(X, first_row, called=called, nonnegative=nonnegative)
     facts = np.empty((1, 5 + X.shape[1]))
     exact = X.data.astype(np.float64, copy=False)
     facts[0, :5] = (
@@ -394,25 +388,6 @@ def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
     moved = M.data - np.log(shift)
     np.maximum(moved, 0, out=moved)
     return canonical_csr(csr_array((moved.astype(M.dtype), M.indices, M.indptr), M.shape), M.dtype)
-
-
-#: Odd multipliers of SplitMix64 (Steele, Lea & Flood 2014), whose steps mix all bits of a number.
-MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-
-
-@block(temporaries=4)
-def row_digests(X: csr_array) -> NDArray[np.uint64]:
-    """Return (rows, 1): 64 bits per row from its columns and the bits of its values, equal for equal rows.
-
-    The sum modulo 2^64 of a mixed number per cell, so that the order of the cells does not count; 0 for an empty row.
-    """
-    values = X.data.view(np.uint32 if X.data.itemsize == 4 else np.uint64).astype(np.uint64)
-    cells = (X.indices.astype(np.uint64) + np.uint64(1)) * MIXERS[0]
-    cells = cells ^ values
-    for shift, factor in ((30, MIXERS[1]), (27, MIXERS[2])):
-        cells = (cells ^ (cells >> np.uint64(shift))) * factor
-    ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(cells, dtype=np.uint64)])
-    return (ends[X.indptr[1:]] - ends[X.indptr[:-1]]).reshape(-1, 1)
 
 
 @block(temporaries=0.5)

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Float64s
+from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, tell, where, whole
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
-    check_nonnegative,
+    check_values,
     document_rows,
     spherical_kmeans,
     unit_documents,
@@ -87,42 +87,53 @@ class Problem(NamedTuple):
     word_weight: float = 0.0  # λ of ½ ‖M - W S Wᵀ‖²
 
 
-Update = Literal["hals", "multiplicative", "orthogonal"]
-"""How the document factors are updated, and the word factors where there is no M."""
+Method = Literal["hals", "multiplicative", "orthogonal", "semantic"]
+"""How the factors are updated."""
 
 
-class Fit(NamedTuple):
-    """The result of one start after all its rounds."""
+class Rule(NamedTuple):
+    """A method: two updates."""
 
-    factors: Factors
-    converged: bool
-    n_iter: int
+    documents: Callable[..., Any]
+    """(Z, X W, small) -> Z of a row block; `small` is WᵀW, of "orthogonal" Wᵀ Xᵀ Z. With a graph, see `scale_tied`."""
+    words: Callable[..., Any]
+    """(W, Xᵀ Z, Zᵀ Z) -> W, of "semantic" with M W, S and λ."""
+
+
+_descend = partial(blocks.descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
+
+RULES: dict[Method, Rule] = {
+    "hals": Rule(_descend, _descend),
+    "multiplicative": Rule(blocks.scale, blocks.scale),
+    "orthogonal": Rule(blocks.scale, blocks.scale),
+    "semantic": Rule(blocks.scale, blocks.scale_semantic),
+}
 
 
 def descend(
-    problem: Problem, start: Callable[[], Factors], update: Update, *, n_iter: int, tol: float
-) -> Fit:
-    """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it.
-
-    It has converged when ten rounds gain less than `tol` of the objective, or when the objective is that of an exact
-    fit, whose further gains are rounding error.
-    """
-    exact = max(tol**2, ROUNDING) * (problem.squares + problem.word_weight * problem.word_squares) / 2
+    problem: Problem, start: Callable[[], Factors], method: Method, *, n_iter: int, tol: float
+) -> Factors:
+    """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it."""
     done, state = newest("round", Factors)
     if state is None:
         state = keep("round", start, Factors, number=0)
     now = _in_client(state, problem.X)
-    while done < n_iter and not _has_converged(now.objective, tol, exact):
+    while done < n_iter and not has_converged(problem, now.objective, tol):
         n_rounds = min(ROUNDS_PER_STATE, n_iter - done)
-        advance = partial(_advance, problem, update, now, n_rounds, n_iter)
+        advance = partial(_advance, problem, method, now, n_rounds, n_iter)
         now = _in_client(keep("round", advance, Factors, number=done + n_rounds), problem.X)
         done += n_rounds
-    return Fit(now, _has_converged(now.objective, tol, exact), done)
+    return now
 
 
-def _has_converged(losses: Float64s, tol: float, exact: float) -> bool:
+def has_converged(problem: Problem, losses: Float64s, tol: float) -> bool:
+    """Return whether ten rounds gained less than `tol` of the objective, or it is that of an exact fit.
+
+    Further gains of an exact fit are rounding error.
+    """
     if not tol or not losses.size:
         return False
+    exact = max(tol**2, ROUNDING) * (problem.squares + problem.word_weight * problem.word_squares) / 2
     judged_before = (losses.size - 1) // ROUNDS_PER_STATE * ROUNDS_PER_STATE
     before = losses[judged_before - 1] if judged_before else np.inf
     return bool(before - losses[-1] <= tol * before < np.inf or losses[-1] <= exact)
@@ -134,9 +145,9 @@ def _in_client(state: Factors, X: Array) -> Factors:
     return Factors(Z, *compute(state[1:]))
 
 
-def _advance(problem: Problem, update: Update, now: Factors, n_rounds: int, n_iter: int) -> Factors:
+def _advance(problem: Problem, method: Method, now: Factors, n_rounds: int, n_iter: int) -> Factors:
     for _ in range(n_rounds):
-        now = one_round(problem, update, now)
+        now = one_round(problem, method, now)
         tell("rounds", now.objective.size, n_iter)
     return now
 
@@ -144,45 +155,37 @@ def _advance(problem: Problem, update: Update, now: Factors, n_rounds: int, n_it
 # --- the rounds -------------------------------------------------------------------------------------------
 
 
-def one_round(problem: Problem, update: Update, now: Factors) -> Factors:
+def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
     """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF."""
-    Z, sums = _step_documents(problem, update, now)
-    rank = now.words.shape[1]
+    rule, W, S, rank = RULES[method], now.words, now.core, now.words.shape[1]
+    small = W.T @ now.carried if method == "orthogonal" else gram(W)
+    Z, sums = _step_documents(problem, rule, now, small)
     XZ, ZZ = sums[:-rank], sums[-rank:]
-    if problem.M is not None:
-        W = blocks.update_semantic_words(now.words, XZ, ZZ, now.carried, now.core, weight=problem.word_weight)
-        carried = times(problem.M, W)
-        S = blocks.update_core(now.core, W, carried)
+    if method == "orthogonal":  # a round turns a column of length a into one of 1 / a
+        lengths = np.sqrt(np.diag(ZZ))
+        Z = lift(blocks.divide_columns, "wk,lk->wk", Z, lengths[np.newaxis], dtype=Z.dtype)
+        scales = np.where(lengths > 0, lengths, 1.0)
+        W, XZ, ZZ = W * scales, XZ / scales, ZZ / np.outer(scales, scales)
+    if problem.M is None:
+        W, carried = rule.words(W, XZ, ZZ), XZ
     else:
-        is_descent = update == "hals" and problem.graph is None
-        renew = _by_descent(blocks.coordinate_descent) if is_descent else blocks.update_words
-        W, S, carried = renew(now.words, XZ, ZZ), now.core, XZ
+        W = rule.words(W, XZ, ZZ, now.carried, S, problem.word_weight)
+        carried = times(problem.M, W)
+        S = blocks.update_core(S, W, carried)
     found = Factors(Z, W, S, carried, now.objective)
     return found._replace(objective=np.append(now.objective, _loss(problem, found, XZ, ZZ)))
 
 
-def _by_descent(update: Callable[..., Any]) -> Callable[..., Any]:
-    return partial(update, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
-
-
-def _step_documents(problem: Problem, update: Update, now: Factors) -> tuple[Array, Float64s]:
+def _step_documents(problem: Problem, rule: Rule, now: Factors, small: Floats) -> tuple[Array, Float64s]:
     """Return the document factors after an update, and Xᵀ Z above Zᵀ Z: one task for each row block makes both."""
     X, Z, W = problem.X, now.documents, now.words
-    small = W.T @ now.carried if update == "orthogonal" else gram(W)
-    boxes: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}}
+    indices, update = "wd,wk,dk,kl", rule.documents
+    graph: tuple[Any, ...] = ()
     if problem.graph is not None:
-        A, weight = problem.graph
-        arrays = X, Z, W, small, A, Z
-        found = lift(blocks.step_tied_documents, "wd,wk,dk,kl,wn,Nk->wk", *arrays, weight=weight, **boxes)
-    else:
-        updates = {
-            "hals": _by_descent(blocks.descend_documents),
-            "multiplicative": blocks.update_documents,
-            "orthogonal": blocks.update_orthogonal_documents,
-        }
-        found = lift(
-            blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, small, update=updates[update], **boxes
-        )
+        indices, graph = f"{indices},wn,Nk", (problem.graph.adjacency, Z)
+        update = partial(blocks.scale_tied, weight=problem.graph.weight)
+    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
+    found = lift(blocks.step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
     documents = part(found, "documents", X, columns=W.shape[1])
     sums = total_of_part(found, "sums", shape=(X.shape[1] + W.shape[1], W.shape[1]), fan_in=SUM_FAN_IN)
     if not isinstance(X, da.Array):
@@ -227,7 +230,7 @@ KMEANS_ROUNDS, SEEDING_SAMPLE = 50, 20_000
 MEMBERSHIP_FLOOR = 0.2
 
 
-def start_of(problem: Problem, rank: int, init: Init, update: Update, seed: tuple[int, ...]) -> Factors:
+def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tuple[int, ...]) -> Factors:
     """Return the factors before the first round, made by `init`, see `Init`."""
     X = problem.X
     Z, W = _random_start(X, rank, seed, problem.mean) if init == "random" else _kmeans_start(X, rank, seed)
@@ -235,10 +238,18 @@ def start_of(problem: Problem, rank: int, init: Init, update: Update, seed: tupl
     if problem.M is not None:
         carried = times(problem.M, W)
         S = blocks.fit_core(W, carried)
-    elif update == "orthogonal":
-        shape = (X.shape[1], rank)
+    elif method == "orthogonal":
+        lengths = column_norms(Z)
+        Z = lift(blocks.divide_columns, "wk,lk->wk", Z, lengths[np.newaxis], dtype=Z.dtype)
+        W, shape = W * lengths, W.shape
         carried = compute(fold(total(blocks.transposed_times), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
     return Factors(Z, W, S, carried, np.empty(0))
+
+
+def column_norms(factors: Array) -> Float64s:
+    """Return the Euclidean length of each column of document factors, float64 (k,)."""
+    shape = (factors.shape[1],) * 2
+    return np.sqrt(np.diag(compute(fold(total(gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
 
 
 def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
@@ -248,7 +259,7 @@ def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Ar
     )
     options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
     Z = lift(blocks.membership, "wl->wk", found.labels, dtype=X.dtype, sizes={"k": rank}, **options)
-    W = found.centroids.T
+    W = found.centroids
     return Z, W + MEMBERSHIP_FLOOR * W.mean(axis=0)
 
 
@@ -271,9 +282,6 @@ def _even_rows(X: csr_array, *, rank: int, value: float) -> NDArray[Any]:
 # --- the factors of given words ----------------------------------------------------------------------------
 
 
-Choose = Literal["consensus", "objective"]
-"""What is kept of several starts."""
-
 #: Most sweeps of the convex problem of document factors for fixed words, which stops by itself when it has settled.
 SOLVING_SWEEPS = 500
 
@@ -294,19 +302,22 @@ def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
     WW, options = gram(words), {"dtype": X.dtype, "weight": graph.weight}
     for _ in range(TIED_ROUNDS):
         arrays = XW, Z, WW, graph.adjacency, Z
-        (Z,) = dask.persist(
-            lift(blocks.update_tied_documents, "wk,wk,kl,wn,Nk->wk", *arrays, **options), **where({})
-        )
+        (Z,) = dask.persist(lift(blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", *arrays, **options), **where({}))
     return Z
+
+
+def settle_documents(problem: Problem, words: Float64s) -> Array:
+    """Return the document factors that are solved for given word factors, kept where X is a Dask array."""
+    X = problem.X
+    fit = partial(fit_documents, X, words)
+    if problem.graph is not None:
+        fit = partial(_fit_tied_documents, X, words, problem.graph)
+    return keep("documents", fit) if isinstance(X, da.Array) else fit()
 
 
 def refit(problem: Problem, words: Float64s) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
-    X, rank = problem.X, words.shape[1]
-    fit = partial(fit_documents, X, words)
-    if problem.graph is not None:
-        fit = partial(_fit_tied_documents, X, words, problem.graph)
-    Z = keep("consensus-documents", fit) if isinstance(X, da.Array) else fit()
+    X, rank, Z = problem.X, words.shape[1], settle_documents(problem, words)
     shape = (X.shape[1] + rank, rank)
     sums = compute(fold(total(blocks.document_sums), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
     XZ, ZZ = sums[:-rank], sums[-rank:]
@@ -332,7 +343,7 @@ def with_graph(problem: Problem, graph: Any, weight: float) -> Problem:
             f"graph has shape {getattr(graph, 'shape', None)} and X has {n} documents: give documents × documents"
         )
     adjacency = document_rows(check_matrix(graph, name="graph", finite=False)).astype(problem.X.dtype)
-    check_nonnegative(adjacency, name="graph")
+    check_values(adjacency, name="graph")
     _check_symmetric(adjacency, "graph", "pass graph.maximum(graph.T)")
     X, adjacency = alike(problem.X, adjacency)
     if isinstance(X, da.Array):
@@ -349,7 +360,7 @@ def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
             f"vocabulary, so that M is {n_words} × {n_words}."
         )
     matrix = document_rows(check_matrix(M, name="M", finite=False))
-    if check_nonnegative(matrix, name="M").is_counts:
+    if check_values(matrix, name="M").is_counts:
         warnings.warn(
             "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
             "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",

@@ -35,7 +35,7 @@ def checkpoints(folder: str | Path) -> Iterator[None]:
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).random((60, 20))
     >>> with de.checkpoints("states"):
-    ...     model = de.NMF(3, n_iter=20, tol=0).fit(rows)
+    ...     model = de.NMF(3, max_iter=20, tol=0).fit(rows)
     >>> model.word_factors_.shape
     (20, 3)
     """

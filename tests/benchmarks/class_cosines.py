@@ -49,7 +49,7 @@ def main(place: str, n_starts: str, *ranks: str) -> None:
         found = []
         for seed in range(int(n_starts)):
             if method == "NMF":
-                model = de.NMF(rank, solver="multiplicative", n_iter=100, tol=0, random_state=seed).fit(X)
+                model = de.NMF(rank, solver="multiplicative", max_iter=100, tol=0, random_state=seed).fit(X)
             else:
                 model = de.SemanticNMF(rank, random_state=seed).fit(X, M)
             of_documents = mean_cosine(model.document_factors_[known], classes[known].tolist())

@@ -72,7 +72,7 @@ window = 5
 method = "nmf"
 n_topics = 20
 n_starts = {n_starts}
-n_iter = 30
+max_iter = 30
 tol = 0
 [resources]
 block_memory = "{block_memory}"

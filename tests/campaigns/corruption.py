@@ -43,7 +43,7 @@ READERS: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
-    "topics": "topics.n_iter=5",
+    "topics": "topics.max_iter=5",
     "imputation": "imputation.min_degree=5",
 }
 """A setting by which a run made an older version of a workspace."""

@@ -35,7 +35,7 @@ min_documents = 4
 max_share = 0.2
 [topics]
 n_topics = 8
-n_iter = 10
+max_iter = 10
 n_starts = 1
 [resources]
 workers = 2

@@ -24,7 +24,7 @@ def test_the_block_functions_of_evaluation_declare_what_they_hold():
         lift(transfer.ranks_of_rows, "rd,r,nd->r", rows[:45], np.arange(45), rows)
         lift(contexts._terms_block, "cd,md,md,m->cm", rows, pairs, pairs, lengths)
         lift(stages._sum_of, "wc,wc->wc", X, X)
-        model = de.NMF(10, n_iter=3, tol=0)
+        model = de.NMF(10, max_iter=3, tol=0)
         lift(starts._fit_start, "s->s", (("nmf", 0), model), X=X)
 
     every()

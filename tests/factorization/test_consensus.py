@@ -132,41 +132,29 @@ def test_every_group_has_a_topic_whatever_the_assignment(seed: int, n_groups: in
 @pytest.mark.parametrize("choose", ["consensus", "objective"])
 def test_several_starts_find_the_documents_topics(documents: csr_array, choose: str) -> None:
     truth = documents.toarray().reshape(90, 3, 20).sum(axis=2).argmax(axis=1)
-    model = NMF(3, n_init=4, init="random", choose=choose, tol=0, n_iter=40).fit(documents)
+    model = NMF(3, n_init=4, init="random", choose=choose, tol=0, max_iter=40).fit(documents)
     filled = model.labels_ >= 0
     assert adjusted_rand_score(truth[filled], model.labels_[filled]) > 0.9
     assert model.objective_.size == (1 if choose == "consensus" else 40)
 
 
-def test_a_consensus_is_what_its_starts_give(documents: csr_array) -> None:
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_a_consensus_is_what_its_starts_give(documents: csr_array, in_blocks: bool) -> None:
     M = csr_array(np.log1p((documents.T @ documents).toarray()))
-    alone = [
-        SemanticNMF(3, n_init=number + 1, choose="objective", init="random", n_iter=5).fit(documents, M)
-        for number in (0,)
-    ]
-    same = SemanticNMF(3).fit_consensus(documents, M, [alone[0].word_factors_] * 3)
-    unit = alone[0].word_factors_ / np.linalg.norm(alone[0].word_factors_, axis=0)
-    np.testing.assert_allclose(np.sort(same.word_factors_), np.sort(unit), rtol=1e-5, atol=1e-9)
-    assert same.core_.shape == (3, 3)
-    lazy = SemanticNMF(3).fit_consensus(
-        da.from_array(documents.toarray(), chunks=(30, 60)), M, [alone[0].word_factors_] * 3
-    )
-    np.testing.assert_array_equal(lazy.labels_, same.labels_)
-    np.testing.assert_allclose(lazy.objective_, same.objective_)
+    X = da.from_array(documents.toarray(), chunks=(30, 60)) if in_blocks else documents
+    model = SemanticNMF(3, n_init=3, init="random", max_iter=5).fit(X, M)
+    words = [start.words for start in model.starts_]
+    np.testing.assert_array_equal(model.word_factors_, consensus_words(words))
+    assert len({array.tobytes() for array in words}) == 3  # the starts begin with numbers of their own
+    assert model.core_.shape == (3, 3)
+    np.testing.assert_array_equal(model.predict(documents), model.labels_)
 
 
-def test_centroids_have_a_consensus(documents: csr_array) -> None:
-    starts = [SphericalKMeans(3, random_state=seed).fit(documents).centroids_.T for seed in range(4)]
-    model = SphericalKMeans(3).fit_consensus(documents, starts)
-    np.testing.assert_allclose(np.linalg.norm(model.centroids_, axis=1), 1)
+def test_centers_have_a_consensus(documents: csr_array) -> None:
+    model = SphericalKMeans(3, n_init=4, choose="consensus").fit(documents)
+    np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1)
     np.testing.assert_array_equal(model.labels_, model.predict(documents))
-
-
-def test_a_centroid_without_words_stays_without(documents: csr_array) -> None:
-    start = np.column_stack([np.ones(60), np.ones(60), np.zeros(60)])
-    model = SphericalKMeans(3).fit_consensus(documents, [start, start])
-    assert np.isfinite(model.centroids_).all()
-    assert np.isfinite(model.objective_).all()
+    assert model.score(documents) == pytest.approx(-model.inertia_)
 
 
 def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: list[np.ndarray]) -> None:

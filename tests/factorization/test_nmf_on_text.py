@@ -59,8 +59,8 @@ def test_on_real_text_the_objective_falls_and_semantics_help(classic):
     X, M, classes = classic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        semantic = SemanticNMF(4, n_iter=60).fit(X, M)
-        alone = NMF(4, n_iter=60, tol=0, solver="multiplicative").fit(X)
+        semantic = SemanticNMF(4, max_iter=60).fit(X, M)
+        alone = NMF(4, max_iter=60, tol=0, solver="multiplicative").fit(X)
     for model in (semantic, alone):
         steps = np.diff(model.objective_)
         assert (steps <= 1e-12 * model.objective_[0]).all()

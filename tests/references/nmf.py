@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.optimize import nnls
 
 
 def divide(a, b):
@@ -30,9 +31,20 @@ def hals_round(X, Z, W, sweeps, tolerance):
     return Z, W
 
 
+def unit_columns(Z, W):
+    """The same product with columns of Z of unit length."""
+    lengths = np.linalg.norm(Z, axis=0)
+    return Z / lengths, W * lengths
+
+
+def solve_documents(X, W):
+    """The non-negative least squares of each row of X on the columns of W."""
+    return np.array([nnls(W, x)[0] for x in X])
+
+
 def orthogonal_round(X, Z, W):
-    """Yoo & Choi (2008)."""
-    Z = Z * divide(X @ W, Z @ W.T @ X.T @ Z)
+    """Yoo & Choi (2008), the columns of Z brought to unit length."""
+    Z, W = unit_columns(Z * divide(X @ W, Z @ W.T @ X.T @ Z), W)
     return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
 
 

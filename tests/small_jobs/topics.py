@@ -21,7 +21,7 @@ max_share = 0.9
 [topics]
 compare_with = ["nmf", "spherical_kmeans", "orthogonal_nmf"]
 n_topics = 3
-n_iter = 20
+max_iter = 20
 n_starts = 3
 [coherence]
 n_words = 8
@@ -78,7 +78,7 @@ def write_long(folder: Path) -> None:
     write_lines(folder / "collection.jsonl", long_collection())
     # two checkpoints of ten rounds
     short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
-    short = short.replace("n_iter = 20", "n_iter = 11")
+    short = short.replace("max_iter = 20", "max_iter = 11")
     short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
     blocks = 'block_memory = "64KiB"\n'
     short = short.replace("score_labels = true", "score_labels = false")

@@ -172,7 +172,7 @@ REFUSED = {
         "needs wordspaces.vectors, the space whose words are compared",
     ),
     "transfer": ("matrices.keep=['distances']", "pairs.share=0.1", "unknown key matrices"),
-    "topics": ("matrices.keep=['distances']", "topics.n_iter=5", "'distances' is not allowed"),
+    "topics": ("matrices.keep=['distances']", "topics.max_iter=5", "'distances' is not allowed"),
 }
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.topics import LargestPart, found_again, largest_parts, telling_words
 from distembed.execution import compute, one_blas_thread
-from distembed.factorization.document_factors import column_norms
+from distembed.factorization.nmf_rounds import column_norms
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob

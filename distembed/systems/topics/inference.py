@@ -51,8 +51,7 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
 def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -> Iterator[Table]:
     """Yield the table of new documents: id, title, label, tokens, topic and the weight of each topic.
 
-    The token ids lie in a temporary folder while the table is written; nothing is added to the workspace. A document
-    that the job has seen has the topic and the weights that the job gave it.
+    The token ids lie in a temporary folder while the table is written; nothing is added to the workspace.
 
     Raises
     ------
@@ -105,7 +104,7 @@ def _model(job: TopicsJob, workspace: Workspace) -> Any:
         return kind.from_workspace(workspace, job.topics.method)
     centers = compute(outputs.WORD_FACTORS.read(workspace, of="")).astype(np.float64).T
     model = SphericalKMeans(len(centers))
-    model.centroids_, model.n_features_in_ = centers, centers.shape[1]
+    model.cluster_centers_, model.n_features_in_ = centers, centers.shape[1]
     return model
 
 

@@ -10,9 +10,10 @@ from pydantic import Field, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
+from distembed.factorization.consensus import Choose
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
-from distembed.factorization.nmf_rounds import Choose, Init
+from distembed.factorization.nmf_rounds import Init
 from distembed.job.model import (
     OPTION,
     TWO_OR_MORE,
@@ -98,7 +99,7 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
             "compare_with": ["nmf", "orthogonal_nmf", "spherical_kmeans"],
             "n_topics": 4,
             "shift": 2.0,
-            "n_iter": 100,
+            "max_iter": 100,
             "init": "spherical_kmeans",
             "n_starts": 50,
             "choose": "objective",
@@ -157,10 +158,10 @@ class TopicsSection(Section):
     init: Init = OPTION
     solver: Literal["hals", "multiplicative"] = "multiplicative"
     """The updates of `nmf`."""
-    n_iter: int = OPTION
+    max_iter: int = OPTION
     tol: float = OPTION
     random_state: int = OPTION
-    """The seed of the first start; each next start has the next number."""
+    """The seed of all starts."""
 
     @model_validator(mode="after")
     def _starts_to_compare(self) -> Self:

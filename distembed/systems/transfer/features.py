@@ -413,7 +413,7 @@ def run_topics(ctx: Context) -> dict[str, Any]:
 
 def _nmf_topics(ctx: Context) -> tuple[Float64s, Float64s, Any]:
     options = ctx.job.topics
-    model = NMF(options.n_topics, n_iter=options.n_iter, random_state=options.random_state)
+    model = NMF(options.n_topics, max_iter=options.n_iter, random_state=options.random_state)
     model.fit(SIDE_TERMS.read(ctx.workspace, side="first"))
     return proportions_of(model.document_factors_, model.word_factors_), model.word_factors_, model.objective_
 
