@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distembed.display import format_bytes, format_seconds, measured
+from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
 from distembed.job.stage import stages_of, system_of
@@ -26,7 +26,7 @@ from distembed.job.state import (
     state_of_job,
 )
 from distembed.job.terminal import shown
-from distembed.storage.records import Problem, StageManifest
+from distembed.storage.records import STATES, Problem, StageManifest
 from distembed.storage.verify import UNCOMMITTED
 from distembed.storage.workspace import Workspace
 
@@ -58,14 +58,18 @@ def _stage_record(state: StageState, workspace: Workspace) -> dict[str, Any]:
     committed = before if isinstance(before, StageManifest) else None
     facts = {} if committed is None else committed.facts
     outputs = {} if committed is None else committed.outputs
-    progress = workspace.progress(name) if state.word == BEGUN else {}
+    begun = workspace.progress(name) if state.word == BEGUN else {}
+    states = [output for output in begun if output.startswith(f"{STATES}/")]
     return {
         "stage": name,
         "state": state.word,
         "why": list(state.changes),
         "progress": [
-            {"output": output, "done": done, "total": total} for output, (done, total) in progress.items()
+            {"output": output, "done": done, "total": total}
+            for output, (done, total) in begun.items()
+            if output not in states
         ],
+        "states": len(states),
         **{fact: measured(facts, fact) for fact in SPENT},
         "outputs": [
             {
@@ -162,7 +166,9 @@ def _stage_text(stage: Mapping[str, Any], *, verbose: bool) -> str:
         return f"{state}: will be computed again because {'; '.join(stage['why'][:3])}"
     if stage["state"] == NOT_BEGUN:
         return "not finished: not begun"
-    parts = (f"{one['output']} {one['done']} of {one['total']} blocks" for one in stage["progress"])
+    parts = [f"{one['output']} {one['done']} of {one['total']} blocks" for one in stage["progress"]]
+    if stage["states"]:
+        parts.append(f"{plural(stage['states'], 'state')} of its iteration on disk")
     return f"not finished: {', '.join(parts) or 'begun'}"
 
 

@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dask.array as da
 import pytest
 
 from distembed.storage.workspace import Workspace
-from tests.commands import environment, run
+from tests.commands import environment, reopen_stage, run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "reference/json.md").read_text()
@@ -61,7 +62,7 @@ def test_status_and_plan_have_the_fields_that_the_page_lists(tiny: Path) -> None
         assert found.keys() == listed(command, 0)
         assert all(stage.keys() == listed(command, 1) for stage in found["stages"])
     assert found["nothing_left"]
-    assert run("plan", tiny / "job.toml").output.startswith("nothing is left to do: all 7 stages are done\n")
+    assert run("plan", tiny / "job.toml").output.startswith("nothing is left to do: all 8 stages are done\n")
     assert (
         json.loads(run("status", tiny / "w", "--json").output)["scores"]["evaluation.json"][0]["set"]
         == "first"
@@ -77,7 +78,7 @@ def test_status_tells_finished_unfinished_and_empty_apart(tiny: Path) -> None:
     assert told("--set", "counting.window=2") == (3, "unfinished")
     assert told("--workspace", tiny / "no") == (4, "empty")
     assert (
-        "unfinished, 2 of 7 stages are done"
+        "unfinished, 3 of 8 stages are done"
         in run("status", tiny / "job.toml", "--set", "counting.window=2").output
     )
 
@@ -114,3 +115,16 @@ def test_the_example_of_the_page_makes_the_job(tiny: Path, tool: str, file: str)
     done = subprocess.run(words, cwd=tiny, env=path, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tiny / "runs/a/report/index.html").exists()
+
+
+def test_the_states_of_an_iteration_are_counted_and_not_named(tiny: Path) -> None:
+    """A stage of a large job has sixty of them."""
+    reopen_stage(tiny / "w", "core")
+    with Workspace.create(tiny / "w", owner="test") as workspace:
+        manifest = workspace.begun()["core"]
+        stage = workspace.stage(
+            "core", parameters=manifest.parameters, inputs=manifest.inputs, made_with=manifest.made_with
+        )
+        for name in ("basis-0", "basis-1"):
+            stage.states().store(name, da.ones((2, 2)))
+    assert "2 states of its iteration on disk" in run("status", tiny / "w").output

@@ -1,0 +1,7 @@
+"""``python -m distembed``: the command line."""
+
+from __future__ import annotations
+
+from distembed.cli.main import main
+
+main()
