@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from distembed.linalg.blocks import sparse_times_dense
@@ -120,29 +119,16 @@ class SubwordTable:
         [[3.0, 3.0]]
         """
         refuse_collection(words, "words")
+        if isinstance(words, str):
+            raise TypeError(f"words is the text {words[:40]!r}: give a list of words")
         composed = np.empty((len(words), self.vectors.shape[1]), np.float32)
-        for first, rows in self._batches(words):
+        for first in range(0, len(words), WORDS_TOGETHER):
+            packed = blocks.pack_words(words[first : first + WORDS_TOGETHER])
+            slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
+            rows = blocks.averaging_rows(slices.offsets, self._rows_of(packed, slices), len(self))
             part = sparse_times_dense(rows, self.vectors) + self.mean
             composed[first : first + len(part)] = _unit(part) if self.normalized else part
         return composed
-
-    def averaging(self, words: Sequence[str]) -> sp.csr_array:
-        """Return the matrix A (n, rows) of words, float32: ``compose(words)`` is ``mean + A @ vectors``.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> table = de.SubwordTable([[4, 0], [0, 4]], [1, 1], min_n=3, max_n=3, ngrams=("<ab", "ab>"))
-        >>> weights = table.averaging(["ab", "abc"])
-        >>> print(weights.toarray().round(2))
-        [[0.5  0.5 ]
-         [0.33 0.  ]]
-        >>> np.allclose(table.mean + weights @ table.vectors, table.compose(["ab", "abc"]))
-        True
-        """
-        parts = [rows for _, rows in self._batches(words)]
-        return sp.csr_array(sp.vstack(parts, format="csr")) if parts else sp.csr_array((0, len(self)))
 
     def n_ngrams(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return the number of n-grams of each word, int64 (n,), known or not.
@@ -228,15 +214,6 @@ class SubwordTable:
         [[2.0, 2.0], [0.0, 0.0]]
         """
         return replace(self, mean=np.zeros_like(self.mean))
-
-    def _batches(self, words: Sequence[str]) -> Iterator[tuple[int, sp.csr_array]]:
-        refuse_collection(words, "words")
-        if isinstance(words, str):
-            raise TypeError(f"words is the text {words[:40]!r}: give a list of words")
-        for first in range(0, len(words), WORDS_TOGETHER):
-            packed = blocks.pack_words(words[first : first + WORDS_TOGETHER])
-            slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
-            yield first, blocks.averaging_rows(slices.offsets, self._rows_of(packed, slices), len(self))
 
     def _rows_of(self, packed: blocks.Packed, slices: Slices) -> NDArray[np.int64]:
         """Return the row of each n-gram, -1 where it has none."""

@@ -232,7 +232,6 @@ def test_a_word_has_the_same_vector_alone_and_among_others(table, monkeypatch):
     monkeypatch.setattr("distembed.vectors.subwords.WORDS_TOGETHER", 2)
     words = [*ODD_WORDS, "the" * 3334]
     np.testing.assert_array_equal(table.compose(words), np.vstack([table.compose([word]) for word in words]))
-    assert table.averaging(words).shape == (len(words), len(table))
     assert table.compose([]).shape == (0, 5)
 
 
