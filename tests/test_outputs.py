@@ -12,7 +12,7 @@ import pytest
 import distembed
 from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.registry import SYSTEMS
-from distembed.job.stage import system_named
+from distembed.job.stage import REPORT, system_named
 from distembed.storage.workspace import Workspace
 from tests import test_promises
 from tests.commands import run_once, written_once
@@ -29,11 +29,11 @@ def pattern_of(text):
 
 
 def declared_for(system, spec):
-    kinds = {"table": "TableOutput", "files": "FilesOutput", "bytes": "FileOutput"}
+    kinds = {"table": "TableOutput", "files": "FilesOutput", "bytes": "FileOutput", "page": "FileOutput"}
     wanted = kinds.get(spec.kind, "ArrayOutput")
     found = [
         output
-        for output in system_named(system).outputs
+        for output in (*system_named(system).outputs, REPORT)
         if type(output).__name__ == wanted and re.fullmatch(pattern_of(output.name), spec.name)
     ]
     if spec.is_array:

@@ -12,7 +12,7 @@ from typing import Any
 from distembed.job.keys import as_markdown, keys_of
 from distembed.job.outputs import ArrayOutput, FilesOutput, Output, TableOutput
 from distembed.job.registry import SYSTEMS
-from distembed.job.stage import system_named
+from distembed.job.stage import REPORT, system_named
 
 FOLDER = "reference/keys"
 OUTPUTS = "reference/outputs.md"
@@ -55,7 +55,7 @@ def outputs_page() -> str:
     """Return the page of the outputs of all systems as Markdown."""
     return HEAD + "".join(
         f"\n## `{name}`\n\n| output | contents | meaning |\n|---|---|---|\n"
-        + "".join(_row(output) for output in system_named(name).outputs)
+        + "".join(_row(output) for output in (*system_named(name).outputs, REPORT))
         for name in SYSTEMS
     )
 
