@@ -28,11 +28,12 @@ def nine() -> list[str]:
     return Path(titles()).read_text(encoding="utf-8").splitlines()
 
 
-def test_topics_of_a_column_are_those_of_a_job_and_its_report_is_shown(nine: list[str]):
-    run = de.topics(
-        pd.Series(nine, index=list("abcdefghi")), n_topics=2, vocabulary={"stop_words": "english"}
-    )
-    assert run.tables["documents"]["id"].to_pylist() == list("abcdefghi")
+def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list[str]):
+    frame = pd.DataFrame({"text": nine, "label": "title", "year": 1990}, index=list("abcdefghi"))
+    run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"})
+    documents = run.tables["documents"].to_pydict()
+    assert (documents["id"], documents["label"]) == ([*"abcdefghi"], ["title"] * 9)
+    assert documents["year"] == ["1990"] * 9
     assert run.arrays["document_factors"].shape == (9, 2)
     shown = run.show(height=300)
     assert len(repr(shown)) < 300
