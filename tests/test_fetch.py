@@ -75,7 +75,7 @@ def test_other_content_makes_no_file(fetch, tmp_path, monkeypatch) -> None:
     assert not (tmp_path / "data/sets").exists()
     monkeypatch.setenv("DISTEMBED_DATA", str(tmp_path / "data"))
     missing = run("plan", tmp_path / "job.toml")
-    assert missing.exit_code == 1
+    assert missing.exit_code == 2
     assert "jobs/fetch.py brings the data of jobs, and DISTEMBED_DATA names another folder" in missing.stderr
 
 

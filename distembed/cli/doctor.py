@@ -19,10 +19,10 @@ import distembed
 from distembed.cli.command_line import command
 from distembed.cli.failures import fail
 from distembed.display import format_seconds
-from distembed.job.provenance import of_this_process
 from distembed.job.status import verify_job
 from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
+from distembed.storage.blocks import kernel
 from distembed.views.finished_job import run_job
 
 
@@ -90,12 +90,10 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     Where a package that is needed is missing or too old, the sections after the first are left out: they import it.
     """
     requirements = requires("distembed") or []
-    made = of_this_process()
     program = [
         Finding("distembed", f"{distembed.__version__} in {Path(distembed.__file__).parent}"),
         Finding("python", f"{platform.python_version()}, {sys.executable}"),
-        Finding("processor", made["processor"]),
-        Finding("BLAS", made["blas"]),
+        Finding("processor", kernel()),
         *needed_packages(requirements),
     ]
     yield "program", program

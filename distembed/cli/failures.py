@@ -12,15 +12,19 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.files import NO_CREDENTIALS, PARTIAL
+from distembed.files import NO_CREDENTIALS, PARTIAL, RefusedError
 from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
-from distembed.storage.records import LockedError
+from distembed.storage.records import LockedError, ManifestError
 
 FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
-"""The exit codes after what is no success: something is to be mended, or typed otherwise; the same command goes on
-later; there is nothing yet (of `status` only)."""
+"""The exit codes after what is no success: another try may help; no other try helps before something is changed or
+typed otherwise; the same command goes on later; there is nothing yet (of `status` only)."""
+
+WRONG_PLACES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
+UNCHANGED = (JobError, FormatError, RefusedError, ManifestError, MemoryError, *WRONG_PLACES)
+"""The errors that another try of the same command meets again."""
 
 STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
@@ -63,17 +67,17 @@ def ending(error: BaseException) -> tuple[str, int]:
     """Return the sentence and the exit code with which an error, or an interrupt, ends a command."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return STOPPED_TEXT, STOPPED
-    if isinstance(error, JobError | FormatError):
-        return str(error), USAGE
     text = _sentence(error)
     if isinstance(error, FileNotFoundError) and f"{data_folder()}{os.sep}" in text:
         text = f"{text.rstrip('.')}; jobs/fetch.py brings the data of jobs, and DISTEMBED_DATA names another folder"
     if isinstance(error, StoppedError | LockedError):
         return text, STOPPED
+    if isinstance(error, JobError | FormatError):
+        return str(error), USAGE
     expected = isinstance(error, EXPECTED) or type(error).__name__ == NO_CREDENTIALS
     name = "" if expected and text else f"{type(error).__name__}: "
     hint = "" if expected else f" (set {DEBUG_VARIABLE}=1 to see where)"
-    return f"{name}{text}{hint}", FAILED
+    return f"{name}{text}{hint}", USAGE if isinstance(error, UNCHANGED) else FAILED
 
 
 EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)

@@ -225,7 +225,7 @@ def run(
 
     JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read. Finished stages are kept
     unless a parameter or a file they were made from has changed. The exit code is 0 after success, 1 after a failure, 2
-    if the command or the job is wrong, and 3 if the run was stopped and the same command goes on.
+    if another try would fail alike, and 3 if the run was stopped and the same command goes on.
     """
     with terminal_reporter(allow_code=allow_code, display=display) as reporter:
         job = load(job_file, settings, workspace)

@@ -1,8 +1,8 @@
 """The command line: `distembed COMMAND`, the commands of `distembed.cli` joined.
 
 Every command takes a job file or a workspace; those that read vectors take a vector file as well.
-Exit codes: 0 done, 1 failed (one sentence says why), 2 the command or the job file is wrong, 3 stopped, and the same
-command goes on.
+Exit codes: 0 done, 1 failed (one sentence says why), 2 failed, and so would every other try of the same command, 3
+stopped, and the same command goes on.
 """
 
 from __future__ import annotations

@@ -127,9 +127,8 @@ class Plan(NamedTuple):
         }
 
     def worker_bytes(self, name: str) -> int:
-        """Return the bytes that a worker process of one thread needs at least for a stage; 0 by bounds."""
-        stage = self.stages[name]
-        return RESERVED_BYTES + stage.task_bytes if stage.exact else 0
+        """Return the bytes that a worker process of one thread needs at least for a stage."""
+        return RESERVED_BYTES + self.stages[name].task_bytes
 
     def check(self, stages: Collection[str] | None = None, *, memory: bool = True) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
@@ -140,7 +139,7 @@ class Plan(NamedTuple):
         ------
         MemoryError
             One task of some stage needs more than the memory limit, and the sizes it is planned from are counted.
-        ValueError
+        JobError
             The graphs of these stages would together have more than `MAX_TASKS` tasks, or the matrices that they keep
             more than `matrices.disk`.
         """
@@ -149,10 +148,10 @@ class Plan(NamedTuple):
         if large:
             raise MemoryError(self._too_large(large))
         if sum(self.stages[name].tasks for name in chosen) > MAX_TASKS:
-            raise ValueError(self._too_many(chosen))
+            raise JobError(self._too_many(chosen))
         kept = self._kept(chosen)
         if all(self.stages[name].exact for name in kept) and (sentence := self._too_much_kept(kept)):
-            raise ValueError(sentence)
+            raise JobError(sentence)
 
     def warnings(self, stages: Collection[str] | None = None, *, memory: bool = True) -> tuple[str, ...]:
         """Return what by bounds may not fit of these stages (by default all not done): in memory, and on disk."""

@@ -1,4 +1,4 @@
-"""The versions and the processor that decide the last bits of what a stage computes."""
+"""The versions of the code that computes a stage, of which each process of a run must have the same."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import llvmlite.binding
 from distributed import Client
-from threadpoolctl import threadpool_info
 
 import distembed
 from distembed.storage.blocks import kernel
@@ -19,31 +17,13 @@ from distembed.storage.records import new_digest
 PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
 
 
-CODE = ("distembed", "python", *PACKAGES)
-"""What must be the same in every process of a run."""
-
-
-def made_with() -> dict[str, str]:
-    """Return the versions of the package and its libraries, which each process of a run shares."""
-    own = of_this_process()
-    return {key: own[key] for key in CODE}
-
-
 @cache
-def of_this_process() -> dict[str, str]:
-    """Return the versions, the processor and the BLAS kernels of this process."""
-    pools = threadpool_info()
-    kernels = {
-        f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}".strip()
-        for pool in pools
-        if pool["user_api"] == "blas"
-    }
+def made_with() -> dict[str, str]:
+    """Return the versions of the package, of Python and of the libraries of this process."""
     return {
         "distembed": f"{distembed.__version__} (source {source_digest()})",
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
-        "processor": llvmlite.binding.get_host_cpu_name(),
-        "blas": ", ".join(sorted(kernels)),
     }
 
 
@@ -57,19 +37,11 @@ def source_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def differences(found: Mapping[str, str], own: Mapping[str, str], between: str = ", now ") -> str:
     """Return in words what differs between two records of versions, "" where nothing does."""
-    changed = [key for key in {**before, **now} if before.get(key) != now.get(key)]
-    words = (f"{key} {before.get(key, 'unknown')}, now {now.get(key, 'unknown')}" for key in changed)
+    changed = [key for key in {**found, **own} if found.get(key) != own.get(key)]
+    words = (f"{key} {found.get(key, 'unknown')}{between}{own.get(key, 'unknown')}" for key in changed)
     return "; ".join(words)
-
-
-def other_code(worker: Mapping[str, str], own: Mapping[str, str]) -> str:
-    """Return in words which versions of the code a worker has that are not `own`, "" where all are the same."""
-    other = [key for key in CODE if worker.get(key) != own.get(key)]
-    return "; ".join(
-        f"{key} {worker.get(key, 'unknown')} where this run has {own.get(key, 'unknown')}" for key in other
-    )
 
 
 def kinds(client: Client | None) -> str:

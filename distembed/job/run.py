@@ -170,7 +170,7 @@ def report_job(job: Job) -> str:
     if before is None or report.damaged or before.made_with != provenance.made_with():
         with (
             Workspace.create(job.job.workspace, owner=f"report of {job.job.title}") as writing,
-            Workers() as own,
+            Workers(scheduler="threads") as own,
         ):
             _run_stage(
                 Run(job, writing, Silent(), own, {report.spec.name: report}), report.spec.name, redraw=True
@@ -280,7 +280,8 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
                 stage.reopen(state.damaged)
             plan = _plan_now(run)
             plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
-            run.workers.check_memory(name, plan.worker_bytes(name))
+            left = (plan.worker_bytes(each) for each in run.states if each not in plan.done)
+            run.workers.check_memory(max(left, default=0))
             with (
                 Meter(run.workers) as meter,
                 heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),

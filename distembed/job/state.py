@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from distembed.display import format_seconds
 from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
-from distembed.job.model import Job
+from distembed.job.model import Job, JobError
 from distembed.job.provenance import differences
 from distembed.job.stage import StageSpec, stages_of
 from distembed.storage.catalog import replaced
@@ -32,7 +32,7 @@ FINISHED, UNFINISHED, EMPTY = "finished", "unfinished", "empty"
 """The states of a job: every stage is done, not all are, or none has begun."""
 
 
-class ReplaceError(ValueError):
+class ReplaceError(JobError):
     """A run would replace more than a minute of finished work."""
 
 

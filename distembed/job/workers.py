@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
-from operator import itemgetter
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -26,11 +25,11 @@ from dask.system import CPU_COUNT
 from distributed import Client
 
 from distembed.display import format_bytes
-from distembed.execution import one_blas_thread
+from distembed.execution import client_in_force, one_blas_thread
 from distembed.heaps import memory_of_machine, memory_share, share_one_heap
 from distembed.job import cluster
 from distembed.job.cluster import TLS
-from distembed.job.model import Job
+from distembed.job.model import Job, JobError
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 
@@ -53,9 +52,10 @@ class Workers:
     Parameters
     ----------
     scheduler
-        `None` or `"threads"`: the threads of this process, which start at once and share what they read (the hot
-        loops release Python's lock); `"processes"`: local worker processes of one thread, each held to
-        `memory_limit`; otherwise the address of a Dask scheduler, `tcp://host:port` or `tls://host:port`.
+        `"threads"`: the threads of this process, which start at once and share what they read (the hot loops release
+        Python's lock); `"processes"`: local worker processes of one thread, each held to `memory_limit`; otherwise the
+        address of a Dask scheduler, `tcp://host:port` or `tls://host:port`. `None`: the client of Dask that is in
+        force, else threads.
     n_workers
         How many local workers; default one per core that this process may use.
     memory_limit
@@ -65,6 +65,8 @@ class Workers:
         Files for a `tls://` scheduler.
     n_runs
         How many runs share the memory of a cluster, this one among them.
+    client
+        A client of a cluster, of whatever kind, which is left running.
     """
 
     scheduler: str | None = None
@@ -75,7 +77,9 @@ class Workers:
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
-    _has_view: bool = False
+    _is_admitted: bool = False
+    is_remote: bool = field(init=False)
+    """Whether the workers are those of a cluster that something else has started."""
 
     def __enter__(self) -> Self:
         """Return the workers, none of them started."""
@@ -88,11 +92,14 @@ class Workers:
         self._resources.close()
 
     def __post_init__(self) -> None:
-        """Refuse what is neither local nor an address, before anything starts."""
+        """Refuse what is neither local nor an address, before anything starts, and find the client in force."""
         if self.scheduler not in {None, *LOCAL_SCHEDULERS} and "://" not in str(self.scheduler):
             asked, other = str(self.scheduler).lower(), "give threads, processes, tcp://… or tls://…"
             hint = did_you_mean(asked, LOCAL_SCHEDULERS, otherwise=other, alike=0.5)
             raise ValueError(f"there is no scheduler {self.scheduler!r}; {hint}")
+        if self.scheduler is None and self.client is None:
+            self.client = client_in_force()
+        self.is_remote = self.client is not None or self.scheduler not in {None, *LOCAL_SCHEDULERS}
 
     def start(self) -> None:
         """Start the workers or connect to the cluster, once.
@@ -108,14 +115,13 @@ class Workers:
 
         self._resources.enter_context(one_blas_thread())
         share_one_heap()
-        n_workers = self.n_local
-        if self.scheduler in {None, "threads"}:
+        if self.client is not None:  # of the notebook or script that runs the job
+            self._resources.enter_context(self.client.as_current())
+        elif self.scheduler in {None, "threads"}:
             # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
-            self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=n_workers))
-            return
-
-        if self.scheduler == "processes":
-            self.client = cluster.start_processes(self._resources, n_workers, self.process_memory)
+            self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=self.n_local))
+        elif self.scheduler == "processes":
+            self.client = cluster.start_processes(self._resources, self.n_local, self.process_memory)
         else:
             self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
 
@@ -129,11 +135,6 @@ class Workers:
         """Return the bytes of each local worker process."""
         return self.memory_limit or memory_share(self.n_local)
 
-    @property
-    def is_remote(self) -> bool:
-        """Return whether the workers are those of a cluster with an address."""
-        return self.scheduler not in {None, *LOCAL_SCHEDULERS}
-
     def is_held_to(self, job: Job) -> bool:
         """Return whether these workers have the memory that a plan is held to: those of a cluster have their own."""
         return not self.is_remote or job.resources.memory_limit is not None
@@ -142,15 +143,16 @@ class Workers:
         """Return a sentence where there are more local workers than cores, or than the machine has memory for."""
         if self.is_remote:
             return ()
-        n, has, found = self.n_local, memory_of_machine(), []
+        n, found = self.n_local, []
         if n > CPU_COUNT:
             found.append(
                 f"{n} workers for {CPU_COUNT} cores only take turns: --workers {CPU_COUNT} is as fast"
             )
-        if self.scheduler == "processes" and n * self.process_memory > has:
+        if self.scheduler == "processes" and (taken := n * self.process_memory) > (
+            has := memory_of_machine()
+        ):
             found.append(
-                f"{n} processes of up to {format_bytes(self.process_memory)} each are more than the "
-                f"{format_bytes(has)} of this machine: take fewer --workers, or lower resources.memory_limit"
+                f"{n} processes may take {format_bytes(taken)} of the {format_bytes(has)} here: lower --workers"
             )
         return tuple(found)
 
@@ -161,23 +163,23 @@ class Workers:
         return dask.config.set(num_workers=n_workers)
 
     def watched(self, stage: str, note: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Return a context in which the failures of a cluster are one sentence each, and silent workers are named."""
+        """Return a context in which the failures of a cluster are one sentence each, and lost workers are named."""
         if self.client is None:
             return nullcontext()
 
         return cluster.watched(self.client, stage, note)
 
     def require_view(self, workspace: Workspace) -> None:
-        """Refuse a cluster one of whose workers, now or later, does not see a workspace that is open for writing.
+        """Refuse a cluster whose workers, now or later, have other versions or do not see a workspace open for writing.
 
         Raises
         ------
-        ConnectionError
-            If one of those there does not; a later one is closed, with the reason in its log.
+        JobError
+            If some of those there do; a later one is closed, with the reason in its log.
         """
-        if self.client is not None and self.client.cluster is None and not self._has_view:
-            cluster.admit_by_view(self._resources, self.client, workspace.url, workspace.check_lock)
-            self._has_view = True
+        if self.client is not None and self.is_remote and not self._is_admitted:
+            cluster.admit(self._resources, self.client, workspace.url, workspace.check_lock)
+            self._is_admitted = True
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""
@@ -198,28 +200,26 @@ class Workers:
             for address, worker in workers.items()
         }
 
-    def check_memory(self, stage: str, needed: int) -> None:
-        """Refuse a cluster one of whose workers may use less memory than a task of a stage needs.
+    def check_memory(self, needed: int) -> None:
+        """Refuse a cluster of which a worker may use less memory than the libraries and the largest task of a run need.
 
         Dask would give such a worker tasks all the same, and it would die of each.
 
         Raises
         ------
-        MemoryError
-            If so; the message names the smallest worker.
+        JobError
+            If so; the message names all such workers.
         """
         small = {address: limit for address, limit in self.memory_limits().items() if limit < needed}
         if not small:
             return
-        address, limit = min(small.items(), key=itemgetter(1))
-        others = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
-        remedy = f"end that worker or start it with dask worker --memory-limit {-(-needed // 2**20)}MiB"
-        if self.client is not None and self.client.cluster is not None:
+        named = ", ".join(f"{address} ({format_bytes(limit)})" for address, limit in sorted(small.items()))
+        remedy = f"start workers with dask worker --memory-limit {-(-needed // 2**20)}MiB"
+        if not self.is_remote:
             remedy = "take fewer workers, or the threads of one process, which share more"
-        raise MemoryError(
-            f"stage {stage}: worker {address}{others} has a memory limit of {format_bytes(limit)}, and one task "
-            f"beside the libraries needs {format_bytes(needed)}: {remedy}, or lower resources.block_memory, and give "
-            "the same command again: what is finished is kept"
+        raise JobError(
+            f"the libraries and the largest task of this job need {format_bytes(needed)}, more than the memory limit "
+            f"of {named}: {remedy}, or lower resources.block_memory"
         )
 
     def memory(self) -> tuple[int, int]:
@@ -231,7 +231,7 @@ class Workers:
         return max(sizes), sum(sizes)
 
     def _remote_memory(self) -> list[int]:
-        if self.client is None or self.client.cluster is not None:
+        if self.client is None or not self.is_remote:
             return []
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
         return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]

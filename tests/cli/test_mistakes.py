@@ -74,7 +74,7 @@ def test_an_export_has_the_usual_mode_and_makes_no_folder(copy: Path, tmp_path: 
     assert done.exit_code == 0, done.output
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
     refused = run("export", copy, "--to", tmp_path / "absent" / name, "--what", "words")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"there is no folder {tmp_path / 'absent'}" in refused.output
     assert not (tmp_path / "absent").exists()
 
@@ -152,7 +152,7 @@ def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Pat
 @pytest.mark.parametrize("words", [("explore",), ("export", "--to", "w.txt"), ("neighbors", "king")])
 def test_a_vector_file_that_is_not_there_is_missed_by_its_name(words: tuple[str, ...]) -> None:
     done = run(words[0], "missing.txt", *words[1:])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "there is no file missing.txt: name a vector file, a workspace or a job file" in done.output
 
 

@@ -30,8 +30,8 @@ def made(event: str, arguments: tuple[Any, ...]) -> tuple[str, str]:
 
 
 def be_another_version() -> None:
-    own = provenance.of_this_process()
-    provenance.of_this_process = lambda: {**own, "distembed": "another version"}  # type: ignore[assignment]
+    own = provenance.made_with()
+    provenance.made_with = lambda: {**own, "distembed": "another version"}  # type: ignore[assignment]
 
 
 def be_another_machine() -> None:

@@ -155,25 +155,3 @@ def test_a_firewall_of_one_direction_before_the_scheduler_ends_the_run_with_a_se
     hosts.tell(f"pass {direction}")
     hosts.run_job(job, workspace)
     assert succeeded(hosts, job, workspace) == finished[1]
-
-
-def test_workers_that_a_firewall_of_one_direction_parts_are_named(
-    hosts: Network, job: Path, tmp_path: Path
-) -> None:
-    """The worker asked the other for its results again and again, and the run said nothing and held the lock."""
-    workspace = tmp_path / "w"
-    client = hosts.run_job(job, workspace, *SMALLER_BLOCKS)
-    started(workspace, "core")
-    hosts.tell("drop h1 h2")
-    assert client.wait(RUN_SECONDS) == 3, hosts.log("client").read_text()
-    printed = hosts.log("client").read_text()
-    parted = re.search(
-        r"stage core: nothing has gone on for .* worker tls://(\S+):\d+ waits for .* no connection to tls://(\S+):\d+:",
-        printed,
-    )
-    assert parted, printed
-    assert {parted[1], parted[2]} == {ADDRESSES["h1"], ADDRESSES["h2"]}
-    assert "Traceback" not in printed
-    hosts.tell("pass h1 h2")
-    hosts.run_job(job, workspace, *SMALLER_BLOCKS)
-    assert succeeded(hosts, job, workspace) == alone(job, tmp_path)

@@ -6,9 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
@@ -16,6 +18,10 @@ from distributed import Client, LocalCluster
 import distembed as de
 from distembed.job import cluster, provenance
 from distembed.job.cluster import TLS
+from distembed.job.joining import Joining
+from distembed.job.model import JobError
+from distembed.job.opening import open_job
+from distembed.job.plan import plan_job
 from distembed.job.workers import Workers
 from tests.commands import dask_cluster, digest_here, environment, run
 from tests.processes import DASK, Process, kill_group, start
@@ -53,10 +59,14 @@ def has_mount_namespaces() -> bool:
     return bool(shutil.which("unshare")) and subprocess.call(["unshare", "-rm", "true"]) == 0
 
 
-def connected(address: str) -> None:
-    """Connect to a cluster as a run does."""
-    with ExitStack() as resources:
-        cluster.connect(resources, address, TLS())
+@contextmanager
+def admitted(address: str, folder: Path) -> Iterator[Client]:
+    """Let a cluster take part in a run, as a run does."""
+    with Workers(scheduler=address) as crew, de.Workspace.create(folder, owner="a run") as workspace:
+        crew.start()
+        crew.require_view(workspace)
+        assert crew.client is not None
+        yield crew.client
 
 
 @pytest.mark.cluster
@@ -67,21 +77,25 @@ def test_a_worker_with_other_code_is_refused(tmp_path: Path) -> None:
         return worker(address, tmp_path / "other.log", "--no-nanny", PYTHONPATH=str(other))
 
     with dask_cluster(tmp_path, n_workers=1) as address:
-        with ExitStack() as one:
-            client = cluster.connect(one, address, TLS())
-            connected(address)  # another run on the same cluster, which ends first
+        with admitted(address, tmp_path / "w") as client:
             (own,) = client.scheduler_info()["workers"]
             late = other_worker(address)  # one that joins during a run is closed, with the reason in its log
             late.wait(WAIT)
             assert "install the same versions there" in (tmp_path / "other.log").read_text()
             assert list(client.scheduler_info()["workers"]) == [own]
-        early = other_worker(address)  # after the run any may join, and the next run is refused
+        early = [
+            other_worker(address) for _ in range(2)
+        ]  # after the run any may join, and the next run is refused
         with Client(address) as client:
-            client.wait_for_workers(2, timeout=WAIT)
-        with pytest.raises(ConnectionError, match=r"worker tcp://\S+ has distembed .* where this run has"):
-            connected(address)
-        early.terminate()
-        early.wait(WAIT)
+            client.wait_for_workers(3, timeout=WAIT)
+        refused = pytest.raises(
+            JobError, match=r"(worker tcp://\S+ has distembed .* where this run has .*){2}end them"
+        )
+        with refused, admitted(address, tmp_path / "w"):
+            pass
+        for process in early:
+            process.terminate()
+            process.wait(WAIT)
 
 
 HIDING = """
@@ -103,14 +117,13 @@ def test_a_worker_without_the_package_ends_the_run_and_leaves_no_lock(job: Path,
     hiding.mkdir()
     (hiding / "sitecustomize.py").write_text(HIDING)
     with dask_cluster(tmp_path, n_workers=1) as address:
-        connected(address)
         without = worker(address, tmp_path / "without.log", "--no-nanny", PYTHONPATH=str(hiding))
         with Client(address) as client:
             client.wait_for_workers(2, timeout=WAIT)
         done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", address)
         without.terminate()
         without.wait(WAIT)
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert re.search(
         r"distembed: worker tcp://\S+ cannot import this version of distembed \(.*No module", done.output
     )
@@ -119,14 +132,23 @@ def test_a_worker_without_the_package_ends_the_run_and_leaves_no_lock(job: Path,
 
 
 @pytest.mark.cluster
-def test_a_scheduler_with_other_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_with_other_versions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with dask_cluster(tmp_path, n_workers=1) as address:
-        own = cluster.of_this_process()
-        monkeypatch.setattr(cluster, "of_this_process", lambda: {**own, "dask": "1.0"})
-        with pytest.raises(
-            ConnectionError, match=rf"the Dask scheduler at {address} has dask \S+ where this run has 1.0"
-        ):
-            connected(address)
+        monkeypatch.setattr(Client, "get_versions", one_that_differs(Client.get_versions, "scheduler"))
+        refused = pytest.raises(
+            JobError, match=rf"the Dask scheduler at {address} has dask 1.0 where this run has \S+: install"
+        )
+        with refused, admitted(address, tmp_path / "w"):
+            pass
+
+
+def one_that_differs(ask: Callable[..., Any], place: str) -> Callable[..., Any]:
+    def differing(client: Client, **options: Any) -> Any:
+        found = ask(client, **options)
+        found[place]["packages"]["dask"] = "1.0"
+        return found
+
+    return differing
 
 
 @pytest.mark.cluster
@@ -141,18 +163,13 @@ def test_a_worker_that_does_not_see_the_workspace_is_refused(job: Path, tmp_path
         with Client(address) as client:
             client.wait_for_workers(2, timeout=WAIT)
         done = run("run", job, "--workspace", shared / "w", "--scheduler", address)
-        assert done.exit_code == 1, done.output
+        assert done.exit_code == 2, done.output
         assert re.search(
             rf"worker tcp://\S+ does not see the workspace {shared}/w \(LockedError\)", done.output
         )
         another.terminate()
         another.wait(WAIT)
-        with (
-            Workers(scheduler=address) as crew,
-            de.Workspace.create(shared / "w", owner="a run") as workspace,
-        ):
-            crew.start()
-            crew.require_view(workspace)
+        with admitted(address, shared / "w"):
             late = worker(address, tmp_path / "late.log", "--no-nanny", before=blind)
             late.wait(WAIT)
     assert f"does not see the workspace {shared}/w" in (tmp_path / "late.log").read_text()
@@ -186,23 +203,19 @@ def test_a_run_whose_worker_cannot_spill_goes_on_or_ends_with_a_sentence(tiny: P
 
 
 @pytest.mark.cluster
-def test_a_run_that_was_killed_keeps_no_worker_out(tmp_path: Path) -> None:
-    """What it had left on the scheduler refused each worker that joined later: it did not see the lock of the dead."""
-    refusal = tmp_path / "refusal"
-    refusal.write_text("")
+def test_what_a_killed_run_left_on_the_scheduler_is_replaced_by_the_next_run(tmp_path: Path) -> None:
+    """It refused each worker that joined later: none of them saw the lock of the dead."""
+    lock = tmp_path / "lock of the dead"
+    lock.touch()
     with dask_cluster(tmp_path, n_workers=1) as address:
         with Client(address) as killed:
             killed.wait_for_workers(1, timeout=WAIT)  # one that joined later would be refused as well
-            left = cluster.Admission("same-view", refusal.read_text)
-            killed.register_plugin(left, name=f"{left.name}-{killed.id}")
-        refusal.write_text("sees no lock")
-        assert "sees no lock" in forked_worker(address, tmp_path).communicate(WAIT)[0]
-        with Workers(scheduler=address) as crew:
-            crew.start()
-            assert crew.client is not None
+            killed.register_plugin(Joining(provenance.made_with(), "w", lock.read_bytes))
+        lock.unlink()
+        assert "does not see the workspace w" in forked_worker(address, tmp_path).communicate(WAIT)[0]
+        with admitted(address, tmp_path / "w") as client:
             another = forked_worker(address, tmp_path)
-            crew.client.wait_for_workers(2, timeout=WAIT)
-            assert not crew.client.run_on_scheduler(cluster._plugins_of_the_dead)
+            client.wait_for_workers(2, timeout=WAIT)
             kill_group(another)
 
 
@@ -212,13 +225,13 @@ def forked_worker(address: str, folder: Path) -> Process:
     return Process("worker", address, *own, program=DASK, folder=folder)
 
 
-def test_code_must_be_the_same_and_kinds_are_said() -> None:
-    own = provenance.of_this_process()
-    assert provenance.other_code(own, own) == ""
-    assert (
-        provenance.other_code({**own, "numpy": "1.0"}, own) == f"numpy 1.0 where this run has {own['numpy']}"
+def test_versions_are_compared_and_kinds_are_said() -> None:
+    own = provenance.made_with()
+    assert provenance.differences(own, own) == ""
+    other = {**own, "numpy": "1.0"}
+    assert provenance.differences(other, own, " where this run has ") == (
+        f"numpy 1.0 where this run has {own['numpy']}"
     )
-    assert provenance.other_code({**own, "processor": "znver4"}, own) == ""
     found = {"a": "znver4 Zen", "b": "znver4 Zen"}
     client = SimpleNamespace(run=lambda *_, **__: found)
     assert provenance.kinds(None) == provenance.kinds(client) == ""
@@ -250,12 +263,33 @@ def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
         Workers(scheduler=small.scheduler_address) as crew,
     ):
         crew.start()
-        crew.check_memory("core", 600 * 2**20)
+        crew.check_memory(600 * 2**20)
         message = (
-            r"stage core: worker inproc://\S+ \(and 1 more\) has a memory limit of 600.0 MiB, .* 601.0 MiB"
+            r"largest task of this job need 601.0 MiB, more than the memory limit of inproc://\S+ \(600.0 MiB\), "
+            r"inproc://\S+ \(600.0 MiB\): start workers with dask worker --memory-limit 601MiB"
         )
-        with pytest.raises(MemoryError, match=message):
-            crew.check_memory("core", 601 * 2**20)
+        with pytest.raises(JobError, match=message):
+            crew.check_memory(601 * 2**20)
+
+
+@pytest.mark.cluster
+def test_a_worker_without_room_for_the_largest_task_is_refused_before_the_first_stage(
+    job: Path, tmp_path: Path
+) -> None:
+    """Two stages ran, and the number named was that of the third."""
+    with dask_cluster(tmp_path, n_workers=1) as address:
+        small = worker(address, tmp_path / "small.log", "--no-nanny", "--memory-limit", "501MiB")
+        with Client(address) as client:
+            client.wait_for_workers(2, timeout=WAIT)
+        done = run("run", job, "--workspace", tmp_path / "w", "--scheduler", address)
+        small.terminate()
+        small.wait(WAIT)
+    assert done.exit_code == 2, done.output
+    assert "more than the memory limit of tcp://" in done.output
+    assert not (tmp_path / "w" / "manifest" / "tokens.json").exists()
+    fits = open_job(str(job))
+    largest = max(map(plan_job(fits).worker_bytes, plan_job(fits).stages))
+    assert f"--memory-limit {-(-largest // 2**20)}MiB" in done.output
 
 
 @pytest.mark.slow

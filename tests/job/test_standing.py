@@ -92,7 +92,7 @@ def test_finished_work_is_replaced_only_when_asked_for(tiny: Path, monkeypatch: 
     changed = ("run", tiny / "job.toml", "--set", "counting.window=2")
     before = files_of(tiny / "w")
     refused = run(*changed)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "counting.window was 3, is 2" in refused.output
     assert "vectors will be computed again because it rests on core; it took" in refused.output
     assert "--replace" in refused.output
@@ -122,7 +122,7 @@ def test_other_versions_keep_what_is_done_and_repair_it_as_a_whole(
     job_file = (tiny / "w" / "job.toml").read_bytes()
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     assert made["numpy"]
-    monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
+    monkeypatch.setattr(provenance, "made_with", lambda: {**made, "numpy": "9.9"})
     done = run("run", tiny / "job.toml")
     assert "kept, though made with other versions" in done.output
     assert "nothing to do" in done.output
@@ -140,7 +140,7 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
-    monkeypatch.setattr(provenance, "of_this_process", lambda: {**made, "numpy": "9.9"})
+    monkeypatch.setattr(provenance, "made_with", lambda: {**made, "numpy": "9.9"})
     counted = corpus.added_runs
     monkeypatch.setattr(corpus, "added_runs", lambda *given: counted(*given) * 2)  # as other versions might
     next((tiny / "w/arrays.zarr/cooccurrence/000000").rglob("c/0")).unlink()

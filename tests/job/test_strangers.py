@@ -16,10 +16,11 @@ import pytest
 
 from distembed import urls
 from distembed.job import inputs
-from distembed.job.cluster import AllowedProtocols
+from distembed.job.joining import Joining
 from distembed.job.load import load_job
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
+from distembed.job.provenance import made_with
 from distembed.storage.workspace import Workspace
 from distembed.views.finished_job import run_job
 from tests.commands import run, succeed
@@ -144,7 +145,7 @@ def test_a_protocol_is_opened_when_its_user_allows_it(
 
 def test_the_workers_of_a_cluster_open_what_its_user_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp")
-    sent = pickle.dumps(AllowedProtocols())
+    sent = pickle.dumps(Joining(made_with()))
     monkeypatch.delenv(urls.PROTOCOLS_VARIABLE)
     pickle.loads(sent).setup(None)
     assert urls.is_allowed("sftp")

@@ -105,7 +105,7 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
     planned, done = run("plan", *whole), run("run", *whole)
     limit = "would keep distances, .* on disk, over the limit of .*: set matrices.disk = "
     if is_counted:
-        assert planned.exit_code == done.exit_code == 1
+        assert planned.exit_code == done.exit_code == 2
         begun = tmp_path / "w" / "manifest"  # a run of imputation reads its tables before it plans
         assert not begun.exists() or [*de.Workspace.open(tmp_path / "w").stages()] == ["join"]
     else:  # the rows are counted with the vocabulary

@@ -174,5 +174,5 @@ def test_texts_without_anything_to_solve_are_refused(
 
 def test_a_missing_text_is_named(tmp_path: Path, finished: Finished) -> None:
     done = run("infer", finished[0], tmp_path / "missing.txt", "--to", tmp_path / "all.txt")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "missing.txt" in done.output

@@ -65,7 +65,7 @@ def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:
     done = distembed(
         "run", str(job), "--workspace", str(tmp_path / "w"), "--set", "resources.memory_limit='510MiB'"
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert 'or set resources.memory_limit = "574MiB"' in done.stderr
 
 
