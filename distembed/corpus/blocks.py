@@ -42,11 +42,9 @@ TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
     HELD,
     SENTENCE,
     SEGMENT_TOKENS,
-    SEGMENT_FIRST_WORD,
-    DOCUMENT,
     DOCUMENT_TOKENS,
-) = range(9)
-N_WORDS, N_IDS, N_CLOSED, N_SHORT_SEGMENTS, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(9, 17)
+) = range(7)
+N_WORDS, N_IDS, N_CLOSED, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(7, 14)
 
 # border=, as a number
 BORDER_DOCUMENT, BORDER_LINE, BORDER_SENTENCE = range(3)
@@ -67,13 +65,9 @@ class ScanState(NamedTuple):
     """The first arena unit of each word. Int64 array (limit + 1,)."""
     lengths: np.ndarray
     """The number of bytes of each word. Int32 array (limit,)."""
-    stats: np.ndarray
-    """The number of tokens, the number of documents and the last document of each word. Int64 array (limit, 3)."""
-    pending: np.ndarray
-    """The ids of a segment that is still shorter than the minimum. Int32 array."""
 
 
-def new_state(*, min_segment: int, capacity: int = 1 << 15) -> ScanState:
+def new_state(*, capacity: int = 1 << 15) -> ScanState:
     """Return the state of a scanner that has seen nothing, with room for `capacity` words."""
     return ScanState(
         fields=np.zeros(N_FIELDS, np.int64),
@@ -82,40 +76,22 @@ def new_state(*, min_segment: int, capacity: int = 1 << 15) -> ScanState:
         arena=np.zeros(2 * capacity + TOKEN_WORDS, np.uint64),
         starts=np.zeros(capacity + 1, np.int64),
         lengths=np.zeros(capacity, np.int32),
-        stats=np.full((capacity, 3), -1, np.int64) * np.array([0, 0, 1]),
-        pending=np.zeros(max(min_segment, 1), np.int32),
     )
 
 
 def grow_state(state: ScanState) -> ScanState:
     """Return the same state with room for twice as many words."""
     capacity = 2 * len(state.lengths)
-    bigger = new_state(min_segment=len(state.pending), capacity=capacity)
+    bigger = new_state(capacity=capacity)
     n_words = int(state.fields[N_WORDS])
     used = int(state.starts[n_words])
     arena = np.zeros(max(len(bigger.arena), 2 * used + TOKEN_WORDS), np.uint64)
     arena[:used] = state.arena[:used]
     bigger.starts[: n_words + 1] = state.starts[: n_words + 1]
     bigger.lengths[:n_words] = state.lengths[:n_words]
-    bigger.stats[:n_words] = state.stats[:n_words]
-    grown = bigger._replace(fields=state.fields, token=state.token, arena=arena, pending=state.pending)
+    grown = bigger._replace(fields=state.fields, token=state.token, arena=arena)
     fill_slots(grown.slots, grown.arena, grown.starts, grown.lengths, n_words)
     return grown
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def forget_words(state: ScanState, n_words: int) -> None:
-    """Remove the newest words from the table until `n_words` are left; reverse order keeps the table exact."""
-    f = state.fields
-    while f[N_WORDS] > n_words:
-        word = f[N_WORDS] - 1
-        units = state.arena[state.starts[word] : state.starts[word + 1]]
-        length = state.lengths[word]
-        slot = find_slot(
-            key_of(units, length), units, length, state.slots, state.arena, state.starts, state.lengths
-        )
-        state.slots[slot, 1] = 0
-        f[N_WORDS] = word
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -134,9 +110,6 @@ def identify(state: ScanState) -> np.int64:
         state.arena[start + k] = state.token[k]
     state.starts[word + 1] = start + n_units
     state.lengths[word] = length
-    state.stats[word, 0] = 0
-    state.stats[word, 1] = 0
-    state.stats[word, 2] = -1
     state.slots[slot, 0] = key
     state.slots[slot, 1] = word + 1
     f[N_WORDS] = word + 1
@@ -144,34 +117,16 @@ def identify(state: ScanState) -> np.int64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def commit_id(state: ScanState, word: int, ids: np.ndarray) -> None:
-    """Append one id to the output and count it."""
+def add_id(state: ScanState, word: int, ids: np.ndarray) -> None:
+    """Append an id to the output, after a border where it is the first of a segment but not of the document."""
     f = state.fields
+    if f[SEGMENT_TOKENS] == 0 and f[DOCUMENT_TOKENS] > 0:
+        ids[f[N_IDS]] = -1
+        f[N_IDS] += 1
     ids[f[N_IDS]] = word
     f[N_IDS] += 1
-    f[DOCUMENT_TOKENS] += 1
-    state.stats[word, 0] += 1
-    if state.stats[word, 2] != f[DOCUMENT]:
-        state.stats[word, 2] = f[DOCUMENT]
-        state.stats[word, 1] += 1
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def add_to_segment(state: ScanState, word: int, ids: np.ndarray) -> None:
-    """Add an id to the segment; a segment is written once it has the minimum number of tokens."""
-    f, minimum = state.fields, len(state.pending)
     f[SEGMENT_TOKENS] += 1
-    n = f[SEGMENT_TOKENS]
-    if n > minimum:
-        commit_id(state, word, ids)
-        return
-    state.pending[n - 1] = word
-    if n == minimum:
-        if f[DOCUMENT_TOKENS] > 0:
-            ids[f[N_IDS]] = -1
-            f[N_IDS] += 1
-        for k in range(minimum):
-            commit_id(state, state.pending[k], ids)
+    f[DOCUMENT_TOKENS] += 1
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -186,7 +141,7 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
             word = identify(state)
             if word < 0:
                 return False
-            add_to_segment(state, word, ids)
+            add_id(state, word, ids)
         for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
             state.token[k] = 0
         f[LENGTH] = 0
@@ -195,16 +150,27 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def end_segment(state: ScanState) -> None:
-    """Finish a document, line or sentence; one below the minimum length leaves neither tokens nor words."""
-    f = state.fields
-    if 0 < f[SEGMENT_TOKENS] < len(state.pending):
-        f[N_SHORT_SEGMENTS] += 1
-        forget_words(state, f[SEGMENT_FIRST_WORD])
-    f[SEGMENT_TOKENS] = 0
-    f[SEGMENT_FIRST_WORD] = f[N_WORDS]
-    f[SENTENCE] = 0
+    """Finish a document, line or sentence."""
+    state.fields[SEGMENT_TOKENS] = 0
+    state.fields[SENTENCE] = 0
+
+
+@njit(cache=True, nogil=True)
+def intern(state: ScanState, word: np.ndarray) -> np.int64:
+    """Return the id of the bytes of a word, adding a new one to the table; -1 if there is no room."""
+    f, token = state.fields, state.token.copy()
+    length = f[LENGTH]
+    for k in range(TOKEN_WORDS):
+        state.token[k] = 0
+    for k in range(len(word)):
+        state.token[k >> 3] |= np.uint64(word[k]) << np.uint64((k & 7) << 3)
+    f[LENGTH] = len(word)
+    found = identify(state)
+    state.token[:] = token
+    f[LENGTH] = length
+    return found
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -378,8 +344,8 @@ def take_known_words(
     The common case is an ASCII word of at most 8 bytes that is in the table already, followed by a character
     that only separates. Everything stays in registers; the result is that of the general path.
     """
-    f, slots, stats = state.fields, state.slots, state.stats
-    mask, document, first_id = len(slots) - 1, f[DOCUMENT], f[N_IDS]
+    f, slots = state.fields, state.slots
+    mask, first_id = len(slots) - 1, f[N_IDS]
     n_ids = first_id
     while i < stop:
         key, k, v = np.uint64(0), i, np.int64(WORD)
@@ -397,13 +363,8 @@ def take_known_words(
                 slot = (slot + 1) & mask
             if slots[slot, 1] == 0:
                 break
-            word = np.int64(slots[slot, 1]) - 1
-            ids[n_ids] = word
+            ids[n_ids] = np.int64(slots[slot, 1]) - 1
             n_ids += 1
-            stats[word, 0] += 1
-            if stats[word, 2] != document:
-                stats[word, 2] = document
-                stats[word, 1] += 1
         i = k + 1
     f[N_IDS] = n_ids
     f[DOCUMENT_TOKENS] += n_ids - first_id
@@ -425,7 +386,7 @@ def scan_span(
     f = state.fields
     special = APOSTROPHE | (NEWLINE if border == BORDER_LINE else 0)
     while i < stop:
-        if border != BORDER_SENTENCE and f[LENGTH] == 0 and f[SEGMENT_TOKENS] >= len(state.pending):
+        if border != BORDER_SENTENCE and f[LENGTH] == 0 and f[SEGMENT_TOKENS] > 0:
             i = take_known_words(state, data, i, stop, table, special, ids)
             if i == stop:
                 break
@@ -452,16 +413,14 @@ def scan_span(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray, n_tokens: np.ndarray) -> bool:
+def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray) -> bool:
     """Close the current document; return False if the table must grow first."""
     f = state.fields
     if not end_token(state, ids):
         return False
     end_segment(state)
     id_stops[f[N_CLOSED]] = f[N_IDS]
-    n_tokens[f[N_CLOSED]] = f[DOCUMENT_TOKENS]
     f[N_CLOSED] += 1
-    f[DOCUMENT] += 1
     f[DOCUMENT_TOKENS] = 0
     return True
 
@@ -477,7 +436,6 @@ def scan(
     border: int,
     ids: np.ndarray,
     id_stops: np.ndarray,
-    n_tokens: np.ndarray,
 ) -> bool:
     """Scan spans of UTF-8 text, each a document or the next piece of the previous one.
 
@@ -496,9 +454,9 @@ def scan(
     border : int
         What a window never crosses: BORDER_DOCUMENT, BORDER_LINE or BORDER_SENTENCE.
     ids : int32 array
-        Output of at least ``data.size + len(pending) + 2`` entries: ids, and -1 at borders inside a document.
-    id_stops, n_tokens : int64 array (n,)
-        Output: for each closed document the end of its ids, and its number of tokens.
+        Output of at least ``data.size + 2`` entries: ids, and -1 at borders inside a document.
+    id_stops : int64 array (n,)
+        Output: for each closed document the end of its ids.
 
     Returns
     -------
@@ -511,7 +469,7 @@ def scan(
         begin = max(f[POSITION], starts[span])
         if not scan_span(state, data, begin, stops[span], table, border, ids):
             return False
-        if span < n_closed and not end_document(state, ids, id_stops, n_tokens):
+        if span < n_closed and not end_document(state, ids, id_stops):
             return False
         f[SPAN] = span + 1
     return True

@@ -80,9 +80,41 @@ def fill_slots(
         slots[slot, 1] = word + 1
 
 
+@njit(cache=True, nogil=True, _nrt=False)
+def tally(
+    ids: np.ndarray, stops: np.ndarray, documents: np.ndarray, stats: np.ndarray, n_tokens: np.ndarray
+) -> None:
+    """Count the tokens and the documents of each word, and the tokens of each document.
+
+    Parameters
+    ----------
+    ids : int32 array
+        Ids of words; negative ones are no tokens.
+    stops, documents : int64 array (n,)
+        The end of the ids of each document, and its number.
+    stats : int64 array (n_words, 3)
+        The tokens, the documents and the last document of each word, which are added to.
+    n_tokens : int64 array (n,)
+        Output: the tokens of each document.
+    """
+    begin = 0
+    for row in range(len(stops)):
+        n, document = 0, documents[row]
+        for k in range(begin, stops[row]):
+            word = ids[k]
+            if word >= 0:
+                n += 1
+                stats[word, 0] += 1
+                if stats[word, 2] != document:
+                    stats[word, 2] = document
+                    stats[word, 1] += 1
+        begin = stops[row]
+        n_tokens[row] = n
+
+
 @njit(cache=True, nogil=True)
-def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int, seed: int) -> np.ndarray:
-    """Return the bucket of each word by the FNV-1a hash of its bytes, int32 (n,).
+def word_hashes(data: np.ndarray, bounds: np.ndarray, seed: int) -> np.ndarray:
+    """Return the FNV-1a hash of the bytes of each word, mixed, uint64 (n,).
 
     Parameters
     ----------
@@ -90,13 +122,11 @@ def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int, seed: int
         The bytes of the words.
     bounds : int32 array (n + 1,)
         The offset at which each word begins, and the end of the last.
-    n_buckets : int
-        The number of buckets.
     seed : int
-        A number mixed into the hash: the buckets of two seeds are independent.
+        A number mixed into the hash: the hashes of two seeds are independent.
     """
-    buckets = np.empty(len(bounds) - 1, np.int32)
-    for word in range(len(buckets)):
+    hashes = np.empty(len(bounds) - 1, np.uint64)
+    for word in range(len(hashes)):
         h = np.uint64(0xCBF29CE484222325)
         for k in range(bounds[word], bounds[word + 1]):
             h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
@@ -104,5 +134,5 @@ def word_buckets(data: np.ndarray, bounds: np.ndarray, n_buckets: int, seed: int
         h ^= np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15)
         for _ in range(2):
             h = (h ^ (h >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
-        buckets[word] = np.int32((h >> np.uint64(32)) % np.uint64(n_buckets))
-    return buckets
+        hashes[word] = h
+    return hashes

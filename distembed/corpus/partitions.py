@@ -3,8 +3,8 @@
 A partition is tokenized without a vocabulary: it has a dictionary of its own, with ids in order of first
 appearance. No word is dropped before all counts are known, and another `min_count` does not require the text
 to be read again. To bound the memory, a partition with very many words has several dictionaries, one after
-the other: a dictionary that has reached `DICTIONARY_WORDS` is written at the next end of a document, and a
-new one is begun. The ids continue from one dictionary to the next; a word that is in several of them has
+the other: a dictionary that has reached `DICTIONARY_WORDS` is written at the end of a batch, and a new one is
+begun. The ids continue from one dictionary to the next; a word that is in several of them has
 several ids, and its counts have to be added.
 
 ``<partition>.tokens``
@@ -268,7 +268,7 @@ class PartitionRows:
         self.n_counts = 0
 
     def add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and add its rows; a full dictionary is replaced after a complete document."""
+        """Scan a batch and add its rows; a full dictionary is replaced."""
         scanned = words.scan(batch)
         if self.n_words:
             scanned.ids[scanned.ids >= 0] += self.n_words
@@ -282,7 +282,7 @@ class PartitionRows:
             self._write_rows()
         if self.n_counts >= DOCUMENTS_HELD:
             self._write_documents()
-        if words.n_words >= DICTIONARY_WORDS and not batch.is_open:
+        if words.n_words >= DICTIONARY_WORDS:
             self._write_words(words)
 
     def finish(self, words: Scanner) -> int:

@@ -8,7 +8,7 @@ longest is taken, and the search goes on behind it. The token is the words of th
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,17 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import phrase_blocks as blocks
+from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.records import Batch, batch_of, document_table
-from distembed.corpus.scanners import DictionarySlice, Scanned, Scanner
+from distembed.corpus.records import batch_of, document_table
+from distembed.corpus.words import Words
 from distembed.display import plural
 from distembed.files import read_small
 
 JOINT = "_"
 """What stands between the words of a name."""
-
-LEAST_WORDS = 1 << 15
-"""Words of a scanner for which there is room at once; it doubles as needed."""
 
 
 class Gazetteer(NamedTuple):
@@ -57,7 +55,7 @@ def read_names(path: str) -> bytes:
     return data
 
 
-def gazetteer(data: bytes, words: Scanner, *, path: str) -> Gazetteer:
+def gazetteer(data: bytes, words: Words, *, path: str) -> Gazetteer:
     """Return the names of a file, one per line, cut into words by a scanner that has seen nothing.
 
     Raises
@@ -67,13 +65,13 @@ def gazetteer(data: bytes, words: Scanner, *, path: str) -> Gazetteer:
     """
     lines = data.split(b"\n")
     nothing = pa.nulls(len(lines), pa.string())
-    scanned = words.scan(batch_of(lines, document_table(nothing, nothing, nothing)))
-    known = [word for part in words.words() for word in part.words.to_pylist()]
-    bounds = np.append(0, scanned.id_stops).tolist()
-    ids = scanned.ids.tolist()
-    found = (tuple(ids[begin:end]) for begin, end in pairwise(bounds))
+    ids, stops = words.scan(batch_of(lines, document_table(nothing, nothing, nothing)))
+    known = words.texts(0, words.n_words).to_pylist()
+    bounds = np.append(0, stops).tolist()
+    found = (tuple(ids[begin:end].tolist()) for begin, end in pairwise(bounds))
     names = list(dict.fromkeys(name for name in found if name))
     several = [tuple(known[word] for word in name) for name in names if len(name) > 1]
+    several = [name for name in several if len(JOINT.join(name).encode()) <= MAX_TOKEN_BYTES]
     if not several:
         raise CorpusError(
             f"{path} (phrases_file) has no name of several words: write one name per line, such as New York"
@@ -114,96 +112,37 @@ def _trie(nodes: Sequence[Mapping[int, int]], ends: Mapping[int, int]) -> blocks
     return blocks.PhraseTrie(starts, flat[:, 0].copy(), flat[:, 1].copy(), phrases)
 
 
-class PhraseScanner:
-    """A scanner whose tokens are those of another, with the names of a gazetteer joined."""
+class NameJoiner:
+    """Joins names among the ids of words, which get ids of their own in the same dictionary."""
 
-    def __init__(self, words: Scanner, names: Gazetteer) -> None:
-        self.scanner, self.names = words, names
-        self.held = np.empty(0, np.int32)  # the end of what was scanned, which may begin a name
-        self.n_seen = 0  # words of the other scanner that were looked up
-        self.parts, self.roots = np.empty(LEAST_WORDS, np.int32), np.empty(LEAST_WORDS, np.int32)
-        self.state = self._empty()
+    def __init__(self, names: Gazetteer) -> None:
+        self.names = names
+        self.parts = self.roots = np.empty(0, np.int32)  # of each word that was looked up
+        self.ids = np.full(len(names.words), -1, np.int32)  # of each name that was found
 
-    def begin(self, url: str) -> None:
-        """Go on with another file, which errors then name."""
-        self.scanner.begin(url)
-
-    def scan(self, batch: Batch) -> Scanned:
-        """Return the ids of the next batch."""
-        scanned = self.scanner.scan(batch)
-        ids = np.concatenate([self.held, scanned.ids])
-        stops = scanned.id_stops + len(self.held)
-        self._learn(int(ids.max(initial=-1)) + 1)
-        out, n_tokens = np.empty(len(ids), np.int32), np.empty(len(stops), np.int64)
-        out_stops = np.empty(len(stops), np.int64)
-        n_out, n_read = blocks.join_phrases(
-            ids, stops, self.parts, self.roots, self.names.trie, self.state, out, out_stops, n_tokens
-        )
-        self.held = ids[n_read:].copy()
-        return Scanned(out[:n_out], out_stops, n_tokens)
-
-    @property
-    def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        return int(self.state.fields[blocks.N_WORDS])
+    def join(
+        self, ids: NDArray[np.int32], stops: NDArray[np.int64], words: Words
+    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return ids with names joined, and the end of each document among them."""
+        self._learn(words)
+        out, out_stops = np.empty(len(ids), np.int32), np.empty(len(stops), np.int64)
+        n_out = blocks.join_names(ids, stops, self.parts, self.roots, self.names.trie, out, out_stops)
+        out = out[:n_out]
+        places = np.flatnonzero(out < -1)
+        found = -2 - out[places]
+        for name in np.unique(found[self.ids[found] < 0]).tolist():
+            self.ids[name] = words.intern(self.names.words[name])
+        out[places] = self.ids[found]
+        return out, out_stops
 
     def forget(self) -> None:
-        """Empty the dictionary; ids begin at 0 again."""
-        fields = self.state.fields
-        if not self.held.size:  # what is held back are ids of the other scanner
-            self.scanner.forget()
-            self.n_seen = 0
-        self.state = self._empty()
-        self.state.fields[:] = fields
-        self.state.fields[blocks.N_WORDS] = 0
+        """Go on with an empty dictionary."""
+        self.parts = self.roots = np.empty(0, np.int32)
+        self.ids.fill(-1)
 
-    def words(self) -> Iterator[DictionarySlice]:
-        """Yield the dictionary in slices of 2^20 words."""
-        plain = self.scanner.texts(0, self.n_seen)
-        every = pa.concat_arrays([plain, pa.array(self.names.words, pa.string())])
-        for first in range(0, max(self.n_words, 1), 1 << 20):
-            last = min(first + (1 << 20), self.n_words)
-            sources, stats = self.state.sources[first:last], self.state.stats[first:last]
-            places = np.where(sources < 0, len(plain) - 1 - sources, sources)
-            yield DictionarySlice(every.take(pa.array(places)), stats[:, 0].copy(), stats[:, 1].copy())
-
-    def texts(self, first: int, last: int) -> pa.Array:
-        """Return some words of the dictionary by their ids."""
-        words = [part.words for part in self.words()]
-        return pa.concat_arrays(words)[first:last]
-
-    def skipped(self) -> tuple[int, int]:
-        """Return the numbers of short segments and of overlong tokens left out."""
-        return self.scanner.skipped()
-
-    def _empty(self) -> blocks.JoinState:
-        n_words, n_names = len(self.parts), len(self.names.words)
-        return blocks.JoinState(
-            fields=np.zeros(blocks.N_FIELDS, np.int64),
-            word_ids=np.full(n_words, -1, np.int32),
-            phrase_ids=np.full(n_names, -1, np.int32),
-            sources=np.zeros(n_words + n_names, np.int64),
-            stats=np.zeros((n_words + n_names, 3), np.int64),
-        )
-
-    def _learn(self, n_words: int) -> None:
-        """Look the new words of the other scanner up among those of names, and make room for them."""
-        if n_words <= self.n_seen:
-            return
-        if n_words > len(self.parts):
-            self._grow(max(2 * len(self.parts), n_words))
-        new = self.scanner.texts(self.n_seen, n_words).to_pylist()
+    def _learn(self, words: Words) -> None:
+        """Look the new words of a dictionary up among those of names."""
+        new = words.texts(len(self.parts), words.n_words).to_pylist()
         found = np.fromiter((self.names.parts.get(word, -1) for word in new), np.int32, len(new))
-        self.parts[self.n_seen : n_words] = found
-        self.roots[self.n_seen : n_words] = np.where(found >= 0, self.names.roots[found], -1)
-        self.n_seen = n_words
-
-    def _grow(self, capacity: int) -> None:
-        """Make room for so many words of the other scanner."""
-        old = self.state
-        self.parts = np.append(self.parts, np.empty(capacity - len(self.parts), np.int32))
-        self.roots = np.append(self.roots, np.empty(capacity - len(self.roots), np.int32))
-        self.state = self._empty()._replace(fields=old.fields, phrase_ids=old.phrase_ids)
-        self.state.word_ids[: len(old.word_ids)] = old.word_ids
-        self.state.sources[: len(old.sources)] = old.sources
-        self.state.stats[: len(old.stats)] = old.stats
+        self.parts = np.append(self.parts, found)
+        self.roots = np.append(self.roots, np.where(found >= 0, self.names.roots[found], np.int32(-1)))

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from distembed.corpus.dictionary_blocks import tally
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import (
     DICTIONARY_WORDS,
@@ -119,22 +120,23 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     """
     number = np.cumsum(keep) - 1
     words, documents = tokens.words(partition), read_partition(partition, "documents").filter(pa.array(keep))
-    counts = np.zeros(words.num_rows, np.int64)
-    seen: list[Int64s] = []
+    stats = np.tile(np.array([0, 0, -1]), (words.num_rows, 1))  # tokens, documents, the last document
+    # A long document may hold a word by two ids, of two dictionaries: it is counted by the first.
+    own = np.append(pc.index_in(words["word"], value_set=words["word"]).to_numpy(), -1).astype(np.int32)
     with PartitionFiles(target, documents=documents.schema) as files:
         for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
             document, ids = number[batch.document[stays]], batch.ids[stays]
             if len(ids):
                 files.write("tokens", _rows(document, ids))
-                counts += np.bincount(ids[ids >= 0], minlength=len(counts))
-                seen.append(_pairs(document, ids))
-        columns = _count(words, counts, seen)
+                stops = np.append(np.flatnonzero(np.diff(document)) + 1, len(ids))
+                tally(own[ids], stops, document[stops - 1], stats, np.empty(len(stops), np.int64))
+        columns = [words["word"].combine_chunks(), pa.array(stats[:, 0]), pa.array(stats[:, 1])]
         for first in range(0, words.num_rows, DICTIONARY_WORDS):
             files.write("words", [column.slice(first, DICTIONARY_WORDS) for column in columns])
         if documents.num_rows:
             files.write("documents", [column.combine_chunks() for column in documents.columns])
-    return {"n_documents": documents.num_rows, "n_tokens": int(counts.sum())}
+    return {"n_documents": documents.num_rows, "n_tokens": int(stats[:, 0].sum())}
 
 
 def _rows(document: Int64s, ids: Int32s) -> list[pa.Array]:
@@ -146,14 +148,3 @@ def _rows(document: Int64s, ids: Int32s) -> list[pa.Array]:
     offsets = np.append(starts, len(ids)).astype(np.int32)
     rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)
     return [pa.array(document[starts].astype(np.int32)), rows]
-
-
-def _pairs(document: Int64s, ids: Int32s) -> Int64s:
-    known = ids >= 0
-    return np.unique(document[known].astype(np.int64) << 32 | ids[known])
-
-
-def _count(words: pa.Table, counts: Int64s, seen: list[Int64s]) -> list[Any]:
-    pairs = np.unique(np.concatenate([np.zeros(0, np.int64), *seen]))  # a document may span two batches
-    per_word = np.bincount(pairs & 0xFFFFFFFF, minlength=len(counts))
-    return [words["word"].combine_chunks(), pa.array(counts), pa.array(per_word.astype(np.int64))]

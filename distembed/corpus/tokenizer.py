@@ -1,7 +1,7 @@
 r"""Turns text into token ids of a partition: the options of the tokenizer, and the scanners that apply them.
 
-A scanner takes batches of UTF-8 text and gives ids that count up in order of first appearance. `WordScanner`
-runs the compiled machine of `blocks`; `CallableScanner` calls a user's function on each piece of text.
+`WordScanner` and `CallableScanner` take batches of UTF-8 text and give ids that count up in order of first appearance.
+The first runs the compiled machine of `blocks`; the other calls a user's function on each document, line or sentence.
 
 The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining
 marks (categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with
@@ -44,10 +44,11 @@ from numpy.typing import NDArray
 from distembed.corpus import blocks
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
-from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer, read_names
+from distembed.corpus.phrases import Gazetteer, gazetteer, read_names
 from distembed.corpus.records import Batch
-from distembed.corpus.scanners import DictionarySlice, Scanned, Scanner
+from distembed.corpus.scanners import Scanner
 from distembed.corpus.segmentation import icu_function
+from distembed.corpus.words import Words
 from distembed.options import PositiveInt
 
 NORMALIZATIONS = ("nfc", "nfkc", "none")
@@ -70,8 +71,6 @@ SENTENCE_END = re.compile(
 )
 # Many functions of users bear no threads: taggers keep the sentence that they work on. Python runs one at a time.
 ONE_AT_A_TIME = threading.Lock()
-# A user's function gets at most this much text at a time.
-CALLABLE_PIECE = 1 << 20
 
 
 Border = Literal["document", "line", "sentence"]
@@ -176,10 +175,13 @@ class Tokenizer:
 
 def scanner(tokenizer: Tokenizer) -> Scanner:
     """Return a new scanner for one partition."""
-    words = (WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner)(tokenizer)
-    if tokenizer.phrases_file is None:
-        return words
-    return PhraseScanner(words, gazetteer_of(tokenizer))
+    names = None if tokenizer.phrases_file is None else gazetteer_of(tokenizer)
+    return Scanner(words_of(tokenizer), names, min_tokens=tokenizer.min_border_tokens)
+
+
+def words_of(tokenizer: Tokenizer) -> Words:
+    """Return what cuts text into the words of a tokenizer."""
+    return (WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner)(tokenizer)
 
 
 def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
@@ -196,7 +198,7 @@ def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
 
 @lru_cache(maxsize=4)
 def _gazetteer(tokenizer: Tokenizer, path: str, data: bytes) -> Gazetteer:
-    return gazetteer(data, scanner(replace(tokenizer, phrases_file=None)), path=path)
+    return gazetteer(data, words_of(tokenizer), path=path)
 
 
 def normalizer(tokenizer: Tokenizer) -> Callable[[Batch], Batch]:
@@ -278,18 +280,22 @@ class WordScanner:
         self.table = class_table(
             str(tokenizer.pattern), tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
         )
-        self.state = blocks.new_state(min_segment=tokenizer.min_border_tokens)
+        self.state = blocks.new_state()
 
     def begin(self, url: str) -> None:
         """Go on with another file."""
 
-    def scan(self, batch: Batch) -> Scanned:
+    @property
+    def n_long(self) -> int:
+        """The overlong tokens left out so far."""
+        return int(self.state.fields[blocks.N_LONG_TOKENS])
+
+    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of the next batch; the dictionary grows as needed."""
         batch = _read_only(self.normalizer(_read_only(batch)))
-        fields, n_spans = self.state.fields, len(batch.starts)
+        fields = self.state.fields
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
-        ids = np.empty(batch.data.size + len(self.state.pending) + 2, np.int32)
-        id_stops, n_tokens = np.empty(n_spans, np.int64), np.empty(n_spans, np.int64)
+        ids, stops = np.empty(batch.data.size + 2, np.int32), np.empty(len(batch.starts), np.int64)
         arguments = (
             batch.data,
             batch.starts,
@@ -298,10 +304,9 @@ class WordScanner:
             self.table,
             self.border,
         )
-        while not blocks.scan(self.state, *arguments, ids, id_stops, n_tokens):
+        while not blocks.scan(self.state, *arguments, ids, stops):
             self.state = blocks.grow_state(self.state)
-        n_closed = int(fields[blocks.N_CLOSED])
-        return Scanned(ids[: fields[blocks.N_IDS]], id_stops[:n_closed], n_tokens[:n_closed])
+        return ids[: fields[blocks.N_IDS]], stops[: fields[blocks.N_CLOSED]]
 
     @property
     def n_words(self) -> int:
@@ -313,26 +318,18 @@ class WordScanner:
         self.state.slots.fill(0)
         self.state.fields[blocks.N_WORDS] = 0
 
-    def words(self) -> Iterator[DictionarySlice]:
-        """Yield the dictionary in slices of 2^20 words."""
-        n_words = self.n_words
-        for first in range(0, max(n_words, 1), 1 << 20):
-            last = min(first + (1 << 20), n_words)
-            stats = self.state.stats[first:last]
-            yield DictionarySlice(
-                self.texts(first, last), np.ascontiguousarray(stats[:, 0]), np.ascontiguousarray(stats[:, 1])
-            )
+    def intern(self, word: str) -> int:
+        """Return the id of a word, a new one where the dictionary lacks it."""
+        data = np.frombuffer(word.encode(), np.uint8)
+        while (found := blocks.intern(self.state, data)) < 0:
+            self.state = blocks.grow_state(self.state)
+        return int(found)
 
     def texts(self, first: int, last: int) -> pa.Array:
         """Return some words of the dictionary by their ids."""
         lengths = self.state.lengths[first:last].astype(np.int64)
         units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
         return unpad_words(units, lengths)
-
-    def skipped(self) -> tuple[int, int]:
-        """Return the numbers of short segments and of overlong tokens left out."""
-        fields = self.state.fields
-        return int(fields[blocks.N_SHORT_SEGMENTS]), int(fields[blocks.N_LONG_TOKENS])
 
 
 def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
@@ -347,80 +344,73 @@ def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Arr
 class CallableScanner:
     """The general scanner, which calls a user's function from text to tokens and keeps a Python dictionary of words."""
 
+    n_long = 0
+
     def __init__(self, tokenizer: Tokenizer):
         self.tokenizer, self.url = tokenizer, ""
         self.function = tokenizer.function()
         self.normalizer = normalizer(tokenizer)
-        self.segments = Segments(tokenizer.border, numbers=tokenizer.numbers)
         self.index: dict[str, int] = {}
-        self.stats: list[list[int]] = []  # tokens, documents, last document of each word
-        self.segment: list[str] = []
-        self.ids: list[int] = []
-        self.n_tokens = self.document = self.n_short = 0
         self.name = ""  # of the document that is read
+        self.has_tokens = self.is_at_border = False
 
     def begin(self, url: str) -> None:
         """Go on with another file, which errors then name."""
         self.url = url
 
-    def scan(self, batch: Batch) -> Scanned:
+    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of the next batch."""
         batch = self.normalizer(batch)
-        self.ids = []
-        id_stops, n_tokens = [], []
+        ids: list[int] = []
+        stops: list[int] = []
         names = [self.name] if batch.continues else batch.documents["id"].to_pylist()
         for span, (text, self.name) in enumerate(zip(batch.texts(), names, strict=True)):
-            self._take(text.decode(), closes=span < batch.n_closed)
+            if span or not batch.continues:
+                self.has_tokens = self.is_at_border = False
+            for number, segment in enumerate(segments(text.decode(), self.tokenizer)):
+                self.is_at_border |= number > 0
+                ids += self._ids(segment.lower() if self.tokenizer.lowercase else segment)
             if span < batch.n_closed:
-                id_stops.append(len(self.ids))
-                n_tokens.append(self.n_tokens)
-                self.n_tokens, self.document = 0, self.document + 1
-        return Scanned(
-            np.array(self.ids, np.int32), np.array(id_stops, np.int64), np.array(n_tokens, np.int64)
-        )
+                stops.append(len(ids))
+        return np.array(ids, np.int32), np.array(stops, np.int64)
 
     @property
     def n_words(self) -> int:
         """Return the number of words in the dictionary."""
         return len(self.index)
 
-    def forget(self) -> None:
-        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
-        self.index, self.stats = {}, []
-
-    def words(self) -> Iterator[DictionarySlice]:
-        """Yield the dictionary, in one slice."""
-        stats = np.array(self.stats, np.int64).reshape(-1, 3)
-        yield DictionarySlice(self.texts(0, self.n_words), stats[:, 0].copy(), stats[:, 1].copy())
-
     def texts(self, first: int, last: int) -> pa.Array:
         """Return some words of the dictionary by their ids."""
         return pa.array(list(islice(self.index, first, last)), pa.string())
 
-    def skipped(self) -> tuple[int, int]:
-        """Return the number of short segments left out; overlong tokens do not occur here."""
-        return self.n_short, 0
+    def intern(self, word: str) -> int:
+        """Return the id of a word, a new one where the dictionary lacks it."""
+        return self.index.setdefault(word, len(self.index))
 
-    def _take(self, text: str, *, closes: bool) -> None:
-        """Tokenize the text of a document, or of a piece of it that ends with a word."""
-        for number, segment in enumerate(self.segments.of(text, closes=closes)):
-            if number:
-                self._end_segment()
-            for piece in portions(segment):
-                self._extend(piece.lower() if self.tokenizer.lowercase else piece)
-        if closes:
-            self._end_segment()
+    def forget(self) -> None:
+        """Empty the dictionary; ids begin at 0 again."""
+        self.index = {}
 
-    def _extend(self, text: str) -> None:
-        tokens = self._tokens(text)
+    def _ids(self, text: str) -> list[int]:
+        """Return the ids of the tokens of a segment, after a border where another stands before it."""
+        tokens = self._tokens(text) if text else []
         if not isinstance(tokens, Iterable):
             raise TypeError(
                 f"The tokenizer {self.tokenizer.pattern!r} returned {type(tokens).__name__}, not an iterable of "
                 "words; correct the function."
             )
-        self.segment.extend(tokens)
-        if len(self.segment) >= self.tokenizer.min_border_tokens:
-            self._commit()
+        found = []
+        for token in tokens:
+            if not isinstance(token, str):
+                raise TypeError(
+                    f"The tokenizer {self.tokenizer.pattern!r} returned the word {token!r}, which is "
+                    f"{type(token).__name__} and not text; correct the function."
+                )
+            found.append(self.index.setdefault(token, len(self.index)))
+        if found and self.is_at_border and self.has_tokens:
+            found.insert(0, -1)
+        self.has_tokens, self.is_at_border = self.has_tokens or bool(found), self.is_at_border and not found
+        return found
 
     def _tokens(self, text: str) -> Any:
         """Return what the function makes of a text: one thread of a process calls it at a time."""
@@ -435,93 +425,32 @@ class CallableScanner:
                 f"{type(error).__name__}: {error}; correct the function."
             ) from error
 
-    def _commit(self) -> None:
-        """Replace the buffered tokens by their ids; an unfinished segment continues without a border."""
-        if self.segment and self.segment_open is False and self.n_tokens:
-            self.ids.append(-1)
-        self.segment_open = True
-        for token in self.segment:
-            word = self.index.setdefault(token, len(self.index))
-            if word == len(self.stats):
-                if not isinstance(token, str):
-                    raise TypeError(
-                        f"The tokenizer {self.tokenizer.pattern!r} returned the word {token!r}, which is "
-                        f"{type(token).__name__} and not text; correct the function."
-                    )
-                self.stats.append([0, 0, -1])
-            stats = self.stats[word]
-            stats[0] += 1
-            stats[1] += stats[2] != self.document
-            stats[2] = self.document
-            self.ids.append(word)
-        self.n_tokens += len(self.segment)
-        self.segment = []
 
-    segment_open = False
-
-    def _end_segment(self) -> None:
-        if self.segment and (self.segment_open or len(self.segment) >= self.tokenizer.min_border_tokens):
-            self._commit()
-        self.n_short += bool(self.segment)
-        self.segment, self.segment_open = [], False
+def segments(text: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yield the lines or sentences of a text by the rules of `Tokenizer.border`."""
+    begin = 0
+    for end in _borders(text, tokenizer):
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
 
 
-def text_cut(text: str) -> int:
-    """Return the place after the last white space, or the end of the text if there is none within reach."""
-    reach = max(0, len(text) - CALLABLE_PIECE)
-    cut = max(text.rfind(space, reach) for space in " \n\t")
-    return cut + 1 if cut >= 0 else (len(text) if reach else 0)
-
-
-def portions(text: str) -> Iterator[str]:
-    """Yield a text in portions small enough for a user's function, cut after white space where there is any."""
-    while len(text) > CALLABLE_PIECE:
-        cut = text_cut(text[:CALLABLE_PIECE]) or CALLABLE_PIECE
-        yield text[:cut]
-        text = text[cut:]
-    yield text
-
-
-class Segments:
-    """Cuts text into lines or sentences by the rules of `Tokenizer.border`, however the text is cut into pieces."""
-
-    def __init__(self, border: str, *, numbers: bool):
-        self.border = border
-        # What begins a sentence, or does not: the next character that words are made of.
-        self.word = re.compile(r"[^\W_]" if numbers else r"[^\W\d_]")
-        # The text ends behind a full stop and white space: the next word decides whether that is a border.
-        self.undecided = False
-
-    def of(self, text: str, *, closes: bool) -> Iterator[str]:
-        """Yield the segments of the next piece of a document; the first continues the previous one."""
-        begin = 0
-        for end in self._borders(text):
-            yield text[begin:end]
-            begin = end
-        yield text[begin:]
-        self.undecided = self.undecided and not closes
-
-    def _borders(self, text: str) -> Iterator[int]:
-        if self.border == "document":
-            return
-        if self.border == "line":
-            yield from (match.end() for match in re.finditer(r"\n", text))
-            return
-        ends = [(0, ".")] if self.undecided else []
-        ends += [(match.end(), match[0]) for match in SENTENCE_END.finditer(text)]
-        self.undecided = False
-        next_word: re.Match[str] | None = None
-        searched = False
-        for end, mark in ends:
-            if mark[0] == "\n" or mark[0] in HARD_STOPS:
-                self.undecided = False
-                yield end
-            elif not is_initial(text, end - len(mark)):
-                if not searched or (next_word is not None and next_word.start() < end):
-                    next_word, searched = self.word.search(text, end), True
-                self.undecided = next_word is None
-                if next_word is not None and not next_word[0].islower():
-                    yield end
+def _borders(text: str, tokenizer: Tokenizer) -> Iterator[int]:
+    """Yield where lines or sentences end. None ends before a lower-case word, or after a single letter."""
+    if tokenizer.border == "line":
+        yield from (match.end() for match in re.finditer(r"\n", text))
+    if tokenizer.border != "sentence":
+        return
+    word = re.compile(r"[^\W_]" if tokenizer.numbers else r"[^\W\d_]")
+    after = word.search(text)  # the first character of a word at or after an end
+    for match in SENTENCE_END.finditer(text):
+        end, mark = match.span()[1], match[0]
+        if after is not None and after.start() < end:
+            after = word.search(text, end)
+        is_hard = mark[0] == "\n" or mark[0] in HARD_STOPS
+        begins_sentence = after is not None and not after[0].islower()
+        if is_hard or (begins_sentence and not is_initial(text, match.start())):
+            yield end
 
 
 def is_initial(text: str, stop: int) -> bool:

@@ -24,10 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.dictionary_blocks import word_buckets
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
 from distembed.corpus.readers import Corpus
+from distembed.corpus.scanners import hashes_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary_files import read_table, read_text
@@ -551,7 +551,8 @@ def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: 
             for path in paths
         ]
         for table in join_slices(slices, SLICE_WORDS):
-            bucket = buckets_of(table.column("word").combine_chunks(), n_buckets, seed=seed)
+            hashes = hashes_of(table.column("word").combine_chunks(), seed)
+            bucket = (hashes >> np.uint64(32)) % np.uint64(n_buckets)
             order = np.argsort(bucket, kind="stable")
             bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
             for number in np.flatnonzero(np.diff(bounds)):
@@ -571,10 +572,3 @@ def join_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Tabl
             held, n_held = [], 0
     if held:
         yield pa.concat_tables(held)
-
-
-def buckets_of(words: pa.Array, n_buckets: int, *, seed: int) -> NDArray[np.int32]:
-    """Return the bucket of each word, int32; another `seed` distributes the words of one bucket again."""
-    _, offsets, data = words.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[words.offset : words.offset + len(words) + 1]
-    return word_buckets(np.frombuffer(data, np.uint8), bounds, n_buckets, seed)

