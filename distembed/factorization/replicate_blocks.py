@@ -80,8 +80,8 @@ def sample_vectors(
 ) -> Iterator[tuple[int, Floats]]:
     """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
 
-    The shares of the context words are those of the part, and their pairs are in proportion to the size of a sample:
-    of frequent words a sample has hardly others, and a word that is rare has them from few documents.
+    A sample is weighed as a text of its own: with the shares of the context words in the whole part, the few documents
+    of a half would differ from the part in all frequent words together, and this would count as noise.
 
     Parameters
     ----------
@@ -104,8 +104,7 @@ def sample_vectors(
     """
     weighting, ridge, uniform = rules
     n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
-    shares = n_all / samples.n_all.sum()
-    facing = core_words.pairs.sum(axis=1), core_words.counts.sum(axis=1) / max(samples.n_all.sum(), 1.0)
+    core_pairs, core_counts = (side.astype(np.float32) for side in core_words)
     of_groups = [canonical_csr(block) for block in groups]
     system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
     place = np.full(len(core), -1, np.int32)
@@ -116,9 +115,13 @@ def sample_vectors(
         if not support.size:
             yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
             continue
-        own = words.pairs[word] @ samples.of_sizes[size], words.counts[word] @ samples.of_sizes[size]
-        totals = own[0], own[1] / np.maximum(n_all[size], 1.0), *facing, shares[size]
-        weights, moments = _weights_and_moments(counts, support, *totals, uniform, *weighting)
+        n_tokens = np.maximum(n_all[size], 1.0)
+        own = (
+            words.pairs[word] @ samples.of_sizes[size],
+            words.counts[word] @ samples.of_sizes[size] / n_tokens,
+        )
+        facing = core_pairs[support] @ single[size], core_counts[support] @ single[size] / n_tokens
+        weights, moments = _weights_and_moments(counts, *own, *facing, uniform, *weighting)
         yield word, _solve_samples(core[support], weights, moments, system).T
 
 
@@ -138,18 +141,17 @@ def _row_of_groups(
 
 @_jit
 def _weights_and_moments(  # type: ignore[no-untyped-def]
-    counts, support, n_i, u_i, n_j, u_j, share, uniform, smoothing, cutoff, scale
+    counts, n_i, u_i, n_j, u_j, uniform, smoothing, cutoff, scale
 ):
     weights, moments = np.zeros(counts.shape, np.float32), np.zeros(counts.shape, np.float32)
     base = np.log(smoothing)
-    for entry in range(len(support)):
-        j = support[entry]
+    for entry in range(counts.shape[0]):
         for sample in range(counts.shape[1]):
             x = counts[entry, sample]
             if x > 0:
                 w = min(np.sqrt(x), cutoff) / scale
-                g = base + excess_of_pair(x, n_i[sample], u_j[j], smoothing)
-                h = base + excess_of_pair(x, n_j[j] * share[sample], u_i[sample], smoothing)
+                g = base + excess_of_pair(x, n_i[sample], u_j[entry, sample], smoothing)
+                h = base + excess_of_pair(x, n_j[entry, sample], u_i[sample], smoothing)
                 weights[entry, sample] = w + w
                 moments[entry, sample] = (w + uniform) * g + (w + uniform) * h
     return weights, moments

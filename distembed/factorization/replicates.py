@@ -132,7 +132,7 @@ def _of_words(
     of_block = [
         _PartOfBlock(
             len(part.groups),
-            Totals(*(side[:n_core].sum(axis=1, keepdims=True) for side in part.words)),
+            Totals(*(side[:n_core] for side in part.words)),
             part.samples,
         )
         for part in parts
@@ -195,7 +195,7 @@ def samples_of_words(
     return found
 
 
-@block(temporaries=1)
+@block(temporaries=2)
 def differences_of_words(
     judged: Mask,
     sizes: Int64s,

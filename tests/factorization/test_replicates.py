@@ -43,15 +43,11 @@ def counted(seed: int, n_tokens: int = 4000) -> tuple[list[sp.csr_array], Totals
 
 
 def solved_alone(groups, totals, core, weights):
-    """Return the vectors of all words from the sum of the groups, by the solver of noncore words.
-
-    The context words have the shares of all text, and their pairs in proportion.
-    """
+    """Return the vectors of all words from the sum of the groups, by the solver of noncore words."""
     counts = sp.csr_array(sum(weight * group for weight, group in zip(weights, groups, strict=True)))
     pairs, words = totals.pairs @ weights, totals.counts @ weights
-    share, everywhere = words / words.sum(), totals.counts.sum(axis=1) / totals.counts.sum()
-    facing = totals.pairs.sum(axis=1) * words.sum() / totals.counts.sum()
-    found = blocks.weigh_pairs(counts, counts, pairs, share, facing, everywhere, weighting=RULES.weighting)
+    share = words / words.sum()
+    found = blocks.weigh_pairs(counts, counts, pairs, share, pairs, share, weighting=RULES.weighting)
     ridge = np.full(N_WORDS, RULES.ridge)
     return blocks.solve_words(found, core, core.T @ core, ridge, uniform_weight=RULES.uniform_weight)
 

@@ -129,6 +129,55 @@ def test_the_own_contexts_of_a_swapped_word_are_those_of_the_other(plain, worksp
     assert topics == {(pa, "new"): {"r"}, (pa, "old"): {"p"}, (ra, "new"): {"p"}, (ra, "old"): {"r"}}
 
 
+def write_planted(folder: Path, concentration: float, window: int) -> None:
+    """Write two parts of eight novels each, in one of which two frequent words stand for each other.
+
+    Each novel has its own persons and things, the more so the smaller the concentration, and uses frequent words at its
+    own rate.
+    """
+    rng = np.random.default_rng(0)
+    nouns, verbs = ([f"{kind}{a}{b}" for a in "abcde" for b in "klmnopqr"] for kind in ("n", "v"))
+    for part in ("left", "right"):
+        (folder / "novels" / part).mkdir(parents=True)
+        for number in range(8):
+            of_nouns, of_verbs = (rng.dirichlet(np.full(40, concentration)) for _ in range(2))
+            rates = rng.dirichlet(np.full(4, 4.0))
+            lines = []
+            for _ in range(300):
+                words = []
+                for kind in rng.choice(4, 8, p=rates):
+                    noun, verb = rng.choice(nouns, p=of_nouns), rng.choice(verbs, p=of_verbs)
+                    words += [("the", noun, verb), ("for", noun), ("but", verb), ("and", verb, noun)][kind]
+                lines.append(" ".join(words))
+            text = "\n".join(lines)
+            if part == "right":
+                text = text.replace("for ", "BUT ").replace("but ", "for ").replace("BUT ", "but ")
+            (folder / "novels" / part / f"{number}.txt").write_text(f"{text}\n")
+    (folder / "job.toml").write_text(
+        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\n'
+        f"[vocabulary]\nmin_count = 1\n[counting]\nwindow = {window}\n[psdvec]\nn_components = 6\nn_iter = 2\n"
+        '[parts]\npath = "side/…"\ncolumn = "side"\n'
+        "[comparison]\nmin_count = 30\nmin_documents = 3\n[resources]\nworkers = 1\n"
+    )
+
+
+def test_frequent_words_that_were_exchanged_in_few_novels_have_changed(tmp_path):
+    write_planted(tmp_path, 5.0, 1)
+    columns = changes_in(tmp_path).between("left", "right")
+    verdicts = dict(zip(columns["word"], columns["verdict"], strict=True))
+    assert verdicts["for"] == verdicts["but"] == CHANGED
+    assert verdicts["the"] != CHANGED != verdicts["and"]
+
+
+def test_words_of_few_novels_that_differ_have_no_change_below_zero(tmp_path):
+    """A half of a part is a text of its own, whose frequent words are not those of the whole part."""
+    write_planted(tmp_path, 0.3, 3)
+    columns = changes_in(tmp_path).between("left", "right")
+    is_judged = np.array(columns["verdict"]) != UNJUDGED
+    assert abs(columns["change"][is_judged].mean()) < 0.05
+    assert (columns["high"][is_judged] < 0).mean() < 0.05
+
+
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):
     done = succeed("run", job, "--workspace", copy, "--set", "comparison.false_alarms=0.9")
     assert "by chance, so that these are no evidence of a change" in done.stdout

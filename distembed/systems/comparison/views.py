@@ -14,7 +14,7 @@ from distembed.job.terminal import shown
 from distembed.stages.words import content_words, lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import changes as measured
-from distembed.systems.comparison.changes import TABLES, UNJUDGED, Changes
+from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Changes
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.systems.comparison.stages import stages
 from distembed.views import report
@@ -90,12 +90,16 @@ def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
 
 def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
     n_judged = workspace.stages()["differences"].facts["n_judged"]
-    expected = job.comparison.false_alarms * n_judged * len(found.pairs)
-    in_doubt = 0 < len(changed) <= expected
+    # a word is compared once for each two parts, and chance changes it in some of them
+    verdicts = np.array([found.between(*pair)["verdict"] for pair in found.pairs])
+    n_compared, n_changed = (int(n) for n in ((verdicts != UNJUDGED).sum(), (verdicts == CHANGED).sum()))
+    expected = job.comparison.false_alarms * n_compared
+    in_doubt = 0 < n_changed <= expected
     return (
         f"{plural(len(found.parts), 'part')}: {', '.join(found.parts)}. Of {plural(n_judged, 'word')} that can be "
-        f"judged in two parts, {len(changed):,} {'has' if len(changed) == 1 else 'have'} changed above the floor; "
-        f"about {expected:,.0f} would by chance{', so that these are no evidence of a change' * in_doubt}."
+        f"judged in two parts, {len(changed):,} {'has' if len(changed) == 1 else 'have'} changed above the floor. Of "
+        f"{n_compared:,} comparisons of a word in two parts {n_changed:,} found a change; about {expected:,.0f} would "
+        f"by chance{', so that these are no evidence of a change' * in_doubt}."
     )
 
 
