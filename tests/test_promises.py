@@ -125,7 +125,7 @@ SYSTEMS = {
             "pairs.shares=0.1": (2, "did you mean share?"),
             "pairs.share=0.0": (2, "pairs.share"),
             "representation.kind=psdvec": (2, "give first.vectors"),
-            "representation.kind=tf_idf": (2, "set alignment.propagate = false"),
+            "representation.kind=tf_idf": (2, "'tf_idf' has no such key: methods with it are lsa, psdvec"),
             "evaluation.topic=4": (2, "there are 4 topics: choose 0 to 3"),
         },
     ),

@@ -156,7 +156,7 @@ def plan(
                 write(f"nothing is left to do: all {len(states)} stages are done")
             write(planned.table())
         notes = [*check_inputs(job, states), *(f"{line}: run asks for --allow-code" for line in code_of(job))]
-        notes += [*job.idle, *(loss.line for loss in losses(states, place, made_with()))]
+        notes += [loss.line for loss in losses(states, place, made_with())]
     if as_json:
         write(json.dumps(planned.record(states, notes), indent=1))
     else:

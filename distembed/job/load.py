@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from distembed.files import read_small
-from distembed.job.model import Job, JobError, idle_keys, locate, tagged, without
+from distembed.job.model import Job, JobError, locate, tagged
 from distembed.job.registry import DEFAULT_SYSTEM, SYSTEMS
 from distembed.job.stage import system_named
 from distembed.urls import public
@@ -29,34 +29,23 @@ def suggestion(job: type[Job], parents: Sequence[str], unknown: str) -> str:
     job : type
         The model of the job file.
     parents : sequence of str
-        The sections above the key; none for an unknown section.
+        The sections above the key, with the method of one that a method decides; none for an unknown section.
     unknown : str
         The key.
     """
     here = list(_model_at(job, parents).model_fields)
-    elsewhere = {f"{name}.{key}": key for name, key in _all_keys(job) if parents and name != parents[0]}
-    found = (
-        next(iter(get_close_matches(unknown, here, n=1)), None)
-        or next((place for place, key in elsewhere.items() if key == unknown), None)
-        or _nearest_place(unknown, elsewhere)
-    )
-    if not parents and found is None:
-        found = next((f"{name}.{key}" for name, key in _all_keys(job) if key == unknown), None)
-    return f"did you mean {found}?" if found else f"the keys here are {', '.join(here)}"
-
-
-def _all_keys(job: type[Job]) -> list[tuple[str, str]]:
-    return [
-        (name, key)
-        for name, field in job.model_fields.items()
-        for model in tagged(field.annotation).values()
-        for key in model.model_fields
+    places: dict[str, str] = {}
+    for section, field in job.model_fields.items():
+        models = tagged(field.annotation)
+        having = [method for method, model in models.items() if unknown in model.model_fields]
+        if section in parents[:1] and having and "" not in models:
+            return f"{parents[-1]!r} has no such key: methods with it are {', '.join(having)}"
+        for key in (key for model in models.values() for key in model.model_fields):
+            places.setdefault(key, f"{section}.{key}")
+    nearest = get_close_matches(unknown, here, n=1) or [
+        places[key] for key in get_close_matches(unknown, places, n=1, cutoff=MUCH_ALIKE)
     ]
-
-
-def _nearest_place(unknown: str, places: dict[str, str]) -> str | None:
-    nearest = get_close_matches(unknown, list(places.values()), n=1, cutoff=MUCH_ALIKE)
-    return next((place for place, key in places.items() if key in nearest), None)
+    return f"did you mean {nearest[0]}?" if nearest else f"the keys here are {', '.join(here)}"
 
 
 def _model_at(job: type[Job], parents: Sequence[str]) -> type[BaseModel]:
@@ -180,19 +169,11 @@ def checked_job(
         raise JobError(f"{name}: job.system = {system!r} is not allowed: there are {', '.join(SYSTEMS)}")
     model, context = system_named(system).job, {"folder": folder.resolve()}
     try:
-        job = model.model_validate(tree, context=context)
+        return model.model_validate(tree, context=context)
     except RecursionError:
         raise JobError(TOO_DEEP.format(name)) from None
     except ValidationError as error:
         raise JobError(public(f"{name}: {_first_fault(error, model, tree)}")) from None
-    named: dict[tuple[str, ...], str] = {}
-    while fresh := {place: why for place, why in idle_keys(job).items() if place not in named}:
-        named |= fresh
-        for place in fresh:
-            tree = without(tree, place)
-        job = model.model_validate(tree, context=context)
-    job._idle = tuple(named.values())
-    return job
 
 
 def _override(tree: dict[str, Any], setting: str) -> None:
@@ -224,11 +205,12 @@ def _first_fault(error: ValidationError, job: type[Job], tree: dict[str, Any]) -
         return f"unknown key {where}; {suggestion(job, parents, unknown)}"
     if fault["type"] == "missing":
         return f"{where and where + '.'}{fault['loc'][-1]} is required and not there; add it"
-    if fault["type"] == "union_tag_not_found":
-        return f"{where}.method is required and not there; add it"
-    if fault["type"] == "union_tag_invalid":
-        tag, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
-        return f"{where}.method = {tag!r} is not allowed: input should be {known}"
+    if fault["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        where += f".{fault['ctx']['discriminator'].removesuffix('()')}"
+        known = fault["ctx"].get("expected_tags")
+        if known is None:
+            return f"{where} is required and not there; add it"
+        return f"{where} = {fault['ctx']['tag']!r} is not allowed: input should be {known}"
     if fault["type"] == "value_error":
         given = fault["input"]
         value = str(given).lower() if isinstance(given, bool) else repr(given)

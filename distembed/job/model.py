@@ -7,9 +7,8 @@ a silent default. The sections of one system are in `config.py` of its own folde
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import reduce
@@ -17,7 +16,7 @@ from importlib.util import find_spec
 from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
 import numpy as np
 from dask.system import CPU_COUNT
@@ -27,6 +26,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     PrivateAttr,
     Tag,
@@ -43,105 +43,6 @@ from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.spelling import did_you_mean
 from distembed.urls import check_url, has_secret
-
-TWO_OR_MORE = range(2, 2**63)
-"""The whole numbers from 2 on."""
-
-
-class Only(NamedTuple):
-    """Keys that have an effect only where another key has one of some values.
-
-    Attributes
-    ----------
-    keys : tuple of str
-        Keys of the section that declares the rule; none means all its keys but the one in `place`.
-    place : str
-        The other key, or a property, of the same section; with a section before a dot, of the job. A dot before it
-        stands for the job itself.
-    values : container
-        The values with which they have an effect, of a list or a tuple one of its items; by default every one that is
-        given: not none, false or empty.
-    words : str
-        What they need, in words, where `place` and `values` do not say it.
-    """
-
-    keys: tuple[str, ...]
-    place: str
-    values: Container[Any] = ()
-    words: str = ""
-
-    def holds(self, job: BaseModel, section: BaseModel) -> bool:
-        """Return whether the keys have an effect; a property that cannot know returns None, and they may have."""
-        value: Any = job if "." in self.place else section
-        for name in self.place.removeprefix(".").split("."):
-            value = getattr(value, name)
-        if not self.values:
-            return value is not None and value is not False and value != ()
-        found = value if isinstance(value, tuple | frozenset) else (value,)
-        return any(one in self.values for one in found)
-
-    def need(self, section: str) -> str:
-        """Return in words what the keys of a section need."""
-        place = self.place if "." in self.place else f"{section}.{self.place}".removeprefix(".")
-        if self.words:
-            return self.words
-        if self.values == (None,):
-            return f"a job without {place}"
-        values = [json.dumps(value) for value in self.values] if isinstance(self.values, tuple) else []
-        return f"{place} = {' or '.join(values)}" if values else place
-
-
-def idle_keys(job: BaseModel) -> dict[tuple[str, ...], str]:
-    """Return the keys of a job without effect that are not at their default, each with a sentence for its user.
-
-    A key is the path to it: the section, the name of a table of sections, the key.
-    """
-    found: dict[tuple[str, ...], str] = {}
-    for place, section in _sections(job, ()):
-        for rule in getattr(section, "effects", ()):
-            fields = set(type(section).model_fields)
-            keys = fields & set(rule.keys or fields - {rule.place})
-            changed = sorted(key for key in keys if not _is_default(section, key))
-            if changed and not rule.holds(job, section):
-                need = rule.need(".".join(place))
-                found |= {
-                    (*place, key): _sentence((*place, key), getattr(section, key), need) for key in changed
-                }
-    return found
-
-
-def _sections(model: BaseModel, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], BaseModel]]:
-    """Yield a model and every section in it, each with the path to it."""
-    yield place, model
-    for name in type(model).model_fields:
-        value = getattr(model, name)
-        inner = value.items() if isinstance(value, Mapping) else [("", value)]
-        for key, one in inner:
-            if isinstance(one, BaseModel):
-                yield from _sections(one, (*place, name, key) if key else (*place, name))
-
-
-def _is_default(section: BaseModel, key: str) -> bool:
-    field = type(section).model_fields[key]
-    return bool(getattr(section, key) == field.get_default(call_default_factory=True))
-
-
-def _sentence(place: tuple[str, ...], value: Any, need: str) -> str:
-    what = f"the section [{place[0]}]" if isinstance(value, BaseModel) else _setting(place, value)
-    return f"{what} has no effect: it needs {need}"
-
-
-def _setting(place: tuple[str, ...], value: Any) -> str:
-    return f"{'.'.join(place)} = {json.dumps(value, ensure_ascii=False, default=list)}"
-
-
-def without(tree: Mapping[str, Any], place: tuple[str, ...]) -> dict[str, Any]:
-    """Return nested tables without the key at a path."""
-    first, *rest = place
-    if not rest:
-        return {key: value for key, value in tree.items() if key != first}
-    return {key: without(value, tuple(rest)) if key == first else value for key, value in tree.items()}
-
 
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
@@ -197,8 +98,6 @@ class Section(BaseModel):
     """A part of a job file: frozen, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True)
-    effects: ClassVar[tuple[Only, ...]] = ()
-    """The keys of the section that have an effect only under other settings."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -209,6 +108,16 @@ class Section(BaseModel):
         if _holds_bool(value) and kinds & {int, float} and bool not in kinds:
             raise ValueError(f"true and false are no numbers: give {described(wanted)}")
         return value
+
+
+def chosen_by(key: str, default: str | None = None) -> Discriminator:
+    """Return what chooses the section of a method by the value of a key; errors call the function by that name."""
+
+    def method(section: Any) -> Any:
+        return section.get(key, default) if isinstance(section, Mapping) else getattr(section, key, default)
+
+    method.__name__ = key
+    return Discriminator(method)
 
 
 def tagged(annotation: Any) -> dict[str, Any]:
@@ -413,7 +322,6 @@ class Job(Section):
     report: ShownSection = ShownSection()
     resources: ResourcesSection = ResourcesSection()
     _recorded: bool = PrivateAttr(default=False)
-    _idle: tuple[str, ...] = PrivateAttr(())
 
     @property
     def is_recorded(self) -> bool:
@@ -425,11 +333,6 @@ class Job(Section):
         job = self.model_copy()
         job._recorded = True
         return job
-
-    @property
-    def idle(self) -> tuple[str, ...]:
-        """A sentence for each key that was set and has no effect under the settings of the job."""
-        return self._idle
 
 
 def check_figures(job: Job, rows: Collection[str], columns: Collection[str]) -> None:

@@ -135,7 +135,7 @@ def run_stages(
             if not all(state.is_complete for state in states.values()):
                 _start(workers, workspace)
             run = Run(job, workspace, reporter, workers, states)
-            for line in (*job.idle, *check_inputs(job, list(states.values()))):
+            for line in check_inputs(job, list(states.values())):
                 reporter.note(line)
             _check_losses(run, (lambda _: True) if replace else ask)
             ran = [name for name in states if _run_stage(run, name)]

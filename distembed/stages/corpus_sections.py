@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from distembed.corpus.paths import FORMATS, format_of, has_known_extension
 from distembed.corpus.readers import BadRecords, Corpus, read_corpus
 from distembed.corpus.stop_words import Language
 from distembed.corpus.tokenizer import Border, Tokenizer
@@ -18,7 +17,6 @@ from distembed.job.model import (
     Bytes,
     InputPath,
     Job,
-    Only,
     Section,
     TokenPattern,
     section_of,
@@ -37,45 +35,8 @@ READER_OPTIONS = frozenset(options_of(read_corpus))
 PARTITION_BYTES = options_of(read_corpus)["partition_bytes"].default
 
 
-IN_RECORDS = ("jsonl", "csv", "tsv", "parquet")
-READ_OF_FORMATS = (
-    Only(("apostrophes",), "pattern", ("unicode", "ascii")),
-    Only(("namespaces", "redirects"), "formats", ("mediawiki",), "a MediaWiki export"),
-    Only(("layout",), "formats", ("text",), "plain text"),
-    Only(("delimiter",), "formats", ("csv",), "CSV"),
-    Only(("quotes",), "formats", ("csv", "tsv"), "CSV or TSV"),
-    Only(
-        ("encoding",),
-        "formats",
-        ("text", "jsonl", "csv", "tsv"),
-        "text, JSON lines, CSV or TSV",
-    ),
-    Only(
-        ("text_field", "id_field", "title_field", "label_field", "carry_fields"),
-        "formats",
-        IN_RECORDS,
-        "JSON lines or tables",
-    ),
-)
-"""The options of reading that only some formats have."""
-
-
-class TextsSection(Section):
-    """What is said of any texts."""
-
-    effects: ClassVar[tuple[Only, ...]] = READ_OF_FORMATS
-
-    @property
-    def formats(self) -> tuple[str, ...]:
-        """The formats of the texts: all, where the names of the paths do not tell."""
-        own: Any = self
-        if own.format != "auto":
-            return (own.format,)
-        return tuple(map(format_of, own.paths)) if all(map(has_known_extension, own.paths)) else FORMATS
-
-
 @section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY)
-class CorpusSection(TextsSection):
+class CorpusSection(Section):
     """`[corpus]`: the documents and how they become tokens."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
@@ -112,7 +73,7 @@ NOT_OF_PARALLEL_TEXTS = {
 
 
 @section_of(read_corpus, Tokenizer, exclude=NOT_READ_BY | NOT_OF_PARALLEL_TEXTS)
-class ParallelSection(TextsSection):
+class ParallelSection(Section):
     """One of several collections of documents; its texts may be one field of records that hold those of all."""
 
     paths: tuple[InputPath, ...] = Field(min_length=1)
@@ -163,15 +124,9 @@ NOT_COUNTED_BY = {
 COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions))
 
 
-EFFECTS_OF_COUNTING: tuple[Only, ...] = (Only(("seed",), "subsample"),)
-"""The keys of counting that have an effect only under other settings."""
-
-
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
     """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
-
-    effects = EFFECTS_OF_COUNTING
 
     window: int = OPTION
     direction: Direction = OPTION

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from dask.utils import parse_bytes
 
-from distembed.job.model import Bytes, Only, Section
+from distembed.job.model import Bytes, Section
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, StageSpec
 from distembed.neighbors import blocks
@@ -25,8 +25,6 @@ DISTANCES = ArrayOutput("distances", "Distance between {rows}, {metric}.", dims=
 class MatricesSection(Section):
     """`[matrices]`: the matrices that the workspace keeps beside the results, each as a stage of its name."""
 
-    effects: ClassVar[tuple[Only, ...]] = (Only(("disk",), "keep"),)
-
     keep: tuple[str, ...] = ()
     """The matrices that are kept."""
     disk: Bytes = parse_bytes("10GiB")
@@ -35,8 +33,6 @@ class MatricesSection(Section):
 
 class WordMatricesSection(MatricesSection):
     """`[matrices]` of words: their distances are measured by either metric."""
-
-    effects = (*MatricesSection.effects, Only(("metric",), "keep", ("distances",)))
 
     metric: Metric = "cosine"
     """What makes two words far: a large angle, or a large distance."""

@@ -29,12 +29,12 @@ from distembed.tables.rows import (
     scaled,
     settled,
 )
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
 from distembed.urls import opened
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
-ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column", "first", "last")
+ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column")
 """Keys of the section that say nothing of a vector file."""
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
@@ -56,7 +56,7 @@ def read_domain(section: DomainSection) -> Domain:
     is_table, problems = not holds_vectors(section.path, section.format), list[str]()
     if not is_table:
         domain = _from_vectors(section)
-    elif section.transform == "return_correlation":
+    elif isinstance(section, PricesSection):
         domain = from_prices(section)
     else:
         domain, problems = read_rows(section, columns=section.columns, label=section.label_column)

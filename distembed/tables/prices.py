@@ -13,7 +13,7 @@ from distembed.dtypes import Floats, Int64s
 from distembed.execution import one_blas_thread
 from distembed.formats.tables import TableError, some
 from distembed.tables.rows import Domain, LeftOut, read_rows, refusal
-from distembed.tables.sections import DomainSection
+from distembed.tables.sections import PricesSection
 
 YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
 """A date whose order as text is its order in time."""
@@ -22,7 +22,7 @@ A_BOUND = re.compile(r"\d{4}([-/.]?\d{2}){0,2}(?!\d)")
 """A year, a month or a day."""
 
 
-def from_prices(section: DomainSection) -> Domain:
+def from_prices(section: PricesSection) -> Domain:
     """Return the correlations of the returns of all columns that have prices enough in the window of dates.
 
     Raises
@@ -53,7 +53,7 @@ def from_prices(section: DomainSection) -> Domain:
     return found._replace(matrix=matrix, notes=[*read.notes, *found.notes])
 
 
-def _rows_in_time(section: DomainSection, dates: Sequence[str]) -> Int64s:
+def _rows_in_time(section: PricesSection, dates: Sequence[str]) -> Int64s:
     """Return the rows of the window from the oldest to the newest."""
     for key in ("first", "last"):
         if (bound := getattr(section, key)) and not A_BOUND.match(bound):

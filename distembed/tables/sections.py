@@ -8,7 +8,7 @@ from pydantic import Field
 
 from distembed.formats.delimited import Decimal, Thousands
 from distembed.formats.tables import Table, read_table
-from distembed.job.model import InputPath, Only, Section
+from distembed.job.model import InputPath, Section
 
 
 class PlaceSection(Section):
@@ -55,11 +55,6 @@ class TableSection(ReadingSection, PlaceSection):
 class DomainSection(TableSection):
     """`[domain]`: the table of what is known of every name; see `distembed.tables.domain`."""
 
-    effects = (
-        Only(("names_from", "names_to", "names_label"), "names"),
-        Only(("first", "last", "max_missing"), "transform", ("return_correlation",)),
-    )
-
     format: Literal["auto", "vectors", "table"] = "auto"
     """What the file is; "auto" takes .bin, .vec, .safetensors and workspaces for vectors, text by its first line, and
     the others for tables.
@@ -71,14 +66,6 @@ class DomainSection(TableSection):
     transform: Literal["none", "return_correlation"] = "none"
     """"none": a row is a name and its columns are features. "return_correlation": a column is a name, and its rows are
     the prices of a day, the date first; their returns are correlated.
-    """
-    first: str | None = None
-    """The first row that is taken, by its name or date."""
-    last: str | None = None
-    """The last row that is taken, by its name or date."""
-    max_missing: float = Field(default=0.0, ge=0, lt=1)
-    """The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of the
-    day, and names with more are left out.
     """
     standardize: bool | None = None
     """Whether columns are brought to mean 0 and variance 1; by default where they are features of a table."""
@@ -92,6 +79,19 @@ class DomainSection(TableSection):
     """The column of it that holds a class for the report."""
     label_column: str | None = None
     """The column of the domain table that holds a class for the report."""
+
+
+class PricesSection(DomainSection):
+    """`[domain]` of prices, whose returns are correlated."""
+
+    first: str | None = None
+    """The first row that is taken, by its name or date."""
+    last: str | None = None
+    """The last row that is taken, by its name or date."""
+    max_missing: float = Field(default=0.0, ge=0, lt=1)
+    """The share of its prices that a name may lack where prices are turned into returns: the gaps get the mean of the
+    day, and names with more are left out.
+    """
 
 
 class KnownSection(TableSection):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from distembed.tables.domain import join, read_domain, read_known
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.sections import KnownSection, MatchingSection, PricesSection
 from tests.benchmarks.inputs import open_text
 
 SPACES = {"google": 300, "glove": 300, "fast": 300, "part": 200, "full": 200}
@@ -31,7 +31,7 @@ def prices_section(folder: Path) -> dict[str, Any]:
 
 
 def read_prices(folder: Path):
-    return read_domain(DomainSection(**prices_section(folder)))
+    return read_domain(PricesSection(**prices_section(folder)))
 
 
 def company_vectors(folder: Path, domain, space: str):

@@ -1,4 +1,4 @@
-"""Keys that have no effect under the other settings of a job are named, and decide nothing."""
+"""Each key of a job decides something under its method, and is refused under others."""
 
 from __future__ import annotations
 
@@ -12,49 +12,31 @@ import tomli_w
 
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import parse_job
-from distembed.job.model import Job, JobError, tagged
+from distembed.job.model import Job, JobError
 from distembed.job.plan import plan_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
-from distembed.job.stage import system_named, system_of
+from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
-from tests.commands import run
 
-IDLE = [
-    ("psdvec", ["psdvec.n_iter=1"], ["psdvec.n_passes=3"]),
-    ("psdvec", [], ["matrices.disk='1GiB'", "matrices.metric='euclidean'"]),
-    ("psdvec", [], ["subwords.min_n=2", "subwords.weight=1", "subwords.random_state=3", "counting.seed=3"]),
-    ("psdvec", ["corpus.paths=['a.jsonl.gz']"], ["corpus.delimiter=';'", "corpus.quotes='none'"]),
-    ("psdvec", ["corpus.paths=['a.jsonl']"], ["corpus.redirects=true"]),
-    ("psdvec", ["corpus.paths=['*.jsonl']"], ["corpus.layout='blocks'", "corpus.namespaces=[1]"]),
-    ("psdvec", ["corpus.format='text'"], ["corpus.text_field='body'", "corpus.title_field='name'"]),
-    ("psdvec", ["corpus.format='tsv'"], ["corpus.delimiter=';'"]),
-    ("psdvec", ["corpus.format='parquet'"], ["corpus.encoding='latin-1'"]),
-    ("psdvec", ["corpus.pattern='shlex:split'"], ["corpus.apostrophes=true"]),
-    ("topics", ["topics.method='nmf'"], ["topics.shift=3", "topics.semantic_weight=2", "coherence.frequency_weight=0"]),
-    ("topics", [], ["topics.solver='hals'", "topics.n_topics_range=[2, 3]"]),
-    ("topics", [], ["topics.n_neighbors=3"]),
-    (
-        "topics",
-        ["topics.method='spherical_kmeans'"],
-        ["topics.init='random'", "topics.tol=0.1", "topics.graph_weight=2"],
-    ),
-    ("topics", ["topics.n_starts=1"], ["topics.choose='objective'"]),
-    ("imputation", [], ["domain.names_from='a'"]),
-    ("imputation", [], ["domain.max_missing=0.5", "domain.first='2001'"]),
-    ("transfer", [], ["first.vectors='v.txt'", "features.drop=['a']", "evaluation.topic_share=0.3"]),
-    ("transfer", ["features.path='f.csv'"], ["topics.n_topics=5", "topics.random_state=2"]),
-    ("transfer", ["pairs.path='p.tsv'"], ["pairs.share=0.5", "pairs.random_state=5"]),
-    ("transfer", ["pairs.path='p'", "others.a={paths=['a'], pairs='q'}"], ["pairs.share=0.5"]),
-    (
-        "transfer",
-        ["representation.kind='tf_idf'", "alignment.propagate=false"],
-        ["representation.n_components=5", "representation.random_state=5"],
-    ),
-    ("comparison", [], ["parts.column='year'", "parts.id_column='name'"]),
-    ("wordspaces", [], ["hal.window=3", "bigrams.window=2", "evaluation.keep_words=false"]),
+REFUSED = [
+    ("topics", ["topics.method='nmf'"], "topics.shift=3", "'nmf' has no such key: methods with it are semantic_nmf"),
+    ("topics", ["topics.method='orthogonal_nmf'"], "topics.solver='hals'", "methods with it are semantic_nmf, nmf"),
+    ("topics", ["topics.method='spherical_kmeans'"], "topics.init='random'", "semantic_nmf, nmf, orthogonal_nmf"),
+    ("transfer", ["representation.kind='tf_idf'", "alignment.propagate=false"], "representation.n_components=5",
+     "'tf_idf' has no such key: methods with it are lsa, psdvec"),
+    ("transfer", ["representation.kind='psdvec'"], "representation.random_state=5", "methods with it are lsa"),
+    ("imputation", [], "domain.max_missing=0.5", "methods with it are return_correlation"),
+    ("wordspaces", [], "recipes.a.alpha=0.5", "'ppmi' has no such key: methods with it are lpp"),
 ]  # fmt: skip
-"""A system, settings, and keys that have no effect under them."""
+"""A system, settings, a key that has no effect under their method, and a part of the error."""
+
+TAKEN = [
+    ("topics", ["topics.method='nmf'", "topics.compare_with=['semantic_nmf']"], "topics.shift=3"),
+    ("topics", ["topics.compare_with=['nmf']"], "topics.solver='hals'"),
+    ("imputation", ["domain.transform='return_correlation'"], "domain.max_missing=0.5"),
+]
+"""Keys of another method than the first, which the settings have."""
 
 LEAST = {
     "comparison": "[corpus]\npaths = ['text']",
@@ -76,79 +58,67 @@ def parameters_of(job: Job) -> dict[str, Any]:
     return {spec.name: spec.parameters(job) for spec in system_of(job).stages(job)}
 
 
-@pytest.mark.parametrize(("system", "settings", "idle"), IDLE)
-def test_a_key_without_effect_is_named_and_decides_nothing(
-    system: str, settings: list[str], idle: list[str]
+@pytest.mark.parametrize(("system", "settings", "key", "sentence"), REFUSED)
+def test_a_key_of_another_method_is_refused(
+    system: str, settings: list[str], key: str, sentence: str
 ) -> None:
-    plain, job = least_job(system, *settings), least_job(system, *settings, *idle)
-    assert plain.idle == ()
-    assert len(job.idle) == len({key.partition(".")[::2] for key in idle})
-    for setting in idle:
-        place = setting.partition("=")[0]
-        named = [
-            line
-            for line in job.idle
-            if line.startswith((f"{place} = ", f"the section [{place.split('.')[0]}]"))
-        ]
-        assert len(named) == 1, (setting, job.idle)
-        assert " has no effect: it needs " in named[0]
-    assert parameters_of(job) == parameters_of(plain)
-    assert job.model_dump() == plain.model_dump()
+    with pytest.raises(JobError) as refused:
+        least_job(system, *settings, key)
+    assert f"unknown key {key.partition('=')[0]}; " in str(refused.value)
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(("system", "settings", "key"), TAKEN)
+def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
+    system: str, settings: list[str], key: str
+) -> None:
+    job = least_job(system, *settings, key)
+    assert parameters_of(job) != parameters_of(least_job(system, *settings))
     again = parse_job(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)), name="w", folder=Path())
-    assert again.idle == ()  # the copy in a workspace
-
-
-def test_each_declared_rule_is_tried() -> None:
-    """Of the keys that a rule names one is tried in some system that has it."""
-    tried = {setting.partition("=")[0].split(".")[-1] for _, _, idle in IDLE for setting in idle} | {"hal"}
-    for system in SYSTEMS:
-        job = system_named(system).job
-        sections = [
-            model for field in job.model_fields.values() for model in tagged(field.annotation).values()
-        ]
-        for model in (job, *sections):
-            for rule in getattr(model, "effects", ()):
-                assert (
-                    not rule.keys
-                    or tried & {*rule.keys}
-                    or rule.keys in (("contexts",), ("bigrams",), ("join",), ("counting",))
-                ), rule
+    assert again == job  # the copy in a workspace
 
 
 @pytest.mark.parametrize(
-    "setting", ["corpus.delimiter=';'", "corpus.layout='blocks'", "corpus.namespaces=[1]"]
-)
-def test_a_folder_may_hold_texts_of_any_format(setting: str) -> None:
-    assert least_job("psdvec", setting).idle == ()
-
-
-@pytest.mark.parametrize(
-    "settings",
+    ("setting", "sentence"),
     [
-        ("counting.subsample=0.1", "counting.seed=3"),
-        ("subwords.enabled=true", "subwords.min_n=2"),
-        ("psdvec.n_passes=3", "psdvec.random_state=3"),
-        ("corpus.paths=['a.csv', 'b.jsonl']", "corpus.delimiter=';'"),
-        ("counting.seed=0", "subwords.min_n=3"),  # the defaults
+        (
+            "topics.method='nmff'",
+            "topics.method = 'nmff' is not allowed: input should be 'semantic_nmf', 'nmf', ",
+        ),
+        ("topics.method=['nmf']", "topics.method = "),
+        ("topics.compare_with=3", "topics.compare_with = 3 is not allowed: input should be a list"),
+        ("matrices.keep=['shifted_ppmi']", "is what Semantic-NMF factorizes: give topics.method"),
     ],
 )
-def test_a_key_with_effect_is_not_named(settings: tuple[str, ...]) -> None:
-    assert least_job("psdvec", *settings).idle == ()
+def test_a_method_that_is_none_is_refused(setting: str, sentence: str) -> None:
+    with pytest.raises(JobError) as refused:
+        least_job("topics", "topics.method='nmf'", setting)
+    assert sentence in str(refused.value)
 
 
-def test_plan_and_run_name_a_key_without_effect(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("a b c d a b c d\n" * 5)
-    (tmp_path / "job.toml").write_text(
-        "[job]\nworkspace = 'w'\n[corpus]\npaths = ['text.txt']\n[counting]\nseed = 3\n[psdvec]\nn_components = 2\n"
-    )
-    for command in ("plan", "run"):
-        words = ("--until", "tokens") if command == "run" else ()
-        done = run(command, tmp_path / "job.toml", *words)
-        assert "counting.seed = 3 has no effect: it needs counting.subsample" in done.output
+def test_rows_of_words_are_not_rotated_onto_each_other() -> None:
+    with pytest.raises(JobError, match=r"set alignment\.propagate = false, or representation\.kind = 'lsa'"):
+        least_job("transfer", "representation.kind='tf_idf'")
 
 
-READ_ELSEWHERE = {"job", "resources", "plan", "report", "paper.NAME", "recipes.NAME"}
-"""Sections that decide no content; a recipe refuses the keys that its method does not have."""
+def test_a_column_of_no_table_is_refused() -> None:
+    """Without it the labels would be compared, and not the years."""
+    with pytest.raises(
+        JobError, match="parts: column names one of path or of metadata: give path or metadata"
+    ):
+        least_job("comparison", "parts.column='year'")
+
+
+READ_ELSEWHERE = {
+    "job",
+    "resources",
+    "plan",
+    "report",
+    "paper.NAME",
+    "recipes.NAME",
+    "matrices.disk",
+}
+"""Sections and keys that decide no content; a recipe refuses the keys that its method does not have."""
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
@@ -165,11 +135,12 @@ def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
 
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
-    "comparison": ("parts.column='year'",),
+    "comparison": ("parts.column='year'", "parts.path='year'"),
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "sides.weight=0.5",
+        "matrices.keep=['distances']",
     ),
-    "imputation": ("known.min_count=2", "known.counts='c.csv'", "imputation.method='residuals'", "domain.names='n'"),
+    "imputation": ("domain.transform='return_correlation'", "domain.names='n'", "matrices.keep=['distances']"),
     "transfer": (
         "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
     ),
@@ -178,10 +149,19 @@ WITH = {
         *(TABLES.format(table) for table in ("contexts", "bigrams", "hal")),
         *(f"{table}.weighting='dynamic'" for table in ("contexts", "bigrams", "hal")),
         "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}",
-        "wordspaces.spaces=['of_contexts', 'of_bigrams', 'of_hal', 'c']",
+        "wordspaces.spaces=['of_contexts', 'of_bigrams', 'of_hal', 'c']", "evaluation.sets=['s']",
     ),
 }  # fmt: skip
 """Settings under which keys have an effect that have none in the least job."""
+
+ALSO = {
+    "comparison": ("parts.column='year'", "parts.metadata='x'"),
+    "wordspaces": (
+        "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}", "wordspaces.vectors='c'",
+        "matrices.keep=['distances']",
+    ),
+}  # fmt: skip
+"""Others that do not go with those."""
 
 
 def values_of(key: Key) -> Iterator[str]:
@@ -216,7 +196,7 @@ def choices_of(annotation: Any) -> Iterator[Any]:
 
 
 def decides(system: str, key: Key, settings: tuple[str, ...]) -> bool:
-    """Return whether a key changes a parameter of a stage under some settings, or is named as one without effect."""
+    """Return whether a key changes a parameter of a stage under some settings."""
     place = key.place.replace("NAME", "a")
     before = parameters_of(least_job(system, *settings))
     for value in values_of(key):
@@ -224,24 +204,21 @@ def decides(system: str, key: Key, settings: tuple[str, ...]) -> bool:
             job = least_job(system, *settings, f"{place}={value}")
         except JobError:
             continue
-        if job.idle or parameters_of(job) != before:
+        if parameters_of(job) != before:
             return True
     return False
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
-def test_every_key_decides_something_or_is_named(system: str) -> None:
-    """A key that is no parameter of any stage and not named is accepted and ignored."""
+def test_every_key_decides_something(system: str) -> None:
+    """A key that is no parameter of any stage is accepted and ignored."""
     keys = [
         key
         for key in keys_of(system)
-        if key.section not in READ_ELSEWHERE and len(list(choices_of(key.annotation))) != 1
+        if not READ_ELSEWHERE & {key.section, key.place} and len(list(choices_of(key.annotation))) != 1
     ]
-    unread = {
-        key.place
-        for key in keys
-        if not decides(system, key, ()) and not decides(system, key, WITH.get(system, ()))
-    }
+    choices = [(), WITH[system], *([ALSO[system]] if system in ALSO else [])]
+    unread = {key.place for key in keys if not any(decides(system, key, settings) for settings in choices)}
     assert unread == UNREAD.get(system, set())
 
 

@@ -145,12 +145,6 @@ def test_words_are_compared_by_either_metric(kept: tuple[str, Finished], tmp_pat
     np.testing.assert_allclose(found.values.compute(), plain(vectors, "euclidean"), rtol=1e-4, atol=1e-6)
 
 
-def test_keys_without_effect_are_told(tmp_path: Path) -> None:
-    job = psdvec_job(tmp_path, "matrices.metric=euclidean", "matrices.disk=1GiB")
-    assert len(job.idle) == 2
-    assert any("matrices.metric" in line for line in job.idle)
-
-
 def test_the_matrix_of_semantic_nmf_is_kept(tmp_path: Path) -> None:
     import_module("tests.small_jobs.topics").write(tmp_path)
     settings = ("matrices.keep=['shifted_ppmi']", "topics.shift=1.7")

@@ -133,9 +133,10 @@ def test_known_values_of_the_second_collection_are_kept(
 
 
 def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) -> None:
-    settings: dict[str, object] = {"representation.kind": "tf_idf", "features.standardize": False}
-    settings["alignment.propagate"] = False
-    done = succeed("run", folder / "two.toml", "--workspace", tmp_path / "w", *words_of(settings))
+    text, given = (folder / "two.toml").read_text(), "[representation]\nn_components = 12"
+    (folder / "sparse.toml").write_text(text.replace(given, "[representation]\nkind = 'tf_idf'"))
+    settings = {"features.standardize": False, "alignment.propagate": False}
+    done = succeed("run", folder / "sparse.toml", "--workspace", tmp_path / "w", *words_of(settings))
     assert "RMSE of features, known pairs" in done.output
 
 

@@ -197,8 +197,12 @@ def test_topics_by_lda(job: Path, copy: Path) -> None:
 
 
 def test_tf_idf_rows_and_given_pairs_only(job: Path, copy: Path) -> None:
-    settings = {"representation.kind": "tf_idf", "alignment.propagate": False, "evaluation.n_seeds": 1}
-    done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
+    sparse = job.with_name("sparse.toml")
+    sparse.write_text(
+        job.read_text().replace("[representation]\nn_components = 12", "[representation]\nkind = 'tf_idf'")
+    )
+    settings = {"alignment.propagate": False, "evaluation.n_seeds": 1}
+    done = succeed("run", sparse, "--workspace", copy, "--replace", *words_of(settings))
     table = errors(done.output)
     assert list(table) == ["column mean", "semisupervised alignment", "feature-preserving embedding"]
     assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
@@ -321,7 +325,8 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
     before = load_job(job, workspace=str(job.parent / "none")).model_dump()
     before["alignment"]["propagate"] = False
     after = copy_of(before)
-    after[section][name] = others[option]
+    kept = {} if section == "representation" else after[section]  # rows of tf-idf have no components
+    after[section] = kept | {name: others[option]}
     old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
     changed = {stage for stage in old if old[stage] != new[stage]}
     assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "first_graph"})

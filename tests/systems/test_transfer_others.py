@@ -211,10 +211,6 @@ def test_a_further_collection_needs_a_second(job: Path, tmp_path: Path) -> None:
     assert (done.exit_code, "second is required and not there; add it" in done.output) == (2, True)
 
 
-def test_a_share_has_an_effect_where_the_third_has_no_file_of_pairs(job: Path) -> None:
-    assert load_job(job, settings=("pairs.path='p.csv'", "pairs.share=0.5")).idle == ()
-
-
 def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     planned = load_job(job, workspace=str(tmp_path / "none"))
     three = plan_job(planned)

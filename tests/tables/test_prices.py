@@ -10,7 +10,7 @@ import pytest
 from distembed.formats.tables import TableError
 from distembed.tables.domain import read_domain
 from distembed.tables.prices import returns_of
-from distembed.tables.sections import DomainSection
+from distembed.tables.sections import PricesSection
 
 MESSY = (
     "date,A,B,C,GAPS,STILL\n2020-01-06,3,12,4,,5\n2020-01-01,1,10,1,,5\n2020-01-04,,,,,\n"
@@ -22,7 +22,7 @@ MESSY = (
 def read(folder: Path, text: str, **options: object) -> object:
     path = folder / "prices.csv"
     path.write_text(text)
-    return read_domain(DomainSection(path=str(path), transform="return_correlation", **options))
+    return read_domain(PricesSection(path=str(path), transform="return_correlation", **options))
 
 
 def test_gaps_get_the_mean_of_the_day(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_dates_that_do_not_begin_with_the_year_are_refused(tmp_path: Path, windo
 
 def test_the_published_prices_with_gaps(shared: Path) -> None:
     folder = shared / "data" / "lsi"
-    section = DomainSection(
+    section = PricesSection(
         path=str(folder / "sp500_close_2015_2018.csv.xz"),
         transform="return_correlation",
         first="2016-08-24",

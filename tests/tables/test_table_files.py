@@ -16,7 +16,7 @@ import pytest
 from distembed.formats.tables import TableError, read_table, texts_of
 from distembed.tables.domain import read_domain
 from distembed.tables.rows import Domain
-from distembed.tables.sections import DomainSection
+from distembed.tables.sections import DomainSection, PricesSection
 
 
 def read(folder: Path, table: pa.Table, **options: object) -> Domain:
@@ -96,7 +96,7 @@ def prices(folder: Path, dates: pa.Array, *, suffix: str = "parquet", **window: 
     else:
         rows = zip(*[texts_of(table[name]) for name in table.column_names], strict=True)
         path.write_text("\n".join(map(",".join, [table.column_names, *rows])))
-    domain = read_domain(DomainSection(path=str(path), transform="return_correlation", **window))
+    domain = read_domain(PricesSection(path=str(path), transform="return_correlation", **window))
     return len(domain.names)
 
 

@@ -20,7 +20,7 @@ from distembed.formats.tables import TableError, read_table, texts_of
 from distembed.tables.domain import Known, join, read_domain, read_known
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, column_shares
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
 from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
@@ -80,7 +80,7 @@ def test_chosen_columns_and_standardized_ones(tmp_path: Path) -> None:
 
 
 def test_correlations_are_not_standardized(tmp_path: Path) -> None:
-    prices = DomainSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("GAP",))
+    prices = PricesSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("GAP",))
     np.testing.assert_allclose(read_domain(prices).matrix.diagonal(), 1)
 
 
@@ -100,7 +100,7 @@ def test_a_constant_column_standardized_is_zero(tmp_path: Path) -> None:
 
 
 def test_prices_become_correlations_and_what_is_left_out_is_told(tmp_path: Path) -> None:
-    section = DomainSection(path=write(tmp_path, PRICES), transform="return_correlation", name_column="date")
+    section = PricesSection(path=write(tmp_path, PRICES), transform="return_correlation", name_column="date")
     domain = read_domain(section)
     x, y = np.array([1, 2, 1, 3.0]), np.array([10, 11, 10, 12.0])
     expected = np.corrcoef(x[1:] / x[:-1] - 1, y[1:] / y[:-1] - 1)
@@ -112,14 +112,14 @@ def test_prices_become_correlations_and_what_is_left_out_is_told(tmp_path: Path)
 
 
 def test_a_window_of_dates_keeps_what_is_complete_in_it(tmp_path: Path) -> None:
-    section = DomainSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("STILL",))
+    section = PricesSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("STILL",))
     with pytest.raises(TableError, match="2 dates from 2020-01-03"):
         read_domain(section.model_copy(update={"first": "2020-01-03"}))
 
 
 def test_the_published_domain_matrix(shared: Path) -> None:
     folder = shared / "data" / "lsi"
-    section = DomainSection(
+    section = PricesSection(
         path=str(folder / "sp500_close_2015_2018.csv.xz"),
         transform="return_correlation",
         first="2016-08-24",
@@ -170,8 +170,9 @@ def test_the_published_domain_matrix(shared: Path) -> None:
     ],
 )
 def test_a_bad_domain_is_refused(tmp_path: Path, text: str, options: dict[str, object], message: str) -> None:
+    section = PricesSection if "transform" in options else DomainSection
     with pytest.raises(TableError, match=message):
-        read_domain(DomainSection(path=write(tmp_path, text), **options))
+        read_domain(section(path=write(tmp_path, text), **options))
 
 
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:

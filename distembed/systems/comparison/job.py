@@ -11,10 +11,8 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.factorization.psdvec import PSDVec
 from distembed.job.model import (
     OPTION,
-    TWO_OR_MORE,
     InputPath,
     ListsSection,
-    Only,
     Section,
     section_of,
 )
@@ -26,11 +24,6 @@ Edge = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(val
 
 class PartsSection(Section):
     """`[parts]`: what is compared. By default each label is a part (`corpus.label_field` names the field)."""
-
-    effects = (
-        Only(("id_column",), "metadata"),
-        Only(("column",), "has_columns", (True,), "parts.path or parts.metadata"),
-    )
 
     path: str | None = None
     """What the folders and files of the text are named after, up from the file: `author/year/…`."""
@@ -67,6 +60,10 @@ class PartsSection(Section):
     def _one_source_of_values(self) -> Self:
         if self.path is not None and self.metadata is not None:
             raise ValueError("path and metadata both say what the parts are: give one of them")
+        if not self.has_columns and self.column is not None:
+            raise ValueError(
+                "column names one of path or of metadata: give path or metadata, or leave it out"
+            )
         if self.has_columns and self.column is None:
             raise ValueError(
                 "column is missing: name the column of metadata, or the word of path, to compare by"
@@ -101,8 +98,6 @@ class PartCountingSection(Section):
 )
 class CoreSection(Section):
     """`[psdvec]`: the core, learned from all text, and the regression of each part's words against it."""
-
-    effects = (Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),)
 
     n_components: int = OPTION
     n_core: int | None = OPTION

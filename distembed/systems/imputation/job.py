@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, Tag
 
 from distembed.job.model import (
     OPTION,
     Job,
     ReportSection,
     Section,
+    chosen_by,
     section_of,
 )
 from distembed.manifold.imputation import LatentSemanticImputation, Solver
 from distembed.neighbors.distances import Metric
 from distembed.stages.kept_matrices import MatricesSection
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
 
 Method = Literal["graph", "ridge", "kernel_ridge", "residuals", "auto"]
 
@@ -89,7 +90,10 @@ class ImputationJob(Job):
         "report.words",
     )
 
-    domain: DomainSection
+    domain: Annotated[
+        Annotated[DomainSection, Tag("none")] | Annotated[PricesSection, Tag("return_correlation")],
+        chosen_by("transform", "none"),
+    ]
     known: KnownSection
     matching: MatchingSection = MatchingSection()
     imputation: ImputationSection = ImputationSection()

@@ -16,9 +16,7 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap
 from distembed.job.model import (
     OPTION,
-    TWO_OR_MORE,
     InputPath,
-    Only,
     ReportSection,
     Section,
     section_of,
@@ -71,8 +69,6 @@ of the paper, for a whole Wikipedia (jobs/psdvec_paper.toml has the section of e
 class PSDVecSection(Section):
     """`[psdvec]`: the factorization (`distembed.PSDVec`)."""
 
-    effects = (Only(("n_passes",), "n_iter", TWO_OR_MORE, "psdvec.n_iter of 2 or more"),)
-
     n_components: int = OPTION
     n_core: int | None = OPTION
     n_iter: int = OPTION
@@ -115,8 +111,6 @@ class PSDVecSection(Section):
 @section_of(SubwordMap, exclude={})
 class SubwordsSection(Section):
     """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count."""
-
-    effects = (Only((), "enabled", (True,)),)
 
     enabled: bool = False
     """Whether they are learned. Words outside the vocabulary are then answered by their n-grams."""

@@ -6,24 +6,22 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge, MinLen
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.consensus import Choose
-from distembed.factorization.nmf import NMF, SemanticNMF
+from distembed.factorization.nmf import SemanticNMF
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_rounds import Init
 from distembed.job.model import (
     OPTION,
-    TWO_OR_MORE,
     InputPath,
-    Only,
     Section,
     ShownSection,
     section_of,
 )
-from distembed.options import PositiveInt
+from distembed.options import PositiveInt, options_of
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, VocabularySection
 from distembed.stages.kept_matrices import MatricesSection
 
@@ -111,35 +109,22 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 """The defaults, and the settings of the paper's table 2 for its first collection, of four classes
 (jobs/topics_paper.toml)."""
 
-OF_METHOD = 'topics.method or topics.compare_with = "{}"'
+
+def all_but(*names: str) -> dict[str, str]:
+    """Return why a section has no other options of Semantic-NMF: n_topics is n_components, and n_starts is n_init."""
+    return dict.fromkeys(
+        {*options_of(SemanticNMF)} - {*names}, "the section of another method has it, if any"
+    )
 
 
-# NMF stands beside Semantic-NMF here and has its updates by default; by itself, in the library, it has the faster ones.
-@section_of(
-    SemanticNMF,
-    NMF,
-    exclude={
-        "n_components": "the key n_topics holds it for every method",
-        "n_init": "the key n_starts holds it, and each start is stored",
-    },
-)
+@section_of(SemanticNMF, exclude=all_but("choose", "max_iter", "random_state"))
 class TopicsSection(Section):
     """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
-
-    effects = (
-        Only(("shift", "semantic_weight"), "methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
-        Only(("graph_weight",), "methods", OF_GRAPH, OF_METHOD.format("semantic_nmf")),
-        Only(("n_neighbors",), "has_graph", words="topics.graph_weight above 0"),
-        Only(("solver",), "methods", ("nmf",), OF_METHOD.format("nmf")),
-        Only(("init", "tol"), "methods", (*OF_GRAPH, "orthogonal_nmf"), "a method of NMF"),
-        Only(("n_topics_range",), "n_topics", ("auto",)),
-        Only(("choose",), "n_starts", TWO_OR_MORE, "topics.n_starts of 2 or more"),
-    )
 
     method: Method = "semantic_nmf"
     """How documents are factorized."""
     compare_with: tuple[Method, ...] = ()
-    """Other methods, whose topics and scores stand beside."""
+    """Other methods, whose topics and scores stand beside. The section has their keys, too."""
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
     """The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start."""
     n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
@@ -147,19 +132,7 @@ class TopicsSection(Section):
     n_starts: int = Field(default=5, ge=1)
     """How many starts are made; what is kept of them says `choose`."""
     choose: Choose = OPTION
-    shift: float = OPTION
-    """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
-    semantic_weight: float = OPTION
-    graph_weight: float = Field(default=0.0, ge=0)
-    """The weight of a graph of the documents, which pulls neighbors together in `semantic_nmf` and `nmf`; 0 makes none.
-    """
-    n_neighbors: int = Field(default=5, ge=1)
-    """Two documents are neighbors if one is among so many nearest of the other, by the cosine of tf-idf."""
-    init: Init = OPTION
-    solver: Literal["hals", "multiplicative"] = "multiplicative"
-    """The updates of `nmf`."""
     max_iter: int = OPTION
-    tol: float = OPTION
     random_state: int = OPTION
     """The seed of all starts."""
 
@@ -185,12 +158,59 @@ class TopicsSection(Section):
     @property
     def has_graph(self) -> bool:
         """Whether a method pulls neighbors among the documents together."""
-        return self.graph_weight > 0 and not {*OF_GRAPH}.isdisjoint(self.methods)
+        return isinstance(self, NMFTopics) and self.graph_weight > 0
 
     @property
     def has_consensus(self) -> bool:
         """Whether what is kept of a method is the consensus of several starts."""
         return self.choose == "consensus" and self.n_starts > 1
+
+
+@section_of(SemanticNMF, exclude=all_but("init", "tol"))
+class OrthogonalTopics(TopicsSection):
+    """`[topics]` with a method of NMF."""
+
+    init: Init = OPTION
+    tol: float = OPTION
+
+
+class NMFTopics(OrthogonalTopics):
+    """`[topics]` with NMF, whose updates here are those of Semantic-NMF; in the library it has the faster ones."""
+
+    solver: Literal["hals", "multiplicative"] = "multiplicative"
+    """The updates of `nmf`."""
+    graph_weight: float = Field(default=0.0, ge=0)
+    """The weight of a graph of the documents, which pulls neighbors together in `semantic_nmf` and `nmf`; 0 makes none.
+    """
+    n_neighbors: int = Field(default=5, ge=1)
+    """Two documents are neighbors if one is among so many nearest of the other, by the cosine of tf-idf."""
+
+
+@section_of(SemanticNMF, exclude=all_but("shift", "semantic_weight"))
+class SemanticTopics(NMFTopics):
+    """`[topics]` with Semantic-NMF."""
+
+    shift: float = OPTION
+    """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
+    semantic_weight: float = OPTION
+
+
+def method(section: Any) -> Any:
+    """Return the method of a section, or one that it is compared with and that has more keys."""
+    chosen = section if isinstance(section, Mapping) else vars(section)
+    own, others = chosen.get("method", "semantic_nmf"), chosen.get("compare_with", ())
+    several = [own, *others] if isinstance(others, list | tuple) and own in [*NAMES] else [own]
+    return next((name for name in NAMES if name in several), own)
+
+
+Topics = Annotated[
+    Annotated[SemanticTopics, Tag("semantic_nmf")]
+    | Annotated[NMFTopics, Tag("nmf")]
+    | Annotated[OrthogonalTopics, Tag("orthogonal_nmf")]
+    | Annotated[TopicsSection, Tag("spherical_kmeans")],
+    Discriminator(method),
+]
+"""The keys of a method and of those that it is compared with: each method here has the keys of those after it."""
 
 
 class ReferenceSection(Section):
@@ -202,10 +222,6 @@ class ReferenceSection(Section):
 
 class CoherenceSection(ReferenceSection):
     """`[coherence]`: the text that top words are judged by; without a workspace the collection itself."""
-
-    effects = (
-        Only(("frequency_weight",), "topics.methods", ("semantic_nmf",), OF_METHOD.format("semantic_nmf")),
-    )
 
     n_words: int = Field(default=30, ge=2)
     """How many of the first words of a topic are listed and judged."""
@@ -258,7 +274,16 @@ class TopicsJob(CountingJob):
     counting: ContextSection = ContextSection()
     weighting: WeightingSection = WeightingSection()
     semantic: ReferenceSection = ReferenceSection()
-    topics: TopicsSection = TopicsSection()
+    topics: Topics = SemanticTopics()
     coherence: CoherenceSection = CoherenceSection()
     matrices: TopicMatricesSection = TopicMatricesSection()
     report: TopicsReportSection = TopicsReportSection()
+
+    @model_validator(mode="after")
+    def _what_is_kept_is_made(self) -> Self:
+        if self.matrices.keep and not isinstance(self.topics, SemanticTopics):
+            raise ValueError(
+                'matrices.keep = ["shifted_ppmi"] is what Semantic-NMF factorizes: give topics.method or '
+                'topics.compare_with = "semantic_nmf", or leave it out'
+            )
+        return self

@@ -311,7 +311,7 @@ def run_shifted(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(stored)}
 
 
-def plan_graph(job: TopicsJob, dims: Dimensions) -> StagePlan:
+def plan_graph(job: Any, dims: Dimensions) -> StagePlan:
     """Return the plan of the graph of documents: pairs of blocks of documents are compared, and lists are joined."""
     rows, edges = (dims.block(name, itemsize=EXACT_BYTES) for name in ("term", "edge"))
     lists = dims.block("document", 2 * job.topics.n_neighbors, itemsize=8)
@@ -337,7 +337,7 @@ def run_graph(ctx: Context) -> dict[str, Any]:
     return {"n_nonzero": count_values(ctx.store(outputs.DOCUMENT_GRAPH, graph.astype(np.float32)))}
 
 
-def graph_parameters(job: TopicsJob) -> dict[str, Any]:
+def graph_parameters(job: Any) -> dict[str, Any]:
     """Return the number of neighbors and the memory of a block, which lays the grid."""
     return {"n_neighbors": job.topics.n_neighbors, "block_memory": job.resources.block_memory}
 
@@ -345,7 +345,7 @@ def graph_parameters(job: TopicsJob) -> dict[str, Any]:
 GRAPH = StageSpec(outputs.DOCUMENT_GRAPH.name, ("document_terms",), graph_parameters, run_graph, plan_graph)
 
 
-def shift_parameters(job: TopicsJob) -> dict[str, Any]:
+def shift_parameters(job: Any) -> dict[str, Any]:
     """Return what positive PMI is shifted by."""
     return {"shift": job.topics.shift}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -83,7 +82,7 @@ def topic_dimensions(job: TopicsJob, counted: Counted | None) -> Dimensions:
     dimensions = counting_dimensions(job, counting_options(job), counted)
     done = {} if counted is None else counted.stages
     pair, term = dimensions["pair"], dimensions["term"]
-    n_edges = 2 * job.topics.n_neighbors * dimensions["document"].size
+    n_edges = 2 * getattr(job.topics, "n_neighbors", 0) * dimensions["document"].size
     edge = Dimension(n_edges, -(-n_edges * term.block // max(1, term.size)), counted=False)
     found = {"term": ("document_terms", term), "associated": ("association", pair._replace(counted=False))}
     found["edge"] = (outputs.DOCUMENT_GRAPH.name, edge)
@@ -122,7 +121,7 @@ def matrices(ctx: Context, methods: Sequence[Method]) -> Matrices:
     X = held(outputs.TF_IDF.read(ctx.workspace), "document_terms")
     # M is shifted here once and not by every start in every round
     M = held(shifted_ppmi(ctx), "association") if "semantic_nmf" in methods else None
-    uses_graph = ctx.job.topics.graph_weight > 0 and not {*OF_GRAPH}.isdisjoint(methods)
+    uses_graph = ctx.job.topics.has_graph and not {*OF_GRAPH}.isdisjoint(methods)
     graph = held(outputs.DOCUMENT_GRAPH.read(ctx.workspace), "document_graph") if uses_graph else None
     return Matrices(X, M, graph)
 
@@ -156,18 +155,18 @@ def fitted(ctx: Context, method: Method, n_topics: int, used: Matrices) -> Any:
         "choose": options.choose,
         "random_state": options.random_state,
     }
+    model: Any
     if method == "spherical_kmeans":
-        model: Any = SphericalKMeans(n_topics, **common)
+        model = SphericalKMeans(n_topics, **common)
     else:
         common |= {"init": options.init, "tol": options.tol}
-        tied = {"graph_weight": options.graph_weight}
-        model = {
-            "semantic_nmf": partial(SemanticNMF, semantic_weight=options.semantic_weight, **tied),
-            "nmf": partial(NMF, solver=options.solver, **tied),
-            "orthogonal_nmf": partial(NMF, solver="orthogonal"),
-        }[method](n_topics, **common)
-    if method == "semantic_nmf":
-        model.set_params(shift=1)  # M is shifted already
+    if method == "orthogonal_nmf":
+        model = NMF(n_topics, solver="orthogonal", **common)
+    elif method == "nmf":
+        model = NMF(n_topics, solver=options.solver, graph_weight=options.graph_weight, **common)
+    elif method == "semantic_nmf":
+        common |= {"semantic_weight": options.semantic_weight, "graph_weight": options.graph_weight}
+        model = SemanticNMF(n_topics, shift=1, **common)  # M is shifted already
     name = method if options.n_topics != "auto" else f"{n_topics} topics"
     show = lambda what, done, total: ctx.progress(name, unit=what)(done, total)  # noqa: E731
     with (
@@ -196,7 +195,7 @@ def plan_topics(job: TopicsJob, dims: Dimensions) -> StagePlan:
 def plan_fits(job: TopicsJob, dims: Dimensions, method: Method, k: int) -> StagePlan:
     """Return the plan of the starts of a method: each is a task where its matrices are whole, else its steps are."""
     names = ["term", *(["associated"] if method == "semantic_nmf" else [])]
-    names += ["edge"] if job.topics.graph_weight > 0 and method in OF_GRAPH else []
+    names += ["edge"] if job.topics.has_graph and method in OF_GRAPH else []
     matrices = [dims.whole(name, itemsize=STORED_BYTES) for name in names]
     documents, words = dims.whole("document", k), dims.whole("word", k, itemsize=8)
     n_starts, n_pooled = job.topics.n_starts, job.topics.n_starts * k

@@ -47,7 +47,7 @@ from distembed.stages.singular import plan_of_triplets
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
-from distembed.systems.transfer.job import TransferJob
+from distembed.systems.transfer.job import DenseRepresentation, LSARepresentation, TransferJob
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
 from distembed.vectors import WordVectors
@@ -71,9 +71,9 @@ def in_memory(rows: da.Array) -> Any:
 
 def set_of(job: TransferJob, dims: Dimensions, side: str) -> tuple[int, str]:
     """Return the columns of the rows among which neighbors are sought, and the dimension of their values if sparse."""
-    if job.representation.kind == "tf_idf":
-        return dims.size(f"{side}_word"), f"{side}_term"
-    return job.representation.n_components, ""
+    if isinstance(job.representation, DenseRepresentation):
+        return job.representation.n_components, ""
+    return dims.size(f"{side}_word"), f"{side}_term"
 
 
 def set_bytes(job: TransferJob, dims: Dimensions, side: str, *, itemsize: int = 4) -> int:
@@ -299,7 +299,7 @@ def _plan_lsa(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
 
 
 def _plan_means(job: TransferJob, dims: Dimensions, side: str) -> StagePlan:
-    k, terms = job.representation.n_components, dims.block(f"{side}_term", itemsize=8)
+    k, terms = set_of(job, dims, side)[0], dims.block(f"{side}_term", itemsize=8)
     return stage_plan(
         task(sparse_times_dense, terms, output=dims.block(f"{side}_document", k)),
         whole=[dims.whole(f"{side}_word", k)],
@@ -335,10 +335,12 @@ def run_vectors(ctx: Context, *, side: str) -> dict[str, Any]:
 
 
 def _lsa_of(job: TransferJob, shape: tuple[int, ...]) -> LSA:
+    assert isinstance(job.representation, LSARepresentation)
     return LSA(_rank_of(job, shape), random_state=job.representation.random_state)
 
 
 def _rank_of(job: TransferJob, shape: tuple[int, ...]) -> int:
+    assert isinstance(job.representation, LSARepresentation)
     return max(1, min(job.representation.n_components, min(shape) - 1))
 
 

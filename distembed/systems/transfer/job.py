@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
 
 from distembed.corpus.paths import Format
 from distembed.corpus.stop_words import Language
@@ -14,14 +14,14 @@ from distembed.job.model import (
     InputPath,
     Job,
     MapSection,
-    Only,
     Section,
+    chosen_by,
     section_of,
 )
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.stages.collections import sides_of
 from distembed.stages.corpus import SIDES, section_name, section_of_side
-from distembed.stages.corpus_sections import ParallelSection, TextsSection
+from distembed.stages.corpus_sections import ParallelSection
 from distembed.tables.sections import ReadingSection
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -53,8 +53,6 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 class SideSection(ParallelSection):
     """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
-
-    effects = (*TextsSection.effects, Only(("vectors",), "representation.kind", ("psdvec",)))
 
     format: Format = "auto"
     """What the files are; "auto" goes by the extension."""
@@ -94,20 +92,34 @@ class TransferTermsSection(Section):
 class RepresentationSection(Section):
     """`[representation]`: the rows that neighbors are sought among."""
 
-    effects = (Only(("n_components",), "kind", ("lsa", "psdvec")), Only(("random_state",), "kind", ("lsa",)))
-
     kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
     """What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words."""
+
+
+class DenseRepresentation(RepresentationSection):
+    """`[representation]` of few dimensions."""
+
     n_components: int = Field(default=150, ge=1)
-    """The dimensions of the LSA coordinates."""
+    """The dimensions of the rows."""
+
+
+class LSARepresentation(DenseRepresentation):
+    """`[representation]` by LSA."""
+
     random_state: int = Field(default=0, ge=0)
     """The seed of the decomposition."""
 
 
+Representation = Annotated[
+    Annotated[LSARepresentation, Tag("lsa")]
+    | Annotated[RepresentationSection, Tag("tf_idf")]
+    | Annotated[DenseRepresentation, Tag("psdvec")],
+    chosen_by("kind", "lsa"),
+]
+
+
 class TransferTopicsSection(Section):
     """`[topics]`: the proportions learned on the first collection."""
-
-    effects = (Only((), "features.path", (None,)),)
 
     method: Literal["nmf", "lda"] = "nmf"
     """How the topics of the first collection are learned: "lda" is scikit-learn's online algorithm."""
@@ -121,8 +133,6 @@ class TransferTopicsSection(Section):
 
 class FeaturesSection(ReadingSection):
     """`[features]`: values of some documents from a table, which are carried to the others in place of topics."""
-
-    effects = (Only((), "path"),)
 
     path: InputPath | None = None
     """A table with a row per document of the first collection, its id and numbers: CSV, TSV or Parquet, text also
@@ -145,8 +155,6 @@ class FeaturesSection(ReadingSection):
 
 class PairsSection(Section):
     """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
-
-    effects = (Only(("share", "random_state"), ".draws_pairs", words="a job without pairs.path"),)
 
     share: float = Field(default=0.05, gt=0, le=1)
     """The share of the documents with equal ids that is taken as known."""
@@ -177,8 +185,6 @@ class AlignmentSection(Section):
 class TransferEvaluationSection(Section):
     """`[evaluation]`: shares of the first and second collection's pairs that are taken as known, and draws of each."""
 
-    effects = (Only(("topic_share",), "topic"),)
-
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     """The shares of pairs taken as known, one run per share."""
     n_seeds: int = Field(default=3, ge=1)
@@ -204,7 +210,6 @@ class TransferJob(Job):
 
     first_keys = (
         "representation.kind",
-        "representation.n_components",
         "topics.n_topics",
         "pairs.share",
         "evaluation.shares",
@@ -214,18 +219,13 @@ class TransferJob(Job):
     second: SideSection
     others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = Field(default={})
     terms: TransferTermsSection = TransferTermsSection()
-    representation: RepresentationSection = RepresentationSection()
+    representation: Representation = LSARepresentation()
     topics: TransferTopicsSection = TransferTopicsSection()
     features: FeaturesSection = FeaturesSection()
     pairs: PairsSection = PairsSection()
     alignment: AlignmentSection = AlignmentSection()
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
     report: MapSection = MapSection()
-
-    @property
-    def draws_pairs(self) -> bool:
-        """Return whether the known pairs of some collection are a share of the documents with equal ids."""
-        return self.pairs.path is None or any(one.pairs is None for one in self.others.values())
 
     @model_validator(mode="after")
     def _others_have_names(self) -> Self:

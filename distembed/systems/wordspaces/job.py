@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
@@ -15,8 +15,8 @@ from distembed.job.model import (
     OPTION,
     InputPath,
     ListsSection,
-    Only,
     Section,
+    chosen_by,
     section_of,
     tagged,
 )
@@ -260,10 +260,6 @@ class EigenmapsRecipe(GraphRecipe):
     """`[recipes.NAME]`: eigenvectors of the graph of neighbors."""
 
 
-def _method_of(recipe: Any) -> Any:
-    return recipe.get("method") if isinstance(recipe, Mapping) else getattr(recipe, "method", None)
-
-
 Recipe = Annotated[
     Annotated[CountsRecipe, Tag("counts")]
     | Annotated[PPMIRecipe, Tag("ppmi")]
@@ -272,7 +268,7 @@ Recipe = Annotated[
     | Annotated[LSARecipe, Tag("lsa")]
     | Annotated[LPPRecipe, Tag("lpp")]
     | Annotated[EigenmapsRecipe, Tag("eigenmaps")],
-    Discriminator(_method_of),
+    chosen_by("method"),
 ]
 """A recipe: its method says which options it has."""
 
@@ -300,8 +296,6 @@ class WordSpacesSection(Section):
 class ScoringSection(Section):
     """`[evaluation]` of word spaces: the sets, and whether their words are in the vocabulary however rare."""
 
-    effects = (Only(("keep_words",), "sets"),)
-
     sets: tuple[InputPath, ...] = ()
     """Files or folders of evaluation sets."""
     case: Case = "auto"
@@ -323,13 +317,6 @@ class WordSpacesJob(CorpusJob):
     """A job of `system = "wordspaces"`: a corpus in, many word spaces and their scores out."""
 
     first_keys = ("vocabulary.min_count", "wordspaces.n_components", "evaluation.sets", "report.words")
-
-    effects = (
-        *(
-            Only((table,), "tables", (table,), f"a recipe that is made of {table}")
-            for table in ("contexts", "bigrams", "hal")
-        ),
-    )
 
     contexts: CountingSection = CountingSection()
     bigrams: LeftCountingSection = LeftCountingSection()
