@@ -154,7 +154,7 @@ def measured(words: list[str], scheduler: str, n_workers: int) -> dict[str, Any]
     recorder, found, run_stage = Recorder(), {}, run._run_stage
 
     def run_noted(standing: Any, running: run.Run) -> bool:
-        client = running.crew.client
+        client = running.workers.client
         begun, cpu, moved = time.perf_counter(), cpu_seconds(), moved_bytes(client)
         with recorder.stage(standing.spec.name):
             ran = run_stage(standing, running)

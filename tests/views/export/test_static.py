@@ -47,7 +47,7 @@ def test_what_cannot_be_written_is_said_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
     refused = run("export", tmp_path / "v.txt", "--to", f"static:{tmp_path}/full")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "no model folder that distembed has written: name another folder" in refused.output
     for words in (["--to", "static:m", "--space", "_"], ["--to", "v.bin", "--weighting", "mean"]):
         assert run("export", tmp_path / "v.txt", *words).exit_code == 2
