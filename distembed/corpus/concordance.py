@@ -108,8 +108,8 @@ def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
     for partition in tokens.partitions:
         words = tokens.words(partition)["word"].combine_chunks()
         number = words.index(word).as_py()
-        for batch in tokens.iter_partition(partition) if number >= 0 else ():
-            places = np.flatnonzero(batch.ids == number)[: n - len(found)]
+        for batch, own in _with_margins(tokens.iter_partition(partition), MARGIN) if number >= 0 else ():
+            places = own.start + np.flatnonzero(batch.ids[own] == number)[: n - len(found)]
             for _, document, ids, marked in _cut(batch, places, places, places):
                 text = words.take(pa.array(ids)).to_pylist()
                 found.append(_passage(tokens.documents(partition), document, tuple(text), marked))
@@ -186,9 +186,10 @@ def _search(
         return  # one side has no word in this partition's dictionary
     missing = list(lacking.values())
     seen: set[tuple[int, int]] = set()
-    for batch in batches:
+    for batch, own in _with_margins(batches, window + MARGIN):
         met = meetings(batch.ids, batch.document, *sides, numbers, window=window)
-        for one in _cut(batch, *met):
+        is_own = (met[0] >= own.start) & (met[0] < own.stop)
+        for one in _cut(batch, *(part[is_own] for part in met)):
             pair, document, *_ = one
             is_wanted = wanted is None or wanted[document]
             if missing[pair] and is_wanted and (pair, document) not in seen:
@@ -197,6 +198,17 @@ def _search(
                 yield one
         if not any(missing):
             return
+
+
+def _with_margins(batches: Iterator[TokenBatch], margin: int) -> Iterator[tuple[TokenBatch, slice]]:
+    """Yield batches with some ids of the batches before and after around them, and where their own are."""
+    nothing = TokenBatch(np.empty(0, np.int64), np.empty(0, np.int32))
+    before, batch = nothing, next(batches, nothing)
+    while len(batch.ids):
+        after, begin = next(batches, nothing), len(before.ids)
+        parts = zip(before, batch, (column[:margin] for column in after), strict=True)
+        yield TokenBatch(*map(np.concatenate, parts)), slice(begin, begin + len(batch.ids))
+        before, batch = TokenBatch(*(column[-margin:] for column in batch)), after
 
 
 def _numbers(words: pa.Array, wanted: Sequence[str]) -> NDArray[np.int32]:

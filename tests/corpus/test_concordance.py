@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import distembed as de
+from distembed.corpus import partitions
 from distembed.corpus.concordance import (
     beginnings,
     document_passages,
@@ -17,6 +20,7 @@ from distembed.corpus.concordance import (
     word_passages,
 )
 from distembed.corpus.concordance_blocks import meetings
+from distembed.corpus.partitions import Tokens, iter_partition
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens
 
@@ -116,3 +120,21 @@ def test_a_document_is_quoted_by_its_first_words(tmp_path: Path) -> None:
     tokens = tokens_of(tmp_path)
     assert beginnings(tokens, np.array([0, 2]), 3) == {0: "“the king sat …”", 2: "“the throne of …”"}
     assert beginnings(tokens, np.array([1]), 9) == {1: "“a king nothing else”"}
+
+
+def test_passages_go_on_where_a_batch_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = "abcdefghijklmnopqrst"
+    text = " ".join(f"{x}{y}" for x in letters for y in "abcde")
+    pairs = [(f"{x}e", f"{y}b") for x, y in pairwise(letters)]
+    (tmp_path / "a.txt").write_text(text)
+    expected = de.read_corpus(tmp_path / "a.txt").tokenize()
+    monkeypatch.setattr(partitions, "MAX_ROW_IDS", 16)
+    tokens = de.read_corpus(tmp_path / "a.txt").tokenize()
+    monkeypatch.setattr(Tokens, "iter_partition", lambda _, one: iter_partition(one, n_ids=16))
+    found = find_passages(tokens, pairs, window=2)
+    assert all(len(passages) == 1 for passages in found.values())
+    assert [word_passages(tokens, pair[0], 2) for pair in pairs] == [
+        word_passages(expected, pair[0], 2) for pair in pairs
+    ]
+    monkeypatch.undo()
+    assert found == find_passages(expected, pairs, window=2)
