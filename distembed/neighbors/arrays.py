@@ -70,22 +70,36 @@ def pairwise_distances(
     [[0.4]
      [0. ]]
     """
+    rows, columns = _both_sides(X, Y, metric)
+    is_sparse = sp.issparse(rows._meta)
+    tile = all_distances if is_sparse else partial(distance_tile, cosine=metric == "cosine")
+    found = lift(tile, "id,jd->ij", rows, rows if columns is None else columns, dtype=np.float64)
+    return found if isinstance(X, da.Array) or isinstance(Y, da.Array) else compute(found)
+
+
+def _both_sides(X: MatrixLike, Y: MatrixLike | None, metric: Metric) -> tuple[da.Array, da.Array | None]:
+    """Return the rows of X and of Y, checked; None where no Y is given.
+
+    Raises
+    ------
+    ValueError
+        If their rows have different lengths, or one is sparse and the other is not.
+    """
     rows = domain_rows(X, metric=metric)
-    columns = rows if Y is None else domain_rows(Y, metric=metric, name="Y")
+    if Y is None:
+        return rows, None
+    columns = domain_rows(Y, metric=metric, name="Y")
     if rows.shape[1] != columns.shape[1]:
         raise ValueError(
             f"the rows of X have {rows.shape[1]} values and those of Y {columns.shape[1]}: they must agree"
         )
-    sparse = [sp.issparse(one._meta) for one in (rows, columns)]
-    if sparse[0] != sparse[1]:
+    if sp.issparse(rows._meta) != sp.issparse(columns._meta):
         raise ValueError("one of X and Y is sparse and the other is not: give both in the same kind")
-    tile = partial(distance_tile, cosine=metric == "cosine") if not sparse[0] else all_distances
-    found = lift(tile, "id,jd->ij", rows, columns, dtype=np.float64)
-    return found if isinstance(X, da.Array) or isinstance(Y, da.Array) else compute(found)
+    return rows, columns
 
 
 class NearestRows(NamedTuple):
-    """The nearest other rows of each row: their distances, rising, and their row numbers, both (n, k)."""
+    """The nearest rows of each row: their distances, rising, and their row numbers, both (n, k)."""
 
     distances: Float64s | da.Array
     """float64."""
@@ -93,8 +107,10 @@ class NearestRows(NamedTuple):
     """int64; of equal distances the smaller number comes first."""
 
 
-def nearest_neighbors(X: MatrixLike, n_neighbors: int, *, metric: Metric = "euclidean") -> NearestRows:
-    """Find the nearest other rows of every row, exactly.
+def nearest_neighbors(
+    X: MatrixLike, n_neighbors: int, *, Y: MatrixLike | None = None, metric: Metric = "euclidean"
+) -> NearestRows:
+    """Find the nearest other rows of every row, or the nearest rows of Y, exactly.
 
     The bits of the result do not depend on how the rows are cut into blocks, nor on the number of workers.
 
@@ -103,7 +119,9 @@ def nearest_neighbors(X: MatrixLike, n_neighbors: int, *, metric: Metric = "eucl
     X : array, sparse matrix or Dask array, shape (n, d)
         The rows; sparse ones are measured by the cosine.
     n_neighbors : int
-        How many neighbors of each row are found, from 1 to n - 1.
+        How many neighbors of each row are found, from 1 to n - 1, or to the number of rows of Y.
+    Y : array, sparse matrix or Dask array, shape (m, d), optional
+        The rows among which the neighbors are; by default the other rows of X.
     metric : "euclidean" or "cosine"
         What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
 
@@ -111,13 +129,13 @@ def nearest_neighbors(X: MatrixLike, n_neighbors: int, *, metric: Metric = "eucl
     -------
     NearestRows
         `distances` and `indices`, shape (n, n_neighbors), in the order of `sklearn.neighbors`' ``kneighbors``: Dask
-        arrays if X is one, which has not been read yet, but for counting the values of sparse rows; otherwise NumPy
-        arrays. Compute both together, as ``dask.compute(*found)``.
+        arrays if X or Y is one, which has not been read yet, but for counting the values of sparse rows; otherwise
+        NumPy arrays. Compute both together, as ``dask.compute(*found)``.
 
     Raises
     ------
     ValueError
-        If `n_neighbors` is not between 1 and n - 1, or X is what `pairwise_distances` refuses.
+        If `n_neighbors` is out of range, or X or Y is what `pairwise_distances` refuses.
 
     Examples
     --------
@@ -135,10 +153,14 @@ def nearest_neighbors(X: MatrixLike, n_neighbors: int, *, metric: Metric = "eucl
      [1.  2. ]
      [1.5 2. ]
      [1.5 2.5]]
+    >>> print(de.nearest_neighbors(np.array([[2.5, 1.0]]), 1, Y=X).indices)
+    [[3]]
     """
-    near = neighbors_of(domain_rows(X, metric=metric), n_neighbors, metric=metric)
+    rows, columns = _both_sides(X, Y, metric)
+    near = neighbors_of(rows, n_neighbors, metric=metric, columns=columns)
     found = NearestRows(near.distances, near.indices)
-    return found if isinstance(X, da.Array) else NearestRows(*compute(tuple(found)))
+    is_lazy = isinstance(X, da.Array) or isinstance(Y, da.Array)
+    return found if is_lazy else NearestRows(*compute(tuple(found)))
 
 
 TREE_NEIGHBORS = 15

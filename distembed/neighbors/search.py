@@ -80,16 +80,21 @@ def nearest_rows(rows: da.Array, k: int, *, metric: Metric = "euclidean") -> Nei
         return Neighbors(keep("lists", lambda: near.lists), metric)
 
 
-def neighbors_of(rows: da.Array, k: int, *, metric: Metric = "euclidean") -> Neighbors:
-    """Return the result of `nearest_rows` before anything is computed."""
-    n_others = rows.shape[0] - 1
-    if not 1 <= k <= n_others:
-        raise ValueError(
-            f"{k} neighbors of each row are asked for, but each of {plural(n_others + 1, 'row')} has "
-            f"{plural(n_others, 'other')}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
-        )
+def neighbors_of(
+    rows: da.Array, k: int, *, metric: Metric = "euclidean", columns: da.Array | None = None
+) -> Neighbors:
+    """Return the result of `nearest_rows` before anything is computed; of `columns`, the nearest rows among them."""
     ids, single = np.arange(rows.shape[0]), metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
-    return Neighbors(search_lists(rows, ids, rows, ids, k=k, single=single), metric)
+    among, groups = (rows, ids) if columns is None else (columns, np.arange(columns.shape[0]))
+    n_others = among.shape[0] - (columns is None)
+    if not 1 <= k <= n_others:
+        found = plural(n_others, "other") if columns is None else f"{plural(n_others, 'row')} of Y"
+        raise ValueError(
+            f"{k} neighbors of each row are asked for, but each of {plural(len(ids), 'row')} has "
+            f"{found}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
+        )
+    own = ids if columns is None else np.full(len(ids), -1)  # no row of X is left out as one of Y
+    return Neighbors(search_lists(rows, own, among, groups, k=k, single=single), metric)
 
 
 def search_lists(

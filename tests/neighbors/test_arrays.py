@@ -191,3 +191,34 @@ def test_a_tree_is_that_of_all_distances(metric, make, cut):
     assert again.lengths.tobytes() == lengths.tobytes()
     with pytest.raises(ValueError, match="give two rows or more"):
         de.spanning_tree(make(X[:1]), metric=metric)
+
+
+@pytest.mark.parametrize(("metric", "kind"), KINDS)
+@pytest.mark.parametrize("cut", ["whole", "ragged", "single rows"])
+def test_neighbors_among_other_rows_are_the_nearest_of_them(metric, kind, cut):
+    """A row of X that is equal to one of Y, of the same number too, has it as a neighbor."""
+    X = points()
+    Y = np.concatenate([X[3:10], X[:3] + 0.25])
+    expected = plain_distances(X, Y, metric)
+    order = np.argsort(expected.round(9), axis=1, kind="stable")[:, :K]
+    given = X if cut == "whole" else Source(kind(X), CUTS[cut]).lazy
+    found = dask.compute(
+        *de.nearest_neighbors(given if cut != "whole" else kind(X), K, Y=kind(Y), metric=metric)
+    )
+    distances, indices = map(np.asarray, found)
+    np.testing.assert_allclose(distances, np.take_along_axis(expected, order, axis=1), atol=1e-7)
+    np.testing.assert_allclose(np.take_along_axis(expected, indices, axis=1), distances, atol=1e-7)
+    all_of_them = de.nearest_neighbors(kind(X[:2]), len(Y), Y=kind(Y), metric=metric).indices
+    np.testing.assert_array_equal(np.sort(all_of_them), np.tile(np.arange(len(Y)), (2, 1)))
+
+
+def test_neighbors_among_rows_of_another_kind_are_refused():
+    X = points()
+    with pytest.raises(ValueError, match="6 values and those of Y 5"):
+        de.nearest_neighbors(X, 2, Y=X[:, :5])
+    with pytest.raises(ValueError, match="one of X and Y is sparse"):
+        de.nearest_neighbors(X, 2, Y=sp.csr_array(X), metric="cosine")
+    with pytest.raises(
+        ValueError, match="4 neighbors of each row are asked for, but each of 24 rows has 3 rows of Y"
+    ):
+        de.nearest_neighbors(X, 4, Y=X[:3])
