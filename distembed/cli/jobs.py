@@ -17,10 +17,11 @@ from distembed.cli.command_line import PLACE, command
 from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
 from distembed.execution import uncollected
 from distembed.files import failures_told
+from distembed.job.ahead import plan_small
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
-from distembed.job.plan import check_inputs, plan_stages
+from distembed.job.plan import check_inputs
 from distembed.job.progress import (
     WARNING,
     EventReporter,
@@ -137,9 +138,10 @@ def plan(
 ) -> None:
     """Print the tasks, bytes and peak memory of each stage.
 
-    Nothing is run.
+    Nothing is written to the workspace.
 
-    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed.
+    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed. A text of at
+    most 1 MiB is read and counted, so that its plan is exact, and refuses all that a run would refuse of it.
 
     A corpus that is not here, or not yet whole, is planned from a sample of its text and its size (the last example).
 
@@ -150,7 +152,7 @@ def plan(
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
             states = stage_states(job, place)
-        planned = plan_stages(job, states, place)
+        planned = plan_small(job, states, place)
         if not as_json:
             if all(state.is_complete for state in states):
                 write(f"nothing is left to do: all {len(states)} stages are done")

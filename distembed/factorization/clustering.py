@@ -93,16 +93,20 @@ def check_values(matrix: Array, *, name: str, nonnegative: bool = True) -> Facts
     return Facts(float(squares), mean, int(empty), found[5:], bool(above_one and not not_whole))
 
 
+def check_n_clusters(n_clusters: int, n_filled: int, n_documents: int) -> None:
+    """Raise ValueError unless 1 <= n_clusters <= documents with a word."""
+    if not n_filled:
+        raise ValueError(f"None of the {n_documents} documents of X holds a value other than zero.")
+    if not 1 <= n_clusters <= n_filled:
+        raise ValueError(
+            f"{n_clusters} components or clusters were asked for, and {n_filled} documents of X hold a word; "
+            f"ask for 1 to {n_filled}."
+        )
+
+
 def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
     """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
-    filled = matrix.shape[0] - facts.n_empty_rows
-    if not filled:
-        raise ValueError(f"None of the {matrix.shape[0]} documents of X holds a value other than zero.")
-    if not 1 <= n_clusters <= filled:
-        raise ValueError(
-            f"{n_clusters} components or clusters were asked for, and {filled} documents of X hold a word; "
-            f"ask for 1 to {filled}."
-        )
+    check_n_clusters(n_clusters, matrix.shape[0] - facts.n_empty_rows, matrix.shape[0])
     if facts.n_empty_rows:
         warnings.warn(
             f"{facts.n_empty_rows} of {matrix.shape[0]} documents hold no word: their factors are zero and "

@@ -232,6 +232,8 @@ def plan_stages(job: Job, states: Sequence[StageState], workspace: Workspace | N
     """
     _refuse_recorded_inputs(job, states)
     with failures_told(job.job.workspace):
+        if workspace is None:
+            Workspace.check_place(job.job.workspace)
         try:
             return plan_with(job, workspace, _complete(states))
         except (OSError, ValueError):

@@ -95,7 +95,7 @@ class StageSpec(NamedTuple):
     Where the parameters hold an `InputPath` of the job, the stage reads what lies there: the runner stamps it and puts
     the stamps among the parameters. `plan` takes the job and its dimensions. `check` opens what the stage reads from
     outside and returns what it found, in sentences, or raises an error; it is called before the first stage of a run,
-    and by `plan`.
+    and by `plan`. A stage that `counts` only reads and counts what others are planned by.
     """
 
     name: str
@@ -104,12 +104,13 @@ class StageSpec(NamedTuple):
     run: Callable[..., dict[str, Any]]
     plan: Callable[..., StagePlan]
     check: Callable[..., list[str]] = nothing_to_check
+    counts: bool = False
 
     def of(self, **which: Any) -> StageSpec:
         """Return the stage with functions that are told of which table, space or collection it is."""
         parameters, run = partial(self.parameters, **which), partial(self.run, **which)
         plan, check = partial(self.plan, **which), partial(self.check, **which)
-        return StageSpec(self.name, self.inputs, parameters, run, plan, check)
+        return self._replace(parameters=parameters, run=run, plan=plan, check=check)
 
 
 class Counted(NamedTuple):

@@ -58,6 +58,12 @@ from distembed.typing import (
 from distembed.validation import check_matrix, new_matrix, seed_of, training_matrix
 
 
+def check_n_components(n_components: int, n: int) -> None:
+    """Raise ValueError unless there are as many of n rows as components."""
+    if not 1 <= n_components <= n:
+        raise ValueError(f"n_components is {n_components}: choose 1 to the {n} rows")
+
+
 class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator):
     """Embed rows so that the known features are linear in the embedding, and infer the unknown ones.
 
@@ -474,8 +480,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         """Return c and V - v̄, zero where unknown; set mean_."""
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
-        if not 1 <= self.n_components <= len(weights):
-            raise ValueError(f"n_components is {self.n_components}: choose 1 to the {len(weights)} rows")
+        check_n_components(self.n_components, len(weights))
         check_options(self)
         if not weights.any():
             raise ValueError("no row of V is known: give at least one row without NaN")

@@ -86,15 +86,20 @@ def neighbors_of(
     """Return the result of `nearest_rows` before anything is computed; of `columns`, the nearest rows among them."""
     ids, single = np.arange(rows.shape[0]), metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
     among, groups = (rows, ids) if columns is None else (columns, np.arange(columns.shape[0]))
-    n_others = among.shape[0] - (columns is None)
-    if not 1 <= k <= n_others:
-        found = plural(n_others, "other") if columns is None else f"{plural(n_others, 'row')} of Y"
-        raise ValueError(
-            f"{k} neighbors of each row are asked for, but each of {plural(len(ids), 'row')} has "
-            f"{found}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
-        )
+    check_n_neighbors(k, len(ids), n_of_y=None if columns is None else len(groups))
     own = ids if columns is None else np.full(len(ids), -1)  # no row of X is left out as one of Y
     return Neighbors(search_lists(rows, own, among, groups, k=k, single=single), metric)
+
+
+def check_n_neighbors(k: int, n: int, *, n_of_y: int | None = None) -> None:
+    """Raise ValueError unless each of n rows has k others, or so many rows of Y."""
+    n_others = n - 1 if n_of_y is None else n_of_y
+    if not 1 <= k <= n_others:
+        found = plural(n_others, "other") if n_of_y is None else f"{plural(n_others, 'row')} of Y"
+        raise ValueError(
+            f"{k} neighbors of each row are asked for, but each of {plural(n, 'row')} has "
+            f"{found}: {f'ask for 1 to {n_others}' if n_others > 0 else 'give two rows or more'}"
+        )
 
 
 def search_lists(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.counting.documents import count_document_terms
+from distembed.execution import compute
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, StageSpec
@@ -64,7 +65,8 @@ def joining_stage(kind: str, side: str) -> str:
 
 def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
-    terms = StageSpec("terms", ("tokens", "vocabulary"), term_parameters, run_terms, plan_terms)
+    made_of = ("tokens", "vocabulary")
+    terms = StageSpec("terms", made_of, term_parameters, run_terms, plan_terms, counts=True)
     return tuple(of_collection(spec, side) for spec in (TOKENS, DOCUMENTS, VOCABULARY, terms))
 
 
@@ -118,8 +120,9 @@ def run_terms(ctx: Context, *, side: str) -> dict[str, Any]:
         n_documents=n_documents_of(ctx.workspace, side),
         sublinear=ctx.job.terms.sublinear,
     )
-    ctx.store(SIDE_TERMS.of(side=side), weighted)
-    return {}
+    output = SIDE_TERMS.of(side=side)
+    ctx.store(output, weighted)
+    return {"n_filled": int((compute(ctx.stage.row_nonzeros(output.name)) > 0).sum())}
 
 
 def n_documents_of(workspace: Workspace, side: str) -> int:

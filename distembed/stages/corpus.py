@@ -563,12 +563,18 @@ def store_counts(ctx: Context, output: ArrayOutput, counts: da.Array) -> dict[st
     return {"n_nonzero": int(row_nonzeros.sum()), "n_row_blocks": stored.numblocks[0]}
 
 
-TOKENS = StageSpec("tokens", (), token_parameters, run_tokens, plan_tokens, check_corpus)
+TOKENS = StageSpec("tokens", (), token_parameters, run_tokens, plan_tokens, check_corpus, counts=True)
 DOCUMENTS = StageSpec(
-    "documents", ("tokens",), column_parameters, run_documents, plan_documents, check_columns
+    "documents", ("tokens",), column_parameters, run_documents, plan_documents, check_columns, counts=True
 )
 VOCABULARY = StageSpec(
-    "vocabulary", ("tokens",), vocabulary_parameters, run_vocabulary, plan_vocabulary, check_stop_words
+    "vocabulary",
+    ("tokens",),
+    vocabulary_parameters,
+    run_vocabulary,
+    plan_vocabulary,
+    check_stop_words,
+    counts=True,
 )
 COOCCURRENCE = StageSpec(
     "cooccurrence", ("tokens", "vocabulary"), counting_parameters, run_cooccurrence, plan_counts

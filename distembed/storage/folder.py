@@ -68,8 +68,18 @@ class Folder:
 
     @classmethod
     def at(cls, url: str | os.PathLike[str]) -> Folder:
-        """Return the folder at a path or URL; a local one gets an absolute plain path."""
+        """Return the folder at a path or URL; a local one gets an absolute plain path.
+
+        Raises
+        ------
+        FileExistsError
+            If it is the root of a file system, which holds other things.
+        """
         fs, root = url_to_fs(url)
+        if not root.rstrip("/"):
+            raise FileExistsError(
+                f"{url} is the root of a file system, and no workspace: choose a folder in it."
+            )
         local = isinstance(fs, LocalFileSystem)
         return cls((root if local else fs.unstrip_protocol(root)).rstrip("/"))
 

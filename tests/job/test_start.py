@@ -21,6 +21,7 @@ from distembed.job.keys import as_markdown, as_text, keys_of
 from distembed.job.load import load_job
 from distembed.job.model import Section
 from distembed.job.new import look_at_table, look_at_texts, text_layout
+from distembed.job.plan import plan_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named
 from tests.commands import run, succeed
@@ -79,7 +80,7 @@ def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: P
     job = tmp_path / "jobs" / "mine.toml"
     job.parent.mkdir()
     said = succeed("new", system, *inputs_for(system, tmp_path), "--to", job).output
-    succeed("plan", job)
+    plan_job(load_job(job))
     text = job.read_text()
     assert all(f"# {line}\n" in text for line in said.splitlines()[:-1])
     known = {key.place for key in keys_of(system)}

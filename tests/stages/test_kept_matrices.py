@@ -104,13 +104,11 @@ def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(
     whole = (job, "--workspace", tmp_path / "w", *words(settings), "--set", f"matrices.disk={disk}")
     planned, done = run("plan", *whole), run("run", *whole)
     limit = "would keep distances, .* on disk, over the limit of .*: set matrices.disk = "
+    assert planned.exit_code == done.exit_code == 2
     if is_counted:
-        assert planned.exit_code == done.exit_code == 2
         begun = tmp_path / "w" / "manifest"  # a run of imputation reads its tables before it plans
         assert not begun.exists() or [*de.Workspace.open(tmp_path / "w").stages()] == ["join"]
     else:  # the rows are counted with the vocabulary
-        assert (planned.exit_code, done.exit_code) == (0, 2)
-        assert "a bound from a sample" in " ".join(planned.output.split())
         assert [*de.Workspace.open(tmp_path / "w").stages()] == ["tokens", "vocabulary"]
     for output in (planned.output, done.stderr):
         assert re.search(limit, " ".join(output.split())), output

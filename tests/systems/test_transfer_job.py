@@ -249,7 +249,7 @@ def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: st
 
 def test_a_plan_counts_the_documents_of_a_small_collection(job: Path, tmp_path: Path) -> None:
     plan = succeed("plan", job, "--workspace", tmp_path / "none").output
-    assert f"about {2 * N_DOCUMENTS} documents" in plan
+    assert f"{2 * N_DOCUMENTS} documents, 18,000 tokens" in plan
 
 
 def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path) -> None:

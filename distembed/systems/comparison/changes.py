@@ -79,7 +79,7 @@ def changes_of(job: ComparisonJob, workspace: Workspace) -> Changes:
         outputs.PARTS.read(workspace)["part"].to_pylist(),
         counts,
         documents,
-        judged_words(job, workspace),
+        judged_words(job, groups_of_parts(workspace), compute(outputs.WORDS.read(workspace))),
         {
             (row["measure"], row["part"], row["other"]): column
             for row, column in zip(rows, found.T, strict=True)

@@ -124,6 +124,9 @@ def run_words(ctx: Context) -> dict[str, Any]:
         _n_groups(ctx.workspace),
     )
     ctx.store(outputs.WORDS, found)
+    words = compute(ctx.stage.array(outputs.WORDS.name))
+    if not judged_words(ctx.job, groups_of_parts(ctx.workspace), words).any():
+        raise ValueError(no_word_judged(ctx.job))
     return {}
 
 
@@ -296,13 +299,31 @@ def counts_of_parts(workspace: Workspace) -> NDArray[np.int64]:
     return np.stack(sums, axis=2)
 
 
-def judged_words(job: ComparisonJob, workspace: Workspace) -> NDArray[np.bool_]:
-    """Return where a word can be judged, (words, parts): where it is frequent, and spread over groups of documents."""
-    counts, documents = counts_of_parts(workspace)
-    in_groups = compute(outputs.WORDS.read(workspace))[0] > 0
-    spread = [in_groups[own.start : own.stop].sum(axis=0) for own in groups_of_parts(workspace)]
+def judged_words(job: ComparisonJob, parts: Sequence[range], words: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return where a word can be judged, (words, parts): where it is frequent, and spread over groups of documents.
+
+    Parameters
+    ----------
+    job : ComparisonJob
+    parts : sequence of range
+        The groups of each part.
+    words : int64 array (2, groups, words)
+        The occurrences of each word in each group, and the documents that have it.
+    """
+    counts, documents = (np.stack([one[own].sum(axis=0) for own in parts], axis=1) for one in words)
+    spread = [(words[0][own] > 0).sum(axis=0) for own in parts]
     is_frequent = (counts >= job.comparison.min_count) & (documents >= job.comparison.min_documents)
     return is_frequent & (np.stack(spread, axis=1) >= FEWEST_GROUPS)
+
+
+def no_word_judged(job: ComparisonJob) -> str:
+    """Return why nothing can be compared."""
+    least = job.comparison
+    return (
+        f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
+        f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
+        "make the parts larger, or lower these"
+    )
 
 
 def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
@@ -356,7 +377,8 @@ def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
 def run_differences(ctx: Context) -> dict[str, Any]:
     """Measure each word between each two parts, and its noise in each."""
     core, rules = outputs.CORE_VECTORS.read(ctx.workspace), rules_of(ctx.job, ctx.workspace)
-    parts, judged = parts_with_counts(ctx.job, ctx.workspace), judged_words(ctx.job, ctx.workspace)
+    parts, words = parts_with_counts(ctx.job, ctx.workspace), compute(outputs.WORDS.read(ctx.workspace))
+    judged = judged_words(ctx.job, groups_of_parts(ctx.workspace), words)
     names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
     measures = measures_of(len(parts))
     sizes = equal_sizes(counts_of_parts(ctx.workspace)[0], judged, [len(part.groups) for part in parts])
@@ -387,12 +409,7 @@ def chance_share(
     chances = found[:, [column for column, (name, *_) in enumerate(measures) if name == "chance"]]
     known = chances[np.isfinite(chances)]
     if not known.size:
-        least = job.comparison
-        raise ValueError(
-            f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
-            f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
-            "make the parts larger, or lower these"
-        )
+        raise ValueError(no_word_judged(job))
     return float(np.quantile(known.astype(np.float64), 1 - least_share(job, known.size))), int(known.size)
 
 
@@ -408,8 +425,17 @@ def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the s
         TOKENS,
         VOCABULARY,
         DOCUMENTS,
-        StageSpec("parts", ("tokens", "documents"), part_parameters, run_parts, plan_parts, check_parts),
-        StageSpec("group_words", ("tokens", "vocabulary", "parts"), block_parameters, run_words, plan_words),
+        StageSpec(
+            "parts", ("tokens", "documents"), part_parameters, run_parts, plan_parts, check_parts, counts=True
+        ),
+        StageSpec(
+            "group_words",
+            ("tokens", "vocabulary", "parts"),
+            block_parameters,
+            run_words,
+            plan_words,
+            counts=True,
+        ),
         StageSpec(
             "group_counts",
             ("tokens", "vocabulary", "parts"),

@@ -18,6 +18,7 @@ from distembed.display import plural
 from distembed.dtypes import Floats, Mask
 from distembed.evaluation.documents import clustering_scores, topic_coherence
 from distembed.execution import compute
+from distembed.factorization.clustering import check_n_clusters
 from distembed.factorization.nmf_blocks import list_words, subtract_shift
 from distembed.job.model import check_figures
 from distembed.job.outputs import FilesOutput, declared_in
@@ -261,6 +262,8 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     vocabulary = corpus_stages.vocabulary_of(ctx.workspace)
     counts = count_document_terms(tokens_of(job, ctx.workspace), vocabulary)
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
+    sizes = compute(ctx.stage.row_nonzeros(outputs.DOCUMENT_TERMS.name))
+    check_n_clusters(job.topics.largest_n_topics, int((sizes > 0).sum()), len(sizes))
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
@@ -365,7 +368,9 @@ def topics_parameters(job: TopicsJob) -> dict[str, Any]:
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where the number of topics is chosen."""
-    selection = StageSpec("selection", ("tokens",), selection_parameters, run_selection, plan_selection)
+    selection = StageSpec(
+        "selection", ("tokens",), selection_parameters, run_selection, plan_selection, counts=True
+    )
     chosen = ("tokens", "selection") if selects(job) else ("tokens",)
     selected = (*chosen, "vocabulary")
     graph = (GRAPH,) if job.topics.has_graph else ()
@@ -381,7 +386,9 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
             spec._replace(inputs=chosen, run=partial(spec.run, tokens=_token_output(job)))
             for spec in (corpus_stages.VOCABULARY, corpus_stages.DOCUMENTS)
         ),
-        StageSpec("document_terms", selected, document_parameters, run_documents, plan_documents),
+        StageSpec(
+            "document_terms", selected, document_parameters, run_documents, plan_documents, counts=True
+        ),
         corpus_stages.COOCCURRENCE._replace(
             inputs=selected, run=partial(corpus_stages.run_cooccurrence, tokens=_token_output(job))
         ),

@@ -29,6 +29,7 @@ from distembed.job.stage import Context, Counted
 from distembed.lift import lift
 from distembed.linalg.chunks import STORED_BYTES
 from distembed.linalg.operators import whole_csr
+from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import counting_dimensions, described
@@ -81,6 +82,8 @@ def topic_dimensions(job: TopicsJob, counted: Counted | None) -> Dimensions:
     """Return the dimensions of a job: of its corpus and its pairs, of what is associated, and of its graph."""
     dimensions = counting_dimensions(job, counting_options(job), counted)
     done = {} if counted is None else counted.stages
+    if job.topics.has_graph and "documents" in done:
+        check_n_neighbors(job.topics.n_neighbors, int(done["documents"].facts["n_documents"]))
     pair, term = dimensions["pair"], dimensions["term"]
     n_edges = 2 * getattr(job.topics, "n_neighbors", 0) * dimensions["document"].size
     edge = Dimension(n_edges, -(-n_edges * term.block // max(1, term.size)), counted=False)

@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
+from distembed.factorization.clustering import check_n_clusters
 from distembed.job.stage import Context, Counted
 from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, check_n_components
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, row_sizes
+from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import (
     collection_dimensions,
@@ -148,8 +150,22 @@ def plan_links(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
 
 
 def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions:
-    """Return the dimensions of a job: those of its collections, and the most neighbors and pairs of documents."""
+    """Return the dimensions of a job: those of its collections, and the most neighbors and pairs of documents.
+
+    Raises
+    ------
+    ValueError
+        If more neighbors, components or topics are asked for than documents that are counted can have.
+    """
     dims, options = collection_dimensions(job, counted), model_of(job)
+    if dims["document"].counted:
+        for side in sides_of(job):
+            check_n_neighbors(options.n_neighbors, dims.size(f"{side}_document"))
+        check_n_components(options.n_components, dims.size("document"))
+    terms = None if counted is None else counted.stages.get("first_terms")
+    if terms is not None and has_topics(job) and job.topics.method == "nmf":
+        n_filled = int(terms.facts["n_filled"])
+        check_n_clusters(job.topics.n_topics, n_filled, dims.size("first_document"))
     more: dict[str, Dimension] = {}
     for side in sides_of(job):
         n, _, is_counted = dims[f"{side}_document"]

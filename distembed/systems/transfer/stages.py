@@ -297,7 +297,8 @@ def _row_stages(side: str) -> tuple[StageSpec, StageSpec]:
 def _pair_stage(side: str) -> StageSpec:
     documents = tuple(stage_of("documents", one) for one in ("first", side))
     name = joining_stage("pairs", side)
-    return StageSpec(name, documents, pair_parameters, run_pairs, plan_pairs, check_pairs).of(side=side)
+    pairs = StageSpec(name, documents, pair_parameters, run_pairs, plan_pairs, check_pairs, counts=True)
+    return pairs.of(side=side)
 
 
 def _link_stage(side: str) -> StageSpec:

@@ -6,6 +6,7 @@ from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.job.inputs import sizes_at
 from distembed.job.stage import Counted
 from distembed.manifold.projection import MAX_EDGES
+from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions
 from distembed.stages.core import blocks_of_rows
 from distembed.stages.corpus_sections import CountingSection
@@ -60,6 +61,9 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
     if counted is not None:
         facts = {name: manifest.facts for name, manifest in counted.stages.items()}
     word, document, term = (corpus.dimensions[name] for name in ("word", "document", "term"))
+    for recipe in (job.recipes[name] for name in job.needed() if word.counted):
+        if isinstance(recipe, GraphRecipe) and recipe.threshold is None:
+            check_n_neighbors(recipe.n_neighbors, word.size)
     found = {
         name: pair_dimension(corpus, counting_options(job, name), counted, name)
         for name in tables_of(job)
