@@ -18,6 +18,7 @@ from distembed.job.state import StageState, stage_states, with_damage
 from distembed.job.status import FORMAT
 from distembed.job.terminal import shown
 from distembed.plan import RESERVED_BYTES, StagePlan
+from distembed.storage.place import check_place
 from distembed.storage.records import StageManifest
 from distembed.storage.workspace import Workspace
 
@@ -233,7 +234,7 @@ def plan_stages(job: Job, states: Sequence[StageState], workspace: Workspace | N
     _refuse_recorded_inputs(job, states)
     with failures_told(job.job.workspace):
         if workspace is None:
-            Workspace.check_place(job.job.workspace)
+            check_place(job.job.workspace)
         try:
             return plan_with(job, workspace, _complete(states))
         except (OSError, ValueError):

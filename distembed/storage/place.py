@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from distembed.files import PARTIAL, RefusedError
@@ -54,6 +55,22 @@ def is_workspace(folder: Folder) -> bool:
             f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
         )
     return True
+
+
+def check_place(url: str | os.PathLike[str]) -> Folder:
+    """Return the folder of a workspace that there may be, or be made.
+
+    Raises
+    ------
+    NotADirectoryError, FileExistsError
+        If it is a file, or holds something that is no workspace.
+    """
+    folder = Folder.at(url)
+    if folder.is_local and folder.fs.isfile(folder.root):
+        raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
+    if folder.exists(""):
+        refuse_other_things(folder)
+    return folder
 
 
 def refuse_other_things(folder: Folder) -> None:

@@ -21,7 +21,7 @@ from distembed.storage import blocks, lock, verify
 from distembed.storage.catalog import Catalog, blocks_done, has_records, seconds_worked
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
-from distembed.storage.place import is_workspace, refuse_other_things
+from distembed.storage.place import check_place, is_workspace
 from distembed.storage.records import (
     JOURNAL,
     LOCK_FILE,
@@ -186,7 +186,7 @@ class Workspace:
         >>> de.Workspace.open("runs/squares").array("squares").compute().ravel().tolist()
         [0, 1, 4, 9, 16, 25]
         """
-        folder = cls.check_place(url)
+        folder = check_place(url)
         try:
             folder.fs.makedirs(folder.root, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
@@ -205,22 +205,6 @@ class Workspace:
             workspace.close()
             raise
         return workspace
-
-    @staticmethod
-    def check_place(url: str | os.PathLike[str]) -> Folder:
-        """Return the folder of a workspace that there may be, or be made.
-
-        Raises
-        ------
-        NotADirectoryError, FileExistsError
-            If it is a file, or holds something that is no workspace.
-        """
-        folder = Folder.at(url)
-        if folder.is_local and folder.fs.isfile(folder.root):
-            raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
-        if folder.exists(""):
-            refuse_other_things(folder)
-        return folder
 
     @classmethod
     def exists(cls, url: str | os.PathLike[str]) -> bool:

@@ -15,7 +15,7 @@ from tests.small_jobs.topics import CLASSES
 
 JOBS = {
     "psdvec": "[psdvec]\nn_components = 2\nn_iter = 2\n",
-    "topics": "[topics]\nn_topics = 2\nn_starts = 1\nn_iter = 5\n",
+    "topics": "[topics]\nn_topics = 2\nn_starts = 1\nmax_iter = 5\n",
 }
 
 
