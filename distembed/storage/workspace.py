@@ -92,7 +92,7 @@ class Workspace:
     >>> import distembed as de
     >>> workspace = de.Workspace.open("runs/titles")  # made by the example of de.run_job
     >>> sorted(workspace.stages())
-    ['cooccurrence', 'core', 'distances', 'evaluation', 'pmi', 'report', 'tokens', 'vectors', 'vocabulary']
+    ['cooccurrence', 'core', 'distances', 'documents', 'evaluation', 'pmi', 'report', 'tokens', 'vectors', 'vocabulary']
     >>> workspace.array("vectors").shape, workspace.schema("vocabulary").names, workspace.writer()
     ((16, 3), ['word', 'count', 'document_count'], '')
     >>> workspace.table("vocabulary").slice(0, 1).to_pylist()
