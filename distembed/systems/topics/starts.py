@@ -82,10 +82,10 @@ def topic_dimensions(job: TopicsJob, counted: Counted | None) -> Dimensions:
     """Return the dimensions of a job: of its corpus and its pairs, of what is associated, and of its graph."""
     dimensions = counting_dimensions(job, counting_options(job), counted)
     done = {} if counted is None else counted.stages
+    pair, term, n_neighbors = dimensions["pair"], dimensions["term"], getattr(job.topics, "n_neighbors", 0)
     if job.topics.has_graph and "documents" in done:
-        check_n_neighbors(job.topics.n_neighbors, int(done["documents"].facts["n_documents"]))
-    pair, term = dimensions["pair"], dimensions["term"]
-    n_edges = 2 * getattr(job.topics, "n_neighbors", 0) * dimensions["document"].size
+        check_n_neighbors(n_neighbors, int(done["documents"].facts["n_documents"]))
+    n_edges = 2 * n_neighbors * dimensions["document"].size
     edge = Dimension(n_edges, -(-n_edges * term.block // max(1, term.size)), counted=False)
     found = {"term": ("document_terms", term), "associated": ("association", pair._replace(counted=False))}
     found["edge"] = (outputs.DOCUMENT_GRAPH.name, edge)
