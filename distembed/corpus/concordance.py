@@ -206,9 +206,10 @@ def _with_margins(batches: Iterator[TokenBatch], margin: int) -> Iterator[tuple[
     before, batch = nothing, next(batches, nothing)
     while len(batch.ids):
         after, begin = next(batches, nothing), len(before.ids)
-        parts = zip(before, batch, (column[:margin] for column in after), strict=True)
-        yield TokenBatch(*map(np.concatenate, parts)), slice(begin, begin + len(batch.ids))
-        before, batch = TokenBatch(*(column[-margin:] for column in batch)), after
+        documents = np.concatenate([before.document, batch.document, after.document[:margin]])
+        ids = np.concatenate([before.ids, batch.ids, after.ids[:margin]])
+        yield TokenBatch(documents, ids), slice(begin, begin + len(batch.ids))
+        before, batch = TokenBatch(batch.document[-margin:], batch.ids[-margin:]), after
 
 
 def _numbers(words: pa.Array, wanted: Sequence[str]) -> NDArray[np.int32]:
