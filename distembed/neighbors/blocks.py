@@ -141,47 +141,6 @@ def _scan(
     Z: Floats,
     row_groups: Int64s,
     column_groups: Int64s,
-    column_ids: Int64s,
-    lists: Float64s,
-    limits: Float64s,
-) -> None:
-    """Measure every pair whose lower bound row_norm + column_norm + product may still enter the row's list."""
-    last = lists.shape[2] - 1
-    for i in range(products.shape[0]):
-        limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
-        for first in range(0, products.shape[1], SCANNED_TOGETHER):
-            stop = min(first + SCANNED_TOGETHER, products.shape[1])
-            if not _any_below(products[i, first:stop], column_norms[first:stop], limit):
-                continue
-            for j in range(first, stop):
-                if products[i, j] + column_norms[j] > limit or row_groups[i] == column_groups[j]:
-                    continue
-                # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                if lists[i, 0, last] == 0.0 and column_ids[j] > lists[i, 1, last]:
-                    continue
-                insert(lists[i], squared_distance(X[i], Z[j]), np.float64(column_ids[j]))
-                limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
-
-
-@njit(cache=True, nogil=True)
-def _any_below(products: Floats, column_norms: Float64s, limit: float) -> bool:
-    n_below = 0
-    for j in range(
-        products.shape[0]
-    ):  # without a way out before its end, so that it runs in vector registers
-        n_below += products[j] + column_norms[j] <= limit
-    return n_below > 0
-
-
-@njit(cache=True, nogil=True)
-def _scan_both(
-    products: Floats,
-    row_norms: Float64s,
-    column_norms: Float64s,
-    X: Floats,
-    Z: Floats,
-    row_groups: Int64s,
-    column_groups: Int64s,
     row_ids: Int64s,
     column_ids: Int64s,
     lists: Float64s,
@@ -189,9 +148,9 @@ def _scan_both(
     limits: Float64s,
     column_limits: Float64s,
 ) -> None:
-    """Do `_scan`, and measure also every pair that may enter the list of its column."""
-    last = lists.shape[2] - 1
-    room = np.minimum(column_limits, column_lists[:, 0, last]) - column_norms
+    """Measure every pair whose lower bound row_norm + column_norm + product may enter the list of its row or column."""
+    last, column_last = lists.shape[2] - 1, column_lists.shape[2] - 1
+    room = np.minimum(column_limits, column_lists[:, 0, column_last]) - column_norms
     for i in range(products.shape[0]):
         limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
         for first in range(0, products.shape[1], SCANNED_TOGETHER):
@@ -206,7 +165,9 @@ def _scan_both(
                     continue
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
                 enters &= lists[i, 0, last] != 0.0 or column_ids[j] < lists[i, 1, last]
-                is_entered &= column_lists[j, 0, last] != 0.0 or row_ids[i] < column_lists[j, 1, last]
+                is_entered &= (
+                    column_lists[j, 0, column_last] != 0.0 or row_ids[i] < column_lists[j, 1, column_last]
+                )
                 if not (enters or is_entered):
                     continue
                 value = squared_distance(X[i], Z[j])
@@ -215,7 +176,7 @@ def _scan_both(
                     limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
                 if is_entered:
                     insert(column_lists[j], value, np.float64(row_ids[i]))
-                    room[j] = min(column_limits[j], column_lists[j, 0, last]) - column_norms[j]
+                    room[j] = min(column_limits[j], column_lists[j, 0, column_last]) - column_norms[j]
 
 
 @njit(cache=True, nogil=True)
@@ -223,7 +184,9 @@ def _any_within(
     products: Floats, column_norms: Float64s, limit: float, room: Float64s, row_norm: float
 ) -> bool:
     n_within = 0
-    for j in range(products.shape[0]):  # as `_any_below`
+    for j in range(
+        products.shape[0]
+    ):  # without a way out before its end, so that it runs in vector registers
         n_within += (products[j] + column_norms[j] <= limit) | (products[j] + row_norm <= room[j])
     return n_within > 0
 
@@ -301,22 +264,19 @@ def nearest_in_tile(
     -------
     float64 array, shape (r, 2, k): squared distances and row numbers.
     """
-    lists = empty_lists(X.shape[0], k)
-    limits = np.full(X.shape[0], np.inf) if limits is None else limits
-    for part, strip, products, row_norms, column_norms in _products(X, Z, center, single=single):
-        _scan(
-            products,
-            row_norms,
-            column_norms,
-            X[part],
-            Z[strip],
-            row_groups[part],
-            column_groups[strip],
-            column_ids[strip],
-            lists[part],
-            limits[part],
-        )
-    return lists
+    return nearest_in_both(
+        X,
+        row_groups,  # in place of row numbers, which no list of Z takes
+        row_groups,
+        Z,
+        column_ids,
+        column_groups,
+        center=center,
+        limits=np.full(len(X), np.inf) if limits is None else limits,
+        column_limits=None,
+        k=k,
+        single=single,
+    )[0]
 
 
 def nearest_in_both(
@@ -329,7 +289,7 @@ def nearest_in_both(
     *,
     center: Float64s | None,
     limits: Float64s,
-    column_limits: Float64s,
+    column_limits: Float64s | None,
     k: int,
     single: bool = False,
 ) -> tuple[Float64s, Float64s]:
@@ -341,7 +301,7 @@ def nearest_in_both(
     row_ids, column_ids : int64 array, rising: the row numbers of X and of Z
     row_groups, column_groups : int64 array; pairs of one group are left out
     center : float64 array, shape (d,), about the mean, by default that of Z
-    limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out
+    limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out; None: all
     k : length of the lists
     single : rule pairs out in float32 although the rows are float64
 
@@ -349,9 +309,13 @@ def nearest_in_both(
     -------
     float64 arrays, shapes (r, 2, k) and (c, 2, k)
     """
-    lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], k)
+    lists, column_lists = (
+        empty_lists(X.shape[0], k),
+        empty_lists(Z.shape[0], 1 if column_limits is None else k),
+    )
+    column_limits = np.full(len(Z), -np.inf) if column_limits is None else column_limits
     for part, strip, products, row_norms, column_norms in _products(X, Z, center, single=single):
-        _scan_both(
+        _scan(
             products,
             row_norms,
             column_norms,
