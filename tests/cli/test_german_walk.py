@@ -81,7 +81,7 @@ FAULTS = [
     ),
     ('corpus.encoding="german"', 1, "encoding is 'german', which Python does not know; give"),
     ('corpus.encoding="utf-8"', 1, "old.txt is not UTF-8: line 1, byte 0x"),
-    ('evaluation.sets=["pairs.csv"]', 1, "has to read"),
+    ('evaluation.sets=["pairs.csv"]', 2, "has to read"),
     (
         'evaluation.sets=["german.toml"]',
         1,

@@ -97,7 +97,7 @@ def test_a_job_that_is_not_there_is_looked_for_beside_it(tmp_path: Path) -> None
 def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -> None:
     for command in (["neighbors", tmp_path, "king"], ["status", tmp_path]):
         done = run(*command)
-        assert done.exit_code == 1
+        assert done.exit_code == 2
         assert f"{tmp_path} is a folder and no workspace; did you mean {copy}?" in done.output
 
 
