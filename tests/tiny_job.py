@@ -8,7 +8,7 @@ from pathlib import Path
 from distembed.job.opening import open_job
 from distembed.job.run import Outcome, run_stages
 
-STAGES = ("tokens", "vocabulary", "cooccurrence", "core", "vectors", "evaluation")
+STAGES = ("tokens", "vocabulary", "documents", "cooccurrence", "core", "vectors", "evaluation")
 """Those before the report."""
 TINY_JOB = """
 [job]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +21,7 @@ from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 from distembed.typing import Frame
 
-Texts: TypeAlias = Sequence[str] | Frame | Any
+Texts: TypeAlias = Iterable[object] | Frame
 """A list or a column of texts, or a table with one; of pandas, Polars, pyarrow or Dask."""
 
 

@@ -55,4 +55,5 @@ def write_tables(prefix, *, documents, rows, words, counts, lengths) -> None:
     pq.write_table(pa.table({**table, "document_count": table["count"]}), prefix + ".words.parquet")
     names = pa.array([str(i) for i in range(len(lengths))])
     columns = {"id": names, "title": names, "label": names, "n_tokens": pa.array(lengths, pa.int64())}
+    columns["source_file"] = names
     pq.write_table(pa.table(columns), prefix + ".documents.parquet")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-import distembed as de
 from distembed.evaluation import contexts, documents, topic_blocks, transfer
 from distembed.lift import lift
-from distembed.systems.topics import stages, starts
+from distembed.systems.topics import stages
 from tests.temporaries import assert_declared, measured
 
 
@@ -24,8 +23,6 @@ def test_the_block_functions_of_evaluation_declare_what_they_hold():
         lift(transfer.ranks_of_rows, "rd,r,nd->r", rows[:45], np.arange(45), rows)
         lift(contexts._terms_block, "cd,md,md,m->cm", rows, pairs, pairs, lengths)
         lift(stages._sum_of, "wc,wc->wc", X, X)
-        model = de.NMF(10, max_iter=3, tol=0)
-        lift(starts._fit_start, "s->s", (("nmf", 0), model), X=X)
 
     every()
     with measured() as found:

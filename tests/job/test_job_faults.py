@@ -178,6 +178,6 @@ def test_a_folder_that_cannot_be_written(job: Path, tmp_path: Path) -> None:
         folder = tmp_path / "file"
         folder.write_text("not a folder")
     done = distembed("run", str(job), "--workspace", str(folder / "w"))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert str(folder) in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -164,7 +164,7 @@ def test_a_store_that_refuses_access_is_named_with_what_to_check(
         for method, name in (("GET", ""), ("PUT", ".parquet")):
             store.next[:] = [(method, name, "denied")] * 20
             failed = run(*command)
-            assert failed.exit_code == 1
+            assert failed.exit_code == 2
             assert re.search(
                 r"store of s3://texts/w\S* refuses access \(\S.*\): check which keys", failed.output
             )

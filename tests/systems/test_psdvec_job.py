@@ -107,7 +107,7 @@ def test_a_core_that_is_stopped_goes_on_from_its_last_round(
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
     elsewhere = load_job(job, workspace="memory://a-job/w")
-    assert len(run_stages(elsewhere).ran) == 7
+    assert len(run_stages(elsewhere).ran) == 8
     assert verify_job(elsewhere) == ([], finished[1])
     assert run_stages(elsewhere).ran == ()
     done = run("report", "--open", "memory://a-job/w")
@@ -245,9 +245,7 @@ def test_until_is_refused_for_the_chosen_stages_only(job: Path, copy: Path) -> N
     assert run_stages(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
         run_stages(small)
-    with pytest.raises(
-        JobError, match="has no stage 'last'; its stages are tokens, vocabulary, cooccurrence"
-    ):
+    with pytest.raises(JobError, match="has no stage 'last'; its stages are tokens, vocabulary, documents"):
         run_stages(small, until="last")
 
 

@@ -99,7 +99,8 @@ def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path
     assert [[line["words"][place] for place in line["marked"]] for line in lines] == [["music"]] * 5
     (tmp_path / "a.txt").write_text("sea\nthe sun\nno\na sun\n")
     (tmp_path / "job.toml").write_text(
-        '[job]\nsystem = "psdvec"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 2\n'
+        '[job]\nsystem = "psdvec"\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
+        "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 2\n"
     )
     succeed("run", tmp_path / "job.toml", "--until", "documents")
     done = succeed("explain", tmp_path / "job.toml", "sun")
