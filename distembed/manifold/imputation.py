@@ -20,21 +20,18 @@ from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.manifold.imputation_systems import (
     UnreachedRowsError,
-    check_graph,
-    filled,
-    held_csr,
+    array_blocks,
+    given_graph,
+    impute,
     known_rows,
     mixtures,
+    mst_knn_graph,
     new_weights,
     reconstruction_weights,
-    solve,
 )
-from distembed.manifold.regressions import fit_known, predictions, with_known
+from distembed.manifold.regressions import fit_known, predictions
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import nearest_rows
-from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.options import PositiveFloat, PositiveInt, check_options
-from distembed.states import scope
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
 from distembed.validation import array_of, training_matrix
 
@@ -178,173 +175,28 @@ class LatentSemanticImputation(BaseEstimator):
         [2. 1.]
         """
         check_options(self)
-        matrix = self._training_matrix(X)
-        known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
-        rows = self._domain_rows(matrix)
+        matrix, frames = self._training_matrix(X), (X, Y)
+        known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
+        rows = domain_rows(matrix, metric=self.metric)
         if graph is None:
-            self._learn_graph(rows)
+            self.graph_ = mst_knn_graph(rows, self.min_degree)
         else:
-            self.set_graph(graph)
-        self._learn_weights(rows)
-        return self.fit_vectors(Y, X)
-
-    def fit_graph(self, X: DenseMatrix) -> LatentSemanticImputation:
-        """Learn `graph_`, the MST-kNN graph of the rows of X: the first third of `fit`.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            The rows.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
-        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
-        >>> graph[[0]].indices.tolist(), graph[[0]].data.tolist()  # neighbors of the first row, distances
-        ([1, 2], [1.0, 2.0])
-        """
-        check_options(self)
-        self._learn_graph(self._domain_rows(self._training_matrix(X)))
-        return self
-
-    def set_graph(self, graph: SparseMatrix | da.Array) -> LatentSemanticImputation:
-        """Take a graph learned before, or one's own; see `fit`.
-
-        Parameters
-        ----------
-        graph : sparse (n, n), or Dask array of sparse row blocks
-            Row i's stored entries are the rows that i is rebuilt from.
-
-        Returns
-        -------
-        LatentSemanticImputation
-            The estimator itself.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
-        >>> graph = de.LatentSemanticImputation(min_degree=2).fit_graph(X).graph_
-        >>> model = de.LatentSemanticImputation().set_graph(graph).fit_weights(X).fit_vectors(Y)
-        >>> print(model.vectors_[1].round(1))
-        [2. 1.]
-        """
-        self.graph_ = held_csr(graph).copy()
-        self.graph_.sum_duplicates()
-        return self
-
-    def fit_weights(self, X: DenseMatrix) -> LatentSemanticImputation:
-        """Learn `weights_` and `certificate_` on the graph: the second third of `fit`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
-        >>> model = de.LatentSemanticImputation(min_degree=2, floor=1e-6).fit_graph(X).fit_weights(X)
-        >>> print(model.weights_.toarray()[1].round(2))  # the second row is halfway between its neighbors
-        [0.5 0.  0.5 0. ]
-        """
-        check_options(self)
-        check_is_fitted(self, "graph_")
-        self._learn_weights(self._domain_rows(self._training_matrix(X)))
+            self.graph_ = given_graph(graph, rows.shape[0])
+        self.weights_, self.certificate_ = reconstruction_weights(
+            rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
+        )
+        self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
+        limits = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
+        found = impute(self.weights_, Y, known, matrix, regressor=self.regressor, **limits)
+        if self.regressor is not None:
+            self.regressor_ = found.regressor
+        self.vectors_ = in_frame(found.vectors, *frames)
+        self.n_iter_, self.residual_, self.converged_, self.history_ = found.solution[1:]
         return self
 
     def _training_matrix(self, X: DenseMatrix) -> Any:
         # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
         return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
-
-    def _domain_rows(self, matrix: Any) -> da.Array:
-        return domain_rows(matrix, metric=self.metric)
-
-    def _learn_weights(self, rows: da.Array) -> None:
-        check_graph(self.graph_, rows.shape[0])
-        with one_blas_thread(), scope("weights", self.weights, self.floor, rows, self.graph_):
-            self.weights_, self.certificate_ = reconstruction_weights(
-                rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
-            )
-
-    def set_weights(self, weights: SparseMatrix | da.Array) -> LatentSemanticImputation:
-        """Take the weights of an earlier `fit_weights`, sparse (n, n), rows summing to one.
-
-        Parameters
-        ----------
-        weights : sparse (n, n), or Dask array of sparse row blocks
-            Rows sum to one.
-
-        Returns
-        -------
-        LatentSemanticImputation
-            The estimator itself.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> from scipy.sparse import csr_array
-        >>> weights = csr_array(np.array([[0, 1, 0], [0.5, 0, 0.5], [0, 1, 0]]))
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0]])
-        >>> print(de.LatentSemanticImputation().set_weights(weights).fit_vectors(Y).vectors_.round(3))
-        [[0. 0.]
-         [2. 1.]
-         [4. 2.]]
-        """
-        self.weights_ = held_csr(weights)
-        return self
-
-    def fit_vectors(self, Y: DenseMatrix, X: DenseMatrix | None = None) -> LatentSemanticImputation:
-        """Learn `vectors_`, `n_iter_`, `residual_` and `converged_`: the last third of `fit`.
-
-        Parameters
-        ----------
-        Y : array (n, s)
-            The vectors, as for `fit`.
-        X : array (n, d), optional
-            The rows that `fit_weights` was given, which a `regressor` reads.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])  # what is known of four names
-        >>> Y = np.array([[0.0, 0.0], [np.nan, np.nan], [4.0, 2.0], [6.0, 3.0]])  # the second has no vector
-        >>> model = de.LatentSemanticImputation(min_degree=2).fit_graph(X).fit_weights(X)
-        >>> print(model.fit_vectors(Y).vectors_[1].round(1))
-        [2. 1.]
-        """
-        check_options(self)
-        check_is_fitted(self, "weights_")
-        frames, Y = (X, Y), array_of(aligned(X, Y), "Y")
-        known = known_rows(Y, self.weights_.shape[0])
-        self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
-        with one_blas_thread(), scope("vectors", self.get_params(), self.weights_, Y, X):
-            if self.regressor is None:
-                self._solve(Y, known)
-            elif X is None:
-                raise ValueError("the regressor reads the rows of X: call fit_vectors(Y, X)")
-            else:
-                self._solve_residuals(Y, known, self._training_matrix(X))
-        self.vectors_ = in_frame(self.vectors_, *frames)
-        return self
-
-    def _solve(self, Y: Any, known: Any) -> None:
-        solved = solve(self.weights_, Y, known, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        self.vectors_ = filled(Y, solved.vectors, known)
-        self.n_iter_, self.residual_, self.converged_ = solved.n_iter, solved.residual, solved.converged
-        self.history_ = solved.history
-
-    def _solve_residuals(self, Y: Any, known: Any, X: Any) -> None:
-        self.regressor_ = fit_known(self.regressor, X, Y, known)
-        base = predictions(self.regressor_, X, Y.shape[1])
-        self._solve(_blocks(Y) - base, known)
-        vectors = with_known(Y, base + self.vectors_.rechunk(base.chunks), known)
-        self.vectors_ = vectors if isinstance(Y, da.Array) else compute(vectors)
 
     @overload
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
@@ -424,22 +276,9 @@ class LatentSemanticImputation(BaseEstimator):
         if self.regressor is None:
             return mixtures(weights, fitted).astype(fitted.dtype)
         n_columns = fitted.shape[1]
-        residuals = _blocks(fitted) - predictions(self.regressor_, X, n_columns)
+        residuals = array_blocks(fitted) - predictions(self.regressor_, X, n_columns)
         base = compute(predictions(self.regressor_, X_new, n_columns))
         return (base + mixtures(weights, residuals)).astype(fitted.dtype)
-
-    def _learn_graph(self, rows: da.Array) -> None:
-        if self.min_degree >= (n := rows.shape[0]):
-            raise ValueError(f"min_degree = {self.min_degree} needs more rows than the {n} of X: lower it")
-        # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
-        with one_blas_thread(), scope("graph", self.min_degree, rows):
-            near = nearest_rows(rows, self.min_degree)
-            tree = spanning_tree_of(rows, near)
-            self.graph_ = spanning_neighbor_graph(tree, near, min_degree=self.min_degree)
-
-
-def _blocks(array: Any) -> da.Array:
-    return array if isinstance(array, da.Array) else da.from_array(array)
 
 
 def _new_rows(X_new: Any, rows: da.Array) -> Any:

@@ -12,14 +12,16 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.dtypes import Float64s, Int64s, Mask
-from distembed.execution import compute, tell
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import lift
 from distembed.linalg import columns
 from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
-from distembed.neighbors.search import search_lists
-from distembed.states import block_memory, keep, newest
+from distembed.manifold.regressions import fit_known, predictions, with_known
+from distembed.neighbors.search import nearest_rows, search_lists
+from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
+from distembed.states import block_memory, keep, newest, scope
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -56,20 +58,45 @@ def known_rows(Y: Any, n_rows: int) -> Any:
     return known
 
 
-def held_csr(matrix: Any) -> sp.csr_array:
-    """Return a sparse matrix, or a Dask array of sparse blocks, as one matrix in memory."""
-    return sp.csr_array(compute(matrix) if isinstance(matrix, da.Array) else matrix)
+# --- the graph and the weights ---------------------------------------------------------------------------------
 
 
-def check_graph(graph: sp.csr_array, n_rows: int) -> None:
-    """Raise ValueError for a graph that does not have n_rows rows, or has rows among their own neighbors."""
-    if graph.shape != (n_rows, n_rows):
-        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {graph.shape}")
-    if (graph.indices == rows_of(graph)).any():
+def mst_knn_graph(rows: da.Array, min_degree: int) -> sp.csr_array:
+    """Return the distances of each row to those it is rebuilt from: its nearest ones and those of a spanning tree.
+
+    Parameters
+    ----------
+    rows : what `domain_rows` returns, dense (n, d)
+    min_degree : smallest number of neighbors of a row
+
+    Raises
+    ------
+    ValueError
+        If min_degree is not less than n.
+    """
+    if min_degree >= (n := rows.shape[0]):
+        raise ValueError(f"min_degree = {min_degree} needs more rows than the {n} of X: lower it")
+    # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
+    with one_blas_thread(), scope("graph", min_degree, rows):
+        near = nearest_rows(rows, min_degree)
+        return spanning_neighbor_graph(spanning_tree_of(rows, near), near, min_degree=min_degree)
+
+
+def given_graph(graph: Any, n_rows: int) -> sp.csr_array:
+    """Return a copy of a sparse graph, or a Dask array of sparse row blocks, of n_rows rows.
+
+    Raises
+    ------
+    ValueError
+        If it has not n_rows rows and columns, or has rows among their own neighbors.
+    """
+    found = sp.csr_array(compute(graph) if isinstance(graph, da.Array) else graph, copy=True)
+    found.sum_duplicates()
+    if found.shape != (n_rows, n_rows):
+        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {found.shape}")
+    if (found.indices == rows_of(found)).any():
         raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
-
-
-# --- weights ---------------------------------------------------------------------------------------------------
+    return found
 
 
 def reconstruction_weights(
@@ -100,7 +127,8 @@ def reconstruction_weights(
             [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
         )
 
-    values = compute(keep("weights", make))
+    with one_blas_thread(), scope("weights", simplex, floor, rows, graph):
+        values = compute(keep("weights", make))
     has_entries = np.diff(graph.indptr) > 0
     certificates = np.zeros(graph.shape[0])
     certificates[has_entries] = values[graph.indptr[:-1][has_entries], 1]
@@ -152,6 +180,43 @@ class Solution(NamedTuple):
     converged: bool
     history: Float64s
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
+
+
+class Imputed(NamedTuple):
+    """The vectors of all rows, the solution behind them, and the regressor whose residuals were imputed, if any."""
+
+    vectors: Any
+    solution: Solution
+    regressor: Any
+
+
+def impute(W: sp.csr_array, Y: Any, known: Mask, X: Any, *, regressor: Any = None, **limits: Any) -> Imputed:
+    """Return Y with its unknown rows found from the weights, or with a regressor from its residuals.
+
+    Parameters
+    ----------
+    W : weights (n, n), rows sum to one
+    Y : NumPy or Dask array (n, s), floats; a row is known, or NaN throughout
+    known : what `known_rows` returns
+    X : rows (n, d), which a regressor reads
+    regressor : scikit-learn regressor, optional
+    limits : solver, tol and max_iter, see `LatentSemanticImputation`
+    """
+    with one_blas_thread(), scope("vectors", regressor, limits, W, Y, X):
+        if regressor is None:
+            solved = solve(W, Y, known, **limits)
+            return Imputed(filled(Y, solved.vectors, known), solved, None)
+        model = fit_known(regressor, X, Y, known)
+        base = predictions(model, X, Y.shape[1])
+        solved = solve(W, residuals := array_blocks(Y) - base, known, **limits)
+        found = base + filled(residuals, solved.vectors, known).rechunk(base.chunks)
+        vectors = with_known(Y, found, known)
+        return Imputed(vectors if isinstance(Y, da.Array) else compute(vectors), solved, model)
+
+
+def array_blocks(array: Any) -> da.Array:
+    """Return an array in blocks."""
+    return array if isinstance(array, da.Array) else da.from_array(array)
 
 
 def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_iter: int) -> Solution:

@@ -99,6 +99,13 @@ def _drawn(X: Float64s, Y: Float64s, most: int) -> tuple[Float64s, Float64s]:
     return (X[rows], Y[rows]) if len(rows) < len(X) else (X, Y)
 
 
+def impute_by(model: Any, X: Float64s, Y: Float64s) -> Float64s:
+    """Return Y with what a regressor finds for its rows of NaN."""
+    known, out = ~np.isnan(Y[:, 0]), Y.copy()
+    out[~known] = fit_known(model, X, Y, known).predict(X[~known])
+    return out
+
+
 def fit_known(model: Any, X: Any, Y: Any, known: Mask) -> Any:
     """Return a clone of a regressor, fitted to the known rows of X and Y in float64."""
     at = np.flatnonzero(known)

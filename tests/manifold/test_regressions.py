@@ -80,13 +80,6 @@ def test_a_vector_of_one_number_is_predicted_too():
     assert np.isfinite(found).all()
 
 
-def test_a_regressor_needs_the_rows():
-    X, Y, _ = problem()
-    model = LatentSemanticImputation(regressor=RidgeCV()).fit_graph(X).fit_weights(X)
-    with pytest.raises(ValueError, match="call fit_vectors"):
-        model.fit_vectors(Y)
-
-
 def test_the_linear_ridge_is_chosen_by_leaving_one_out():
     X, Y, _ = problem(n_known=90)
     centered = X - X.mean(axis=0)

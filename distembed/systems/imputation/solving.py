@@ -25,10 +25,18 @@ from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.operators import row_blocks, whole_csr
 from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_blocks import krylov, power_sweeps, weigh
-from distembed.manifold.imputation_systems import entries_per_batch, known_rows, system_columns
+from distembed.manifold.imputation_systems import (
+    Imputed,
+    entries_per_batch,
+    impute,
+    known_rows,
+    mst_knn_graph,
+    reconstruction_weights,
+    system_columns,
+)
 from distembed.manifold.regressions import (
     KERNEL_ROWS,
     LINEAR_ROWS,
@@ -40,7 +48,7 @@ from distembed.manifold.regressions import (
     predictions,
     with_known,
 )
-from distembed.neighbors.distances import Metric
+from distembed.neighbors.distances import Metric, domain_rows
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.graphs import EDGE_BYTES, plan_of_search
 from distembed.stages.kept_matrices import KeptRows
@@ -252,9 +260,11 @@ def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
 
 def run_graph(ctx: Context) -> dict[str, Any]:
     """Find each name's nearest others and the spanning tree of all."""
-    model = estimator_of(ctx.job).fit_graph(outputs.DOMAIN.read(ctx.workspace))
-    ctx.store(outputs.GRAPH, row_blocks(model.graph_, drop_zeros=False))
-    return {"n_edges": int(model.graph_.nnz)}
+    options = ctx.job.imputation
+    rows = domain_rows(outputs.DOMAIN.read(ctx.workspace), metric=options.metric)
+    graph = mst_knn_graph(rows, options.min_degree)
+    ctx.store(outputs.GRAPH, row_blocks(graph, drop_zeros=False))
+    return {"n_edges": int(graph.nnz)}
 
 
 def plan_weights(job: ImputationJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -274,11 +284,14 @@ def plan_weights(job: ImputationJob, dims: Dimensions) -> StagePlan:  # noqa: AR
 
 def run_weights(ctx: Context) -> dict[str, Any]:
     """Rebuild each name's row from those of its neighbors."""
-    graph, domain = outputs.GRAPH.read(ctx.workspace), outputs.DOMAIN.read(ctx.workspace)
-    model = estimator_of(ctx.job).set_graph(graph).fit_weights(domain)
-    ctx.store(outputs.WEIGHTS, row_blocks(model.weights_))
-    ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": model.certificate_}))
-    return {"worst_certificate": float(model.certificate_.max())}
+    options, graph = ctx.job.imputation, whole_csr(outputs.GRAPH.read(ctx.workspace))
+    rows = domain_rows(outputs.DOMAIN.read(ctx.workspace), metric=options.metric)
+    weights, certificates = reconstruction_weights(
+        rows, graph, simplex=options.weights == "simplex", floor=options.floor
+    )
+    ctx.store(outputs.WEIGHTS, row_blocks(weights))
+    ctx.store_table(outputs.CERTIFICATES, pa.table({"certificate": certificates}))
+    return {"worst_certificate": float(certificates.max())}
 
 
 REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidge()}
@@ -336,10 +349,10 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         vectors = regressed(REGRESSORS[method], X, known)
         facts, history = {"n_iter": 0, "residual": 0.0, "converged": True}, np.empty((0, 2))
     else:
-        model = estimator_of(ctx.job).set_params(regressor=LinearRidge() if method == "residuals" else None)
-        model.set_weights(outputs.WEIGHTS.read(ctx.workspace)).fit_vectors(known, X)
-        vectors, history = model.vectors_, model.history_
-        facts = {"n_iter": model.n_iter_, "residual": model.residual_, "converged": model.converged_}
+        weights = whole_csr(outputs.WEIGHTS.read(ctx.workspace))
+        vectors, solved, _ = by_graph(ctx.job, weights, X, known, residuals=method == "residuals")
+        history, facts = solved.history, {"n_iter": solved.n_iter, "residual": solved.residual}
+        facts["converged"] = solved.converged
     steps, measure = history.T
     ctx.store_table(outputs.CONVERGENCE, pa.table({"step": steps.astype(np.int64), "measure": measure}))
     parts = [vectors.rechunk((known.chunks[0], -1))]
@@ -347,6 +360,13 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         parts.append(outputs.OTHER_VECTORS.read(ctx.workspace))
     ctx.store(outputs.VECTORS, da.concatenate(parts))
     return {**facts, "method": method}
+
+
+def by_graph(job: ImputationJob, W: Any, X: da.Array, Y: da.Array, *, residuals: bool = False) -> Imputed:
+    """Return the vectors that weights find, or with the residuals of a ridge regression those of both."""
+    regressor = LinearRidge() if residuals else None
+    limits = job.imputation.model_dump(include=SOLVE_OPTIONS)
+    return impute(W, Y, known_rows(Y, X.shape[0]), X, regressor=regressor, **limits)
 
 
 def regressed(regressor: Any, X: da.Array, Y: da.Array) -> da.Array:

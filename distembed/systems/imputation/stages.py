@@ -10,7 +10,6 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
-from sklearn.base import clone
 
 from distembed.display import plural
 from distembed.dtypes import Floats, Int64s, Mask
@@ -34,7 +33,8 @@ from distembed.execution import compute, one_blas_thread
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
 from distembed.lift import block, lift
-from distembed.manifold.regressions import LINEAR_ROWS, LinearRidge
+from distembed.linalg.operators import whole_csr
+from distembed.manifold.regressions import LINEAR_ROWS, impute_by
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
@@ -46,8 +46,8 @@ from distembed.systems.imputation.solving import (
     REGRESSORS,
     SOLVE_OPTIONS,
     WEIGHT_OPTIONS,
+    by_graph,
     check_labels,
-    estimator_of,
     has_labels,
     join_parameters,
     label_parameters,
@@ -185,23 +185,26 @@ def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict
     """Return the vectors that every method finds for the hidden names of a fold, by its row."""
     hidden = folds[number]
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
-    weights = estimator_of(ctx.job).set_weights(outputs.WEIGHTS.read(ctx.workspace)).weights_
+    weights = whole_csr(outputs.WEIGHTS.read(ctx.workspace))
     order = np.arange(weights.shape[0])
     order[known] = rng.permutation(known)
     fitted = np.sort(rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_ROWS])
+    rows = np.sort(np.concatenate([fitted, hidden]))
+    found = partial(_by_graph, ctx, hidden)
+    alone = partial(_by_rows, ctx, hidden, rows)
     ways: dict[str, Callable[[], Floats]] = {
-        METHODS["graph"]: partial(_imputed, ctx, weights, hidden),
-        **{METHODS[name]: partial(_regressed, ctx, one, fitted, hidden) for name, one in REGRESSORS.items()},
-        METHODS["residuals"]: partial(_imputed, ctx, weights, hidden, regressor=LinearRidge()),
-        SHUFFLED: partial(_imputed, ctx, weights[order][:, order], hidden),
-        **{name: partial(_filled_in, ctx, one, fitted, hidden) for name, one in BASELINES.items()},
+        METHODS["graph"]: partial(found, weights),
+        **{METHODS[name]: partial(alone, partial(impute_by, one)) for name, one in REGRESSORS.items()},
+        METHODS["residuals"]: partial(found, weights, residuals=True),
+        SHUFFLED: partial(found, weights[order][:, order]),
+        **{name: partial(alone, imputer) for name, imputer in BASELINES.items()},
     }
-    found = {
+    vectors = {
         row: compute(keep(f"fold-{number}-{place}", partial(_alone, way)))
         for place, (row, way) in enumerate(ways.items())
     }
     ctx.progress("folds")(number + 1, len(folds))
-    return found
+    return vectors
 
 
 def _alone(way: Callable[[], Floats]) -> Floats:
@@ -209,15 +212,14 @@ def _alone(way: Callable[[], Floats]) -> Floats:
         return way()
 
 
-def _imputed(ctx: Context, weights: sp.csr_array, hidden: Int64s, *, regressor: Any = None) -> Floats:
+def _by_graph(ctx: Context, hidden: Int64s, weights: sp.csr_array, *, residuals: bool = False) -> Floats:
     """Return the vectors that imputation finds for hidden names."""
     X, vectors = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     is_hidden = np.zeros((vectors.shape[0], 1), bool)
     is_hidden[hidden] = True
     mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
     masked = lift(_hide, "wc,wk->wc", vectors, mask, dtype=vectors.dtype)
-    model = estimator_of(ctx.job).set_params(regressor=regressor)
-    return compute(model.set_weights(weights).fit_vectors(masked, X).vectors_[hidden])
+    return compute(by_graph(ctx.job, weights, X, masked, residuals=residuals).vectors[hidden])
 
 
 @block(temporaries=0.5)
@@ -225,24 +227,16 @@ def _hide(vectors: Floats, is_hidden: Mask) -> Floats:
     return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
 
 
-def _regressed(ctx: Context, regressor: Any, fitted: Int64s, hidden: Int64s) -> Floats:
-    """Return the vectors that a regression on the rows of the table finds for hidden names."""
-    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
-    rows, targets, new = (one.astype(np.float64) for one in compute((X[fitted], Y[fitted], X[hidden])))
-    with one_blas_thread():
-        return np.asarray(clone(regressor).fit(rows, targets).predict(new), np.float32)
-
-
-def _filled_in(ctx: Context, imputer: Imputer, fitted: Int64s, hidden: Int64s) -> Floats:
-    """Return the vectors that a control without a graph finds for hidden names."""
-    rows = np.sort(np.concatenate([fitted, hidden]))
+def _by_rows(ctx: Context, hidden: Int64s, rows: Int64s, imputer: Imputer) -> Floats:
+    """Return the vectors that an imputer without a graph finds for hidden names among some rows."""
     X, Y = (
         compute(one.read(ctx.workspace)[rows]).astype(np.float64)
         for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS)
     )
     at = np.searchsorted(rows, hidden)
     Y[at] = np.nan
-    return np.asarray(imputer(X, Y)[at], np.float32)
+    with one_blas_thread():
+        return np.asarray(imputer(X, Y)[at], np.float32)
 
 
 def _names_table(scores: Mapping[str, Recovery], words: pa.ChunkedArray, fold: Int64s) -> pa.Table:
