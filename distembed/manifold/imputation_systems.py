@@ -75,7 +75,9 @@ def mst_knn_graph(rows: da.Array, min_degree: int) -> sp.csr_array:
         If min_degree is not less than n.
     """
     if min_degree >= (n := rows.shape[0]):
-        raise ValueError(f"min_degree = {min_degree} needs more rows than the {n} of X: lower it")
+        raise ValueError(
+            f"min_degree = {min_degree} needs more rows than the {n} of X: lower it, or give more rows"
+        )
     # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
     with one_blas_thread(), scope("graph", min_degree, rows):
         near = nearest_rows(rows, min_degree)

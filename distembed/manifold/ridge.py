@@ -25,7 +25,7 @@ from distembed.linalg.operators import (
     times_matrix,
     transpose_row_blocks,
 )
-from distembed.linalg.solve import NormalMatrix, Solution, conjugate_gradients
+from distembed.linalg.solve import Solution, conjugate_gradients
 from distembed.manifold import projection_blocks as blocks
 from distembed.states import BLOCK_MEMORY
 
@@ -57,20 +57,16 @@ def ridge_regression(X: Any, targets: Float64s, *, alpha: float, tol: float, max
     """
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
-    direct = min(X.shape) <= DIRECT_SIDE
-    if not is_sparse(X):
-        rows = dense_rows(X)
-        return (
-            _direct_dense(rows, targets, alpha)
-            if direct
-            else _iterated_dense(rows, targets, alpha, tol, max_iter)
-        )
-    rows = row_blocks(X)
-    transposed = transpose_row_blocks(rows).persist()
-    if direct:
-        return _direct_sparse(rows, transposed, whole(targets), alpha)
-    right = sparse_times(transposed, whole(targets)).persist()
-    return conjugate_gradients(NormalMatrix(rows, transposed, alpha), right, tol=tol, max_iter=max_iter)
+    given = _Normal.of(X, alpha)
+    n, m = given.rows.shape
+    if min(n, m) > DIRECT_SIDE:
+        return conjugate_gradients(given, given.carried(targets).persist(), tol=tol, max_iter=max_iter)
+    if m <= n:
+        weights = blocks.solve_ridge(given.products(), compute(given.carried(targets)), alpha)
+    else:
+        turned = given.turned()
+        weights = compute(turned.times(whole(blocks.solve_ridge(turned.products(), targets, alpha))))
+    return Solution(da.from_array(weights, chunks=-1), np.zeros(weights.shape[1]), 1, converged=True)
 
 
 def is_sparse(X: Any) -> bool:
@@ -93,79 +89,61 @@ def dense_rows(X: Any) -> da.Array:
     return dense_blocks(np.asarray(X, np.float64), chunk)
 
 
-def _solve_rows(W: Float64s) -> Solution:
-    return Solution(da.from_array(W, chunks=-1), np.zeros(W.shape[1]), 1, converged=True)
-
-
-# --------------------------------------------------------------------------- sparse rows
-
-
-def _direct_sparse(rows: da.Array, transposed: da.Array, Y: da.Array, alpha: float) -> Solution:
-    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
-    if rows.shape[1] <= rows.shape[0]:
-        right = compute(sparse_times(transposed, Y))
-        return _solve_rows(blocks.solve_ridge(_products_of_columns(rows, transposed), right, alpha))
-    dual = blocks.solve_ridge(_products_of_columns(transposed, rows), compute(Y), alpha)
-    return _solve_rows(compute(sparse_times(transposed, whole(dual))))
-
-
-def _products_of_columns(rows: da.Array, transposed: da.Array) -> Float64s:
-    """Return XᵀX, (m × m), a panel of columns at a time."""
-    m = rows.shape[1]
-    products = np.empty((m, m))
-    for first in range(0, m, PANEL):
-        last = min(first + PANEL, m)
-        panel = lift(
-            blocks.dense_columns, "wc->wc", rows,
-            dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
-        )  # fmt: skip
-        products[:, first:last] = compute(sparse_times(transposed, panel))
-        tell("columns", last, m)
-    return products
-
-
-# --------------------------------------------------------------------------- dense rows
-
-
-class _DenseNormalMatrix(NamedTuple):
-    """The symmetric matrix XᵀX + alpha I of dense row blocks X (n × m)."""
+class _Normal(NamedTuple):
+    """The symmetric matrix XᵀX + alpha I of X (n × m) in row blocks."""
 
     rows: da.Array
+    transposed: da.Array | None
+    """Xᵀ in row blocks where X is sparse: only products of stored values are made."""
     alpha: float
+
+    @classmethod
+    def of(cls, X: Any, alpha: float) -> _Normal:
+        """Cut X into row blocks."""
+        if not is_sparse(X):
+            return cls(dense_rows(X), None, alpha)
+        return cls(rows := row_blocks(X), transpose_row_blocks(rows).persist(), alpha)
+
+    def turned(self) -> _Normal:
+        """Return the matrix XXᵀ + alpha I."""
+        if self.transposed is not None:
+            return _Normal(self.transposed, self.rows, self.alpha)
+        n, m = self.rows.shape
+        return _Normal(self.rows.T.rechunk((row_chunk(m, 8 * n, BLOCK_MEMORY), -1)), None, self.alpha)
+
+    def times(self, vectors: da.Array) -> da.Array:
+        """Return X times vectors (m × b)."""
+        return (times_matrix if self.transposed is None else sparse_times)(self.rows, vectors)
+
+    def carried(self, vectors: Any) -> da.Array:
+        """Return Xᵀ times vectors (n × b)."""
+        if self.transposed is None:
+            return column_products(self.rows, dense_blocks(vectors, self.rows.chunks[0]))
+        return sparse_times(self.transposed, vectors if isinstance(vectors, da.Array) else whole(vectors))
+
+    def products(self) -> Float64s:
+        """Return XᵀX, (m × m), a panel of columns at a time; of dense rows each half once."""
+        m = self.rows.shape[1]
+        products = np.empty((m, m))
+        for first in range(0, m, PANEL):
+            last = min(first + PANEL, m)
+            if self.transposed is None:
+                panel = compute(column_products(self.rows[:, first:], self.rows[:, first:last]))
+                products[first:, first:last], products[first:last, first:] = panel, panel.T
+            else:
+                columns = lift(
+                    blocks.dense_columns, "wc->wc", self.rows,
+                    dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
+                )  # fmt: skip
+                products[:, first:last] = compute(sparse_times(self.transposed, columns))
+            tell("columns", last, m)
+        return products
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
-        """One block: what is multiplied is as long as a row."""
-        return (self.rows.shape[1],)
+        """The number of rows of each block of vectors, which dense rows take in one."""
+        return (self.rows.shape[1],) if self.transposed is None else tuple(self.transposed.chunks[0])
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return (XᵀX + alpha I) times vectors (m × b)."""
-        return column_products(self.rows, times_matrix(self.rows, gathered(vectors))) + self.alpha * vectors
-
-
-def _iterated_dense(rows: da.Array, targets: Float64s, alpha: float, tol: float, max_iter: int) -> Solution:
-    right = column_products(rows, dense_blocks(targets, rows.chunks[0])).persist()
-    return conjugate_gradients(_DenseNormalMatrix(rows, alpha), right, tol=tol, max_iter=max_iter)
-
-
-def _direct_dense(rows: da.Array, targets: Float64s, alpha: float) -> Solution:
-    """Solve with XᵀX + alpha I, or with XXᵀ + alpha I where X has fewer rows than columns."""
-    if rows.shape[1] <= rows.shape[0]:
-        right = compute(column_products(rows, dense_blocks(targets, rows.chunks[0])))
-        return _solve_rows(blocks.solve_ridge(_dense_products(rows), right, alpha))
-    turned = rows.T.rechunk((row_chunk(rows.shape[1], 8 * rows.shape[0], BLOCK_MEMORY), -1))
-    dual = blocks.solve_ridge(_dense_products(turned), targets, alpha)
-    return _solve_rows(compute(times_matrix(turned, dual)))
-
-
-def _dense_products(rows: da.Array) -> Float64s:
-    """Return XᵀX, (m × m), a panel of columns with those after it at a time; the other half is its transpose."""
-    m = rows.shape[1]
-    products = np.empty((m, m))
-    for first in range(0, m, PANEL):
-        last = min(first + PANEL, m)
-        panel = compute(column_products(rows[:, first:], rows[:, first:last]))
-        products[first:, first:last] = panel
-        products[first:last, first:] = panel.T
-        tell("columns", last, m)
-    return products
+        return self.carried(self.times(gathered(vectors))) + self.alpha * vectors

@@ -309,10 +309,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
     [
         ("not a number", "no finite number for 1 of 60 names in the column 'b', first 'name 3'"),
         ("a name twice", "the name 'name 3' twice: keep one"),
-        (
-            "one row",
-            "1 sample(s) (shape=(1, 3)) while a minimum of 2 is required",
-        ),
+        ("one row", "min_degree = 4 needs more rows than the 1 of X: lower it, or give more rows"),
         ("vectors of different length", "known.txt"),
         ("a word twice", "name_1"),
     ],
