@@ -30,9 +30,9 @@ from distembed.evaluation.imputation import (
     neighbor_label_accuracy,
     recovery,
 )
-from distembed.evaluation.sentence_files import ClassifiedTexts, SentencePairs
 from distembed.evaluation.sparse_space import nearest_words
 from distembed.evaluation.transfer import score_retrieval
+from distembed.evaluation.wordsets import EvaluationSet
 from distembed.manifold.regressions import KernelRidge, LinearRidge
 
 N, D, K = 300, 120, 30
@@ -184,12 +184,26 @@ WORK = {
     "TextEncoder, whitened": whitened,
     "evaluate_sentences": lambda: de.evaluate_sentences(
         de.TextEncoder(VECTORS, weighting="mean"),
-        [SentencePairs("s", RANDOM.random(N // 2), SENTENCES[: N // 2], SENTENCES[N // 2 :])],
+        [
+            EvaluationSet(
+                "s",
+                "sentences",
+                list(zip(SENTENCES[: N // 2], SENTENCES[N // 2 :], strict=True)),
+                RANDOM.random(N // 2),
+            )
+        ],
     ),
     "evaluate": evaluated,
     "evaluate_sentences of classes": lambda: de.evaluate_sentences(
         de.TextEncoder(VECTORS, weighting="mean"),
-        [ClassifiedTexts("c", ["a", "b"] * (N // 2), SENTENCES, None)],
+        [
+            EvaluationSet(
+                "c",
+                "classification",
+                [(text,) for text in SENTENCES],
+                groups=[("a", ""), ("b", "")] * (N // 2),
+            )
+        ],
     ),
     "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
     "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),

@@ -24,7 +24,7 @@ from distembed import files
 from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
 from distembed.corpus.paths import files_below
 from distembed.corpus.stop_words import read_stop_words
-from distembed.evaluation.wordsets import look_for_word_sets, read_word_set
+from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.files import (
     PARTIAL,
     DiskFullError,
@@ -210,7 +210,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
         de.Vocabulary.load,
         lambda place: de.read_corpus(place).tokenize(),
         read_stop_words,
-        read_word_set,
+        read_set,
         load_job,
         read_table,
     ]
@@ -266,7 +266,7 @@ def test_folders_far_inside_each_other_are_one_sentence(
     assert Folder.at(tmp_path).find() == {}
     for read in (
         lambda: de.read_corpus(tmp_path),
-        lambda: look_for_word_sets([tmp_path]),
+        lambda: find_sets([tmp_path]),
         lambda: files_below(tmp_path),
     ):
         with pytest.raises(OSError, match="folders inside each other too deeply"):

@@ -73,7 +73,7 @@ FILES = [
         b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
         lambda path: find_sentence_sets([path]),
     ),
-    ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_word_set),
+    ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
     ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),

@@ -15,12 +15,11 @@ from distembed.display import plural
 from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.items import item_table
-from distembed.evaluation.pairs import read_pairs
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
-from distembed.evaluation.sentence_files import find_sentence_sets, with_word_sets
+from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import case_advice
-from distembed.evaluation.wordsets import FoundSets, look_for_word_sets
+from distembed.evaluation.wordsets import FoundSets, find_sets, read_pairs
 from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, parse_source
@@ -117,16 +116,16 @@ def evaluate(
     if columns:
         places = tuple(read_pairs(path, roles_of(columns), needs_scores=items is None) for path in places)
     sentences = find_sentence_sets(() if columns else places)
-    with_words = places if columns else with_word_sets(places, sentences.files)
-    if items and not with_words:
+    found = find_sets(places, besides=sentences.files)
+    if items and not found.sets:
         raise click.UsageError("--items writes the items of word sets, and --sets names none")
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     options: dict[str, Any] = {"case": case}
     if unknown is not None:
         options["unknown"] = unknown
     policy = Policy(**options)
-    if with_words:
-        scores = evaluation.compare(files, with_words, same_words=same_words, **options)
+    if found.sets:
+        scores = evaluation.compare(files, found.sets, same_words=same_words, **options)
     if sentences.sets:
         # Unknown words of a sentence cannot count as wrong.
         encoding: dict[str, Any] = {"weighting": weighting, "whitening": whitening}
@@ -135,8 +134,7 @@ def evaluate(
             encoder = open_encoder(source, vectors=files[path], **encoding)
             scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets)
     _write_scores(scores, few=few)
-    if with_words:
-        found = look_for_word_sets(with_words, besides=sentences.files)
+    if found.sets:
         _write_advice(found, files, policy)
         if items and items_format:
             rows = item_table(evaluation.on_common_words(files) if same_words else files, found.sets, policy)
@@ -144,7 +142,7 @@ def evaluate(
             write_table(items, table, format=items_format)
             write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
     if json_file:
-        records = {path: evaluation.score_records(found) for path, found in scores.items()}
+        records = {path: evaluation.score_records(column) for path, column in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
 
 

@@ -8,39 +8,14 @@ from itertools import zip_longest
 import numpy as np
 import pyarrow as pa
 
-from distembed.dtypes import Float64s, Mask
-from distembed.evaluation.scoring import Policy, Space, known_and_used, known_cosines, row_table
-from distembed.evaluation.words import (
-    choice_credits,
-    right_answers,
-    with_composed_words,
-    words_in_majority,
-)
-from distembed.evaluation.wordsets import (
-    AnalogySet,
-    AntonymSet,
-    AssociationSet,
-    CategorySet,
-    PrimingSet,
-    SimilaritySet,
-    SynonymSet,
-    WordSet,
-)
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.words import TASKS, asked_of
+from distembed.evaluation.wordsets import EvaluationSet
 from distembed.vectors import WordVectors
-
-TASKS: dict[type, str] = {
-    SimilaritySet: "similarity",
-    AnalogySet: "analogy",
-    SynonymSet: "synonym",
-    CategorySet: "categorization",
-    AssociationSet: "normed priming",
-    PrimingSet: "priming",
-    AntonymSet: "antonyms",
-}
 
 
 def item_table(
-    candidates: Mapping[str, WordVectors], sets: Iterable[WordSet], policy: Policy
+    candidates: Mapping[str, WordVectors], sets: Iterable[EvaluationSet], policy: Policy
 ) -> pa.RecordBatch:
     """Return every item of some word sets with its score, a row for each item and candidate.
 
@@ -48,7 +23,7 @@ def item_table(
     ----------
     candidates : mapping of str to WordVectors
         The vectors by their names.
-    sets : iterable of word sets
+    sets : iterable of EvaluationSet
         The sets.
     policy : Policy
         How words are looked up.
@@ -62,10 +37,10 @@ def item_table(
         category or not) and `known`. An item with an unknown word has no score, unless the word was composed.
     """
     rows = [
-        (name, word_set.name, TASKS[type(word_set)], words, value, score, known)
-        for word_set in sets
+        (name, one.name, one.task, words, value, score, known)
+        for one in sets
         for name, vectors in candidates.items()
-        for words, value, score, known in _items(vectors, word_set, policy)
+        for words, value, score, known in _items(vectors, one, policy)
     ]
     names, set_names, tasks, words, values, scores, known = zip(*rows, strict=True) if rows else ((),) * 7
     columns = {f"word{n}": pa.array(column, pa.string()) for n, column in enumerate(zip_longest(*words), 1)}
@@ -83,43 +58,17 @@ def item_table(
 
 
 def _items(
-    vectors: WordVectors, word_set: WordSet, policy: Policy
+    vectors: WordVectors, one: EvaluationSet, policy: Policy
 ) -> Iterable[tuple[tuple[str, ...], float, float, bool]]:
     """Return the words of each item, its human score, its score by the vectors, and whether its words are known."""
-    composes = policy.unknown == "subwords"
-    policy = policy.for_words(vectors.words)._replace(unknown="skip")
-    if composes:
-        own, extended = with_composed_words(vectors, word_set, policy)
-        answered, scores = _scores(extended, word_set, policy)
-        known = np.zeros_like(answered) if own is None else _scores(own, word_set, policy)[0]
-    else:
-        answered, scores = _scores(vectors, word_set, policy)
-        known = answered
-    values = np.full(len(known), np.nan)
-    if isinstance(word_set, SimilaritySet | AssociationSet):
-        values = word_set[2]
-    return zip(_words(word_set), values, np.where(answered, scores, np.nan), known, strict=True)
-
-
-def _words(word_set: WordSet) -> Iterable[tuple[str, ...]]:
-    if isinstance(word_set, SynonymSet):
-        return [(word, *options) for word, options in zip(word_set.questions, word_set.options, strict=True)]
-    if isinstance(word_set, CategorySet):
-        return zip(word_set.words, word_set.categories, strict=True)
-    return word_set[1]
-
-
-def _scores(vectors: Space, word_set: WordSet, policy: Policy) -> tuple[Mask, Float64s]:
-    """Return which items have all their words, and the score of each that has."""
-    if isinstance(word_set, AnalogySet):
-        known, points = right_answers(vectors, word_set, policy)
-        return known, points[0]
-    if isinstance(word_set, SynonymSet):
-        return choice_credits(vectors, word_set, policy)
-    if isinstance(word_set, CategorySet):
-        known, pure = words_in_majority(vectors, word_set, policy)
-        scores = np.full(len(known), np.nan)
-        scores[known] = pure if pure.size else np.nan
-        return known, scores
-    rows = row_table(vectors, word_set.pairs, policy)
-    return known_and_used(rows, policy)[0], known_cosines(vectors, rows)
+    policy = policy.for_words(vectors.words)
+    own, asked = asked_of(
+        vectors, one, policy if policy.unknown == "subwords" else policy._replace(unknown="skip")
+    )
+    points = np.where(asked.known, np.atleast_2d(TASKS[one.task].points(asked))[0], np.nan)
+    words = one.items
+    if one.task == "categorization":
+        words = [(*item, category) for item, category in zip(one.items, one.groups, strict=True)]
+    values = one.values if one.values.ndim == 1 and one.values.size else np.full(len(words), np.nan)
+    known = own.known if own else np.zeros_like(asked.known)
+    return zip(words, values.tolist(), points.tolist(), known.tolist(), strict=True)

@@ -17,25 +17,15 @@ A cue or a pair counts once; intervals are over these items.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import (
-    Policy,
-    Score,
-    Space,
-    correlation_score,
-    cosine_table,
-    known_and_used,
-    known_cosines,
-    mean_score,
-    row_table,
-)
+from distembed.evaluation.scoring import Asked, Measure, Space, cosine_table, known_cosines
 from distembed.evaluation.sparse_space import SparseSpace
-from distembed.evaluation.wordsets import AntonymSet, AssociationSet, PrimingSet
 
 MIN_TARGETS = 3
 """Known targets that a cue needs: with two, a rank correlation is 1 or -1 whatever the vectors."""
@@ -44,7 +34,6 @@ MIN_UNTIED = 2
 UNTIED = ", untied strengths"
 """What the name of the task by the rule of S-Space's first public code ends in."""
 UNTIED_METRIC = "spearman of untied strengths, n of all"
-MAX_BOOTSTRAP_ITEMS = 10_000  # resampled means cost a gather: under a second up to here
 WORDS_AT_ONCE = 4096  # cosines of a block of words with those of a set: megabytes
 RANK_TIE = 1e-7
 """Cosines nearer than this share a rank: those of unit vectors in single precision differ by less."""
@@ -52,61 +41,45 @@ PRIMING_EFFECT = "priming effect"
 DELAYS = ("200 ms", "1200 ms")
 
 
-def evaluate_associations(vectors: Space, norms: AssociationSet, policy: Policy) -> list[Score]:
-    """Return the mean correlation over cues for S1, S2 and S3, by the paper's rule and by `UNTIED`.
+def associations(asked: Asked, cosines: Float64s) -> Iterator[Measure]:
+    """Yield the mean correlation over cues for S1, S2 and S3, by the paper's rule and by `UNTIED`.
 
     A cue whose strengths or cosines are all equal has no correlation: left out, or 0 with unknown="zero".
     `UNTIED` gives it a value; each of its scores is followed by that of random cosines.
     """
-    rows = row_table(vectors, norms.pairs, policy)
-    (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    cues, targets = _number_words(norms.pairs)
-    groups = _groups(cues, used, 1 if policy.unknown == "zero" else MIN_UNTIED)
-    strengths = blocks.associative_strengths(cues, targets, norms.strengths)
-    points = {
-        measure: np.array([blocks.spearman(values[g], cosines[g]) for g in groups])
-        for measure, values in strengths.items()
-    }
-    n_known, sizes = np.bincount(cues[known], minlength=1), np.array([g.size for g in groups], dtype=np.int64)
-    n_cues = len(np.unique(cues))
-    counts, untied = ((int((n_known >= least).sum()), n_cues) for least in (MIN_TARGETS, MIN_UNTIED))
-    scores = [
-        _association_score(
-            (norms.name, "normed priming", f"{measure} spearman"),
-            values if policy.unknown == "zero" else values[sizes >= MIN_TARGETS],
-            counts,
-            policy,
-        )
-        for measure, values in points.items()
-    ]
-    for measure, values in strengths.items():
-        own = np.array([blocks.spearman_of_untied(values[g], cosines[g]) for g in groups])
-        by_chance = np.array([blocks.chance_of_untied(values[g]) for g in groups])
-        names = norms.name, f"normed priming{UNTIED}"
-        score = _association_score((*names, f"{measure} {UNTIED_METRIC}"), own, untied, policy)
-        chance = _association_score((*names, f"{measure} chance"), by_chance, untied, policy)
-        scores += [score, chance._replace(interval=None)]
-    return scores
+    is_skipping = asked.policy.unknown == "skip"
+    cues, targets = _number_words(asked.one.items)
+    groups = _groups(cues, asked.used, MIN_UNTIED if is_skipping else 1)
+    n_known, n_cues = np.bincount(cues[asked.known], minlength=1), len(np.unique(cues))
+
+    def over_cues(metric: str, values: list[float], least: int, **options: Any) -> Measure:
+        points = np.array([
+            value for value, group in zip(values, groups, strict=True) if group.size >= least or not is_skipping
+        ])  # fmt: skip
+        points = points[np.isfinite(points)] if is_skipping else np.nan_to_num(points)
+        counted = points.size if is_skipping else int((n_known >= least).sum())
+        return Measure(metric, (points,), counts=(counted, n_cues), **options)
+
+    strengths = blocks.associative_strengths(cues, targets, asked.one.values)
+    for name, of_pairs in strengths.items():
+        own = [float(blocks.spearman(of_pairs[g], cosines[g])) for g in groups]
+        yield over_cues(f"{name} spearman", own, MIN_TARGETS)
+    task = f"normed priming{UNTIED}"
+    for name, of_pairs in strengths.items():
+        own = [blocks.spearman_of_untied(of_pairs[g], cosines[g]) for g in groups]
+        yield over_cues(f"{name} {UNTIED_METRIC}", own, MIN_UNTIED, task=task)
+        by_chance = [blocks.chance_of_untied(of_pairs[g]) for g in groups]
+        yield over_cues(f"{name} chance", by_chance, MIN_UNTIED, task=task, has_interval=False)
 
 
-def _association_score(
-    names: tuple[str, str, str], points: NDArray[np.float64], counts: tuple[int, int], policy: Policy
-) -> Score:
-    defined = np.isfinite(points)
-    points = points[defined] if policy.unknown == "skip" else np.where(defined, points, 0)
-    if policy.unknown == "skip":
-        counts = points.size, counts[1]
-    return mean_score(names[0], names[1:], points, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS)
-
-
-def _number_words(pairs: Sequence[tuple[str, str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _number_words(pairs: Sequence[tuple[str, ...]]) -> tuple[Int64s, Int64s]:
     """Return the words of the pairs as numbers, equal where the words are."""
     _, numbers = np.unique(np.array([word for pair in pairs for word in pair]), return_inverse=True)
     numbers = numbers.astype(np.int64).reshape(-1, 2)
     return numbers[:, 0], numbers[:, 1]
 
 
-def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> list[NDArray[np.int64]]:
+def _groups(keys: Int64s, used: Mask, least: int) -> list[Int64s]:
     """Return the places of each key that are used, for the keys that have at least `least`."""
     places = np.flatnonzero(used)
     places = places[np.argsort(keys[places], kind="stable")]
@@ -117,89 +90,60 @@ def _groups(keys: NDArray[np.int64], used: NDArray[np.bool_], least: int) -> lis
 # ------------------------------------------------------------------------------------------ semantic priming
 
 
-def evaluate_priming(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    """Return R, U and E of each relation, and the correlation of cosine with priming in ms.
+def priming(asked: Asked, cosines: Float64s) -> Iterator[Measure]:
+    """Yield R, U and E of each relation, and the correlation of cosine with priming in ms.
 
     The most frequent relation comes first; a pair counts in each of its own.
     """
-    rows = row_table(vectors, priming.pairs, policy)
-    _, targets = _number_words(priming.pairs)
+    _, targets = _number_words(asked.one.items)
     members: dict[str, list[int]] = {}
-    for i, names in enumerate(priming.relations):
+    for i, names in enumerate(asked.one.groups):
         for name in names:
             members.setdefault(name, []).append(i)
-    scores = list[Score]()
     for relation in sorted(members, key=lambda name: (-len(members[name]), name)):
-        of = members[relation]
-        scores += _relation_scores(vectors, (priming.name, relation), rows[of], targets[of], policy)
-    return [*scores, *_priming_correlations(vectors, priming, policy)]
-
-
-def _relation_scores(
-    vectors: Space,
-    names: tuple[str, str],
-    rows: NDArray[np.int64],
-    targets: NDArray[np.int64],
-    policy: Policy,
-) -> list[Score]:
-    """Return R, U and E of one relation of a set."""
-    known, used = known_and_used(rows, policy)
-    cosines = cosine_table(vectors, rows[used, 0], rows[used, 1])
-    related, counts = np.diag(cosines), (int(known.sum()), len(rows))
-    unrelated = blocks.unrelated_cosines(cosines, targets[used])
-    set_name, relation = names
-    effects = (related - unrelated)[np.isfinite(unrelated)]
-    return [
-        Score(set_name, PRIMING_EFFECT, f"{relation} related", _mean(related), *counts, str(policy), None),
-        Score(
-            set_name, PRIMING_EFFECT, f"{relation} unrelated", _mean(unrelated), *counts, str(policy), None
-        ),
-        mean_score(set_name, (PRIMING_EFFECT, f"{relation} effect"), effects, counts, policy),
-    ]
-
-
-def _mean(values: NDArray[np.float64]) -> float:
-    values = values[np.isfinite(values)]
-    return float(values.mean()) if values.size else float("nan")
-
-
-def _priming_correlations(vectors: Space, priming: PrimingSet, policy: Policy) -> list[Score]:
-    rows = row_table(vectors, priming.pairs, policy)
-    (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    scores = list[Score]()
-    for delay, milliseconds in zip(DELAYS, priming.milliseconds.T, strict=True):
+        yield from _effects(asked, relation, np.array(members[relation]), targets)
+    for delay, milliseconds in zip(DELAYS, asked.one.values.T, strict=True):
         measured = np.isfinite(milliseconds)
-        x, y = cosines[used & measured], milliseconds[used & measured]
-        counts = int((known & measured).sum()), len(known)
-        names = priming.name, "priming", f"{delay} spearman"
-        scores.append(correlation_score(names, x, y, counts, policy, max_items=MAX_BOOTSTRAP_ITEMS))
-    return scores
+        x, y = cosines[asked.used & measured], milliseconds[asked.used & measured]
+        counts = int((asked.known & measured).sum()), len(asked.known)
+        yield Measure(f"{delay} spearman", (x, y), blocks.spearman, counts)
+
+
+def _effects(asked: Asked, relation: str, members: Int64s, targets: Int64s) -> Iterator[Measure]:
+    """Yield R, U and E of the pairs of one relation."""
+    used = members[asked.used[members]]
+    cosines = cosine_table(asked.space, asked.rows[used, 0], asked.rows[used, 1])
+    related, unrelated = np.diag(cosines), blocks.unrelated_cosines(cosines, targets[used])
+    counts = int(asked.known[members].sum()), len(members)
+    for part, points in (("related", related), ("unrelated", unrelated), ("effect", related - unrelated)):
+        defined = (points[np.isfinite(points)],)
+        is_effect = part == "effect"
+        yield Measure(
+            f"{relation} {part}", defined, counts=counts, task=PRIMING_EFFECT, has_interval=is_effect
+        )
 
 
 # -------------------------------------------------------------------------------------------------- antonyms
 
 
-def evaluate_antonyms(vectors: Space, antonyms: AntonymSet, policy: Policy) -> list[Score]:
-    """Return the mean over pairs of 2 / (r + s), r and s the ranks of each word among the other's neighbors.
+def antonyms(asked: Asked, _: Float64s) -> Iterator[Measure]:
+    """Yield the mean over pairs of 2 / (r + s), r and s the ranks of each word among the other's neighbors.
 
     The rank is one more than the number of words whose cosine is larger; the word itself is left out. S-Space counts
     the word itself as the one more, so that its ranks are the same wherever no two vectors have one direction.
     """
-    if isinstance(vectors, SparseSpace) and not vectors.is_whole:
+    if isinstance(asked.space, SparseSpace) and not asked.space.is_whole:
         raise TypeError(
-            f"{antonyms.name} asks for ranks among all words, and the sparse space holds some of them: give all "
+            f"{asked.one.name} asks for ranks among all words, and the sparse space holds some of them: give all "
             "words, and is_whole=True"
         )
-    rows = row_table(vectors, antonyms.pairs, policy)
-    known, used = known_and_used(rows, policy)
-    points = np.zeros(len(rows))
-    ranks = [_neighbor_ranks(vectors, rows[known][:, sides]) for sides in ([0, 1], [1, 0])]
-    points[known] = 2 / (ranks[0] + ranks[1])
-    counts = int(known.sum()), len(rows)
-    return [mean_score(antonyms.name, ("antonyms", "2 / (rank + rank)"), points[used], counts, policy)]
+    points, pairs = np.zeros(len(asked.rows)), asked.rows[asked.known]
+    ranks = [_neighbor_ranks(asked.space, pairs[:, sides]) for sides in ([0, 1], [1, 0])]
+    points[asked.known] = 2 / (ranks[0] + ranks[1])
+    yield Measure("2 / (rank + rank)", (points[asked.used],))
 
 
-def _neighbor_ranks(vectors: Space, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+def _neighbor_ranks(vectors: Space, pairs: Int64s) -> Int64s:
     """Return the rank of the second word of each pair (n, 2) among the neighbors of the first, from 1."""
     own, ranks = known_cosines(vectors, pairs), np.ones(len(pairs), dtype=np.int64)
     for start in range(0, len(vectors), WORDS_AT_ONCE):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from distembed.evaluation import blocks
+from distembed.dtypes import Float32s, Float64s, Int64s, Mask
 from distembed.evaluation.sparse_space import SparseSpace
+from distembed.evaluation.wordsets import EvaluationSet
 from distembed.execution import one_blas_thread
 from distembed.vectors import WordVectors
 
@@ -31,8 +31,13 @@ SPELLINGS: dict[Case, tuple[str, ...]] = {
 }
 """The spellings that are tried for each word of a set, in their order; the first that is known counts."""
 
-N_BOOTSTRAP = 1000  # resamples: the ends of a 95 % interval to about a tenth of its width
-MAX_BOOTSTRAP_PAIRS = 1000  # above it the interval of a rank correlation is under +-0.06 and costs seconds
+N_BOOTSTRAP = 1000
+"""Samples of the items: they give the ends of a 95 % interval to about a tenth of its width."""
+SAMPLES_AT_ONCE = 100
+"""Samples that are held at a time: tens of megabytes."""
+MAX_BOOTSTRAP_ITEMS = 10_000
+"""Of more items no interval is computed: it is under one point wide on either side, and a rank correlation of so many
+takes seconds."""
 
 
 MIN_ANSWERED = 10
@@ -86,7 +91,7 @@ class Score(NamedTuple):
         return self._replace(value=math.nan, interval=None) if is_few else self
 
 
-def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> NDArray[np.int64]:
+def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> Int64s:
     """Return the row of each word, -1 where it is unknown: each spelling is tried as it is, then with underscores."""
     rows = np.full(len(words), -1, dtype=np.int64)
     for spelling in SPELLINGS[policy.case]:
@@ -107,19 +112,47 @@ def form_to_compose(word: str, policy: Policy) -> str:
     return word.lower() if SPELLINGS[policy.case][0] == "lower case" else word
 
 
-def row_table(vectors: Space, items: Sequence[Sequence[str]], policy: Policy) -> NDArray[np.int64]:
-    """Return the rows (n, k) of n items of k words each."""
-    flat = word_rows(vectors, [word for item in items for word in item], policy)
-    return flat.reshape(len(items), -1)
+class Asked(NamedTuple):
+    """A set as some vectors know it.
+
+    Attributes
+    ----------
+    space : the vectors
+    one : the set
+    policy : how words are looked up
+    rows : int64 array (n, k)
+        The row of each word, -1 where it is unknown, `NO_WORD` after the last word of an item.
+    known, used : bool arrays (n,)
+        Which items have all their words, and which of them count under the policy.
+    """
+
+    space: Space
+    one: EvaluationSet
+    policy: Policy
+    rows: Int64s
+    known: Mask
+    used: Mask
+
+    @property
+    def cosines(self) -> Float64s:
+        """The cosine of the two words of each item, float64 (n,); 0 where one is unknown."""
+        return known_cosines(self.space, self.rows)
 
 
-def known_and_used(rows: NDArray[np.int64], policy: Policy) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which items (n, k) have all their words, and which of them count under the policy."""
-    known = np.asarray((rows >= 0).all(axis=1))
-    return known, known if policy.unknown == "skip" else np.ones(len(rows), dtype=np.bool_)
+NO_WORD = -2
 
 
-def known_cosines(vectors: Space, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def ask(space: Space, one: EvaluationSet, policy: Policy) -> Asked:
+    """Look the words of a set up."""
+    lengths = np.array([len(item) for item in one.items], dtype=np.int64)
+    is_word = np.arange(lengths.max(initial=0)) < lengths[:, None]
+    rows = np.full(is_word.shape, NO_WORD, dtype=np.int64)
+    rows[is_word] = word_rows(space, [word for item in one.items for word in item], policy)
+    known = np.asarray((rows != -1).all(axis=1))
+    return Asked(space, one, policy, rows, known, known if policy.unknown == "skip" else np.ones_like(known))
+
+
+def known_cosines(vectors: Space, rows: Int64s) -> Float64s:
     """Return the cosine of each pair of rows (n, 2); 0 where a word is unknown."""
     known = (rows >= 0).all(axis=1)
     cosines = np.zeros(len(rows))
@@ -127,19 +160,19 @@ def known_cosines(vectors: Space, rows: NDArray[np.int64]) -> NDArray[np.float64
     return cosines
 
 
-def units(vectors: Space, rows: NDArray[np.int64]) -> NDArray[np.float32] | csr_array:
+def units(vectors: Space, rows: Int64s) -> Float32s | csr_array:
     """Return unit vectors (k, d) of rows, sparse where the space is."""
     return vectors.units(rows) if isinstance(vectors, SparseSpace) else unit_rows(vectors, rows)
 
 
-def unit_rows(vectors: WordVectors, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def unit_rows(vectors: WordVectors, rows: Int64s) -> Float32s:
     """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
     norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
     units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
     return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
 
 
-def cosine_table(vectors: Space, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
+def cosine_table(vectors: Space, rows: Int64s, columns: Int64s) -> Float64s:
     """Return the cosines (r, c) of rows with others; 0 for a zero vector and for row -1."""
     first, second = (units(vectors, side).astype(np.float64) for side in (rows, columns))
     with one_blas_thread():
@@ -147,57 +180,72 @@ def cosine_table(vectors: Space, rows: NDArray[np.int64], columns: NDArray[np.in
     return np.asarray(table.toarray() if issparse(table) else table)
 
 
+def mean(points: Float64s) -> Float64s:
+    """Return the mean along the last axis."""
+    return np.asarray(points.mean(axis=-1))
+
+
+class Measure(NamedTuple):
+    """A metric of a set: the items that count, and the statistic that is the score.
+
+    Attributes
+    ----------
+    metric : str
+    columns : float64 arrays (n,)
+        One, or two of which the statistic is a correlation.
+    statistic : function
+        Takes the columns, or samples of them (m, n), and reduces the last axis.
+    counts : (int, int), optional
+        The items known and all items, if not those of the set.
+    task : str
+        If not that of the set.
+    has_interval : bool
+    """
+
+    metric: str
+    columns: tuple[Float64s, ...]
+    statistic: Callable[..., Float64s] = mean
+    counts: tuple[int, int] | None = None
+    task: str = ""
+    has_interval: bool = True
+
+    def score(self, name: str, task: str, counts: tuple[int, int], policy: Policy) -> Score:
+        """Return the score of a set: NaN, without an interval, where no item counts."""
+        n = self.columns[0].size
+        value = float(self.statistic(*self.columns)) if n else math.nan
+        interval = None
+        if self.has_interval and not math.isnan(value):
+            interval = bootstrap_interval(
+                lambda draws: self.statistic(*(column[draws] for column in self.columns)), n, policy
+            )
+        return Score(
+            name, self.task or task, self.metric, value, *(self.counts or counts), str(policy), interval
+        )
+
+
 def bootstrap_interval(
-    statistic: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    statistic: Callable[[Int64s], Float64s],
     n_items: int,
     policy: Policy,
     *,
-    max_items: int = MAX_BOOTSTRAP_PAIRS,
+    max_items: int = MAX_BOOTSTRAP_ITEMS,
 ) -> tuple[float, float] | None:
-    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument)."""
+    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument).
+
+    This is the interval of every score here: of 3 to `MAX_BOOTSTRAP_ITEMS` items, `N_BOOTSTRAP` samples of the same
+    number with replacement, from one seed.
+    """
     if not 2 < n_items <= max_items:
         return None
-    draws = np.random.default_rng(policy.seed).integers(n_items, size=(N_BOOTSTRAP, n_items))
-    values = statistic(draws)
-    low, high = np.nanpercentile(values, [2.5, 97.5]) if np.isfinite(values).any() else (math.nan, math.nan)
-    return None if math.isnan(low) else (float(low), float(high))
-
-
-def mean_score(
-    set_name: str,
-    task_metric: tuple[str, str],
-    points: NDArray[np.float64],
-    counts: tuple[int, int],
-    policy: Policy,
-    *,
-    max_items: int = MAX_BOOTSTRAP_PAIRS,
-) -> Score:
-    """Score the mean of the points; `counts` are the items known and all items."""
-    value = float(points.mean()) if points.size else math.nan
-    interval = bootstrap_interval(
-        lambda draw: points[draw].mean(axis=1), points.size, policy, max_items=max_items
-    )
-    return Score(set_name, *task_metric, value, *counts, str(policy), interval)
-
-
-def correlation_score(
-    names: tuple[str, str, str],
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    counts: tuple[int, int],
-    policy: Policy,
-    *,
-    max_items: int = MAX_BOOTSTRAP_PAIRS,
-    correlation: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]] = blocks.spearman,
-) -> Score:
-    """Score the correlation of x and y, Spearman's if none is given; `names` are the set, the task and the metric."""
-    value = float(correlation(x, y)) if x.size > 1 else math.nan
-    interval = None
-    if not math.isnan(value):
-        interval = bootstrap_interval(
-            lambda draw: correlation(x[draw], y[draw]), x.size, policy, max_items=max_items
-        )
-    return Score(*names, value, *counts, str(policy), interval)
+    generator = np.random.default_rng(policy.seed)
+    values = np.concatenate([
+        statistic(generator.integers(n_items, size=(SAMPLES_AT_ONCE, n_items)))
+        for _ in range(N_BOOTSTRAP // SAMPLES_AT_ONCE)
+    ])  # fmt: skip
+    if not np.isfinite(values).any():
+        return None
+    low, high = np.nanpercentile(values, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.corpus.paths import files_below
-from distembed.evaluation.wordsets import look_for_word_sets, stem, text_of
+from distembed.evaluation.wordsets import EvaluationSet, stem, text_of
+from distembed.files import read_head
+from distembed.formats.encodings import HEAD_BYTES
 from distembed.formats.names import suffix_of
 
 PARTS = ("train", "dev", "test")
@@ -35,31 +36,10 @@ LINES_A_LABEL = 5
 """Lines that each label of a file of classified texts has on average, at least: others are no classes."""
 
 
-class SentencePairs(NamedTuple):
-    """Pairs of sentences with human scores, float64 (n,)."""
-
-    name: str
-    scores: NDArray[np.float64]
-    first: list[str]
-    second: list[str]
-
-
-class ClassifiedTexts(NamedTuple):
-    """Texts with labels; `parts` has "train", "dev" or "test" for each text, or is None for cross-validation."""
-
-    name: str
-    labels: list[str]
-    texts: list[str]
-    parts: list[str] | None
-
-
-SentenceSet = SentencePairs | ClassifiedTexts
-
-
 class FoundSentences(NamedTuple):
     """The sets of sentences at some paths, and the files that they were read from."""
 
-    sets: list[SentenceSet]
+    sets: list[EvaluationSet]
     files: frozenset[Path]
 
 
@@ -73,23 +53,12 @@ def find_sentence_sets(paths: Iterable[str | Path]) -> FoundSentences:
     """
     files = [file for path in map(Path, paths) for file in files_below(path)]
     read = {file: found for file in files if (found := read_sentences(file)) is not None}
-    pairs = [found for found in read.values() if isinstance(found, SentencePairs)]
-    texts = [found for found in read.values() if isinstance(found, ClassifiedTexts)]
+    pairs = [found for found in read.values() if found.task == "sentences"]
+    texts = [found for found in read.values() if found.task == "classification"]
     return FoundSentences([*pairs, *_join_parts(texts)], frozenset(read))
 
 
-def with_word_sets(paths: Iterable[str | Path], besides: Collection[Path]) -> list[Path]:
-    """Return the paths at which there are word sets too, beside files that are sets of another kind.
-
-    Raises
-    ------
-    WordSetError, FileNotFoundError
-        As `look_for_word_sets`, which passes over the files `besides`.
-    """
-    return [path for path in map(Path, paths) if look_for_word_sets(path, besides=besides).sets]
-
-
-def read_sentences(path: Path) -> SentenceSet | None:
+def read_sentences(path: Path) -> EvaluationSet | None:
     """Return the sentences of a file, None where it is of another format.
 
     Raises
@@ -108,18 +77,20 @@ def read_sentences(path: Path) -> SentenceSet | None:
     if width == 4 and math.isfinite(_number(rows[0][1])):
         _check(path, rows, 4)
         scores = np.array([_number(row[1]) for row in rows])
-        return SentencePairs(name, scores, [row[2] for row in rows], [row[3] for row in rows])
+        return EvaluationSet(name, "sentences", [(row[2], row[3]) for row in rows], scores)
     if width == 2 and LINES_A_LABEL * len({row[0] for row in rows}) <= len(rows):
         _check(path, rows, 2)
-        return ClassifiedTexts(name, [row[0] for row in rows], [row[1] for row in rows], None)
+        groups = [(label, "") for label, _ in rows]
+        return EvaluationSet(name, "classification", [(text,) for _, text in rows], groups=groups)
     return None
 
 
-def _classified_documents(path: Path) -> ClassifiedTexts | None:
+def _classified_documents(path: Path) -> EvaluationSet | None:
     """Return the texts of a file of JSON lines that have a label, and a part where the file has parts."""
-    lines = [(number, line) for number, line in enumerate(text_of(path).split("\n"), start=1) if line.strip()]
-    if not lines or '"label"' not in lines[0][1]:
+    first = next(filter(None, map(bytes.strip, read_head(path, HEAD_BYTES).split(b"\n"))), b"")
+    if b'"label"' not in first.replace(b"\0", b""):  # of UTF-16
         return None
+    lines = [(number, line) for number, line in enumerate(text_of(path).split("\n"), start=1) if line.strip()]
     records = [_record(path, number, line) for number, line in lines]
     field = next((name for name in SPLIT_FIELDS if name in records[0]), "")
     parts = [str(record.get(field, "")).lower() for record in records]
@@ -130,9 +101,9 @@ def _classified_documents(path: Path) -> ClassifiedTexts | None:
     ]
     if not kept:
         return None
-    name = stem(path)
-    labels, texts = [str(record["label"]) for record, _ in kept], [_whole_text(record) for record, _ in kept]
-    return ClassifiedTexts(name, labels, texts, [part for _, part in kept] if field else None)
+    texts = [(_whole_text(record),) for record, _ in kept]
+    groups = [(str(record["label"]), part) for record, part in kept]
+    return EvaluationSet(stem(path), "classification", texts, groups=groups)
 
 
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -169,26 +140,27 @@ def _check(path: Path, rows: list[list[str]], width: int) -> None:
             )
 
 
-def _join_parts(texts: list[ClassifiedTexts]) -> list[ClassifiedTexts]:
+def _join_parts(texts: list[EvaluationSet]) -> list[EvaluationSet]:
     """Return the sets whose parts are in several files as one each, the others as they are."""
-    found: dict[str, list[tuple[str, ClassifiedTexts]]] = {}
+    found: dict[str, list[EvaluationSet]] = {}
     for each in texts:
         stem, _, part = each.name.rpartition("-")
-        name, part = (stem, part) if part in PARTS and stem else (each.name, "")
-        found.setdefault(name, []).append((part, each))
-    return [_of_parts(name, parts) for name, parts in found.items()]
+        is_part = part in PARTS and bool(stem)
+        groups = [(label, own or part) for label, own in each.groups] if is_part else each.groups
+        name = stem if is_part else each.name
+        found.setdefault(name, []).append(each._replace(name=name, groups=groups))
+    return [_joined(parts) for parts in found.values()]
 
 
-def _of_parts(name: str, parts: list[tuple[str, ClassifiedTexts]]) -> ClassifiedTexts:
-    if parts[0][0] == "" and parts[0][1].parts is None:
-        return parts[0][1]
-    labels = [label for _, each in parts for label in each.labels]
-    texts = [text for _, each in parts for text in each.texts]
-    found = [part for named, each in parts for part in (each.parts or [named] * len(each.texts))]
-    names = sorted(set(found))
-    if not {"train", "test"} <= set(names):
+def _joined(parts: list[EvaluationSet]) -> EvaluationSet:
+    one = parts[0]._replace(
+        items=[item for each in parts for item in each.items],
+        groups=[group for each in parts for group in each.groups],
+    )
+    names = sorted({part for _, part in one.groups})
+    if names != [""] and not {"train", "test"} <= set(names):
         raise ValueError(
-            f"the set {name} has the parts {', '.join(names)}: give its files {name}-train and {name}-test both, or "
-            "texts of both parts in one file of JSON lines"
+            f"the set {one.name} has the parts {', '.join(names)}: give its files {one.name}-train and "
+            f"{one.name}-test both, or texts of both parts in one file of JSON lines"
         )
-    return ClassifiedTexts(name, labels, texts, found)
+    return one

@@ -32,14 +32,10 @@ from sklearn.preprocessing import StandardScaler
 from distembed.display import plural
 from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
-from distembed.evaluation.scoring import Policy, Score, correlation_score, mean_score
-from distembed.evaluation.sentence_files import (
-    ClassifiedTexts,
-    SentencePairs,
-    SentenceSet,
-    find_sentence_sets,
-)
-from distembed.evaluation.wordsets import FORMATS_PAGE
+from distembed.evaluation import blocks
+from distembed.evaluation.scoring import Measure, Policy, Score
+from distembed.evaluation.sentence_files import find_sentence_sets
+from distembed.evaluation.wordsets import FORMATS_PAGE, EvaluationSet
 from distembed.execution import one_blas_thread, tell
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
@@ -55,14 +51,14 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
 def evaluate_sentences(
-    encoder: TextEncoder, sets: Iterable[SentenceSet] | str | Path, *, name: str = "", seed: int = 0
+    encoder: TextEncoder, sets: Iterable[EvaluationSet] | str | Path, *, name: str = "", seed: int = 0
 ) -> list[Score]:
     """Score an encoder of texts on sets of sentences, by the protocol of this module.
 
     Parameters
     ----------
     encoder : TextEncoder
-    sets : str, Path, or sequence of SentencePairs and ClassifiedTexts
+    sets : str, Path, or sequence of EvaluationSet
         The sets, or a file or a folder of them; see `distembed.evaluation.sentence_files` for the formats.
     name : str
         What the policy of the scores calls the encoder; by default its options.
@@ -83,10 +79,10 @@ def evaluate_sentences(
     --------
     >>> import distembed as de
     >>> import numpy as np
-    >>> from distembed.evaluation.sentence_files import SentencePairs
+    >>> from distembed.evaluation.wordsets import EvaluationSet
     >>> vectors = de.WordVectors(["cat", "dog", "tax"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
-    >>> first, second = ["a cat", "a cat", "a dog"], ["a dog", "a tax", "a tax"]
-    >>> pairs = SentencePairs("pets", np.array([4.5, 0.5, 1.0]), first, second)
+    >>> texts = [("a cat", "a dog"), ("a cat", "a tax"), ("a dog", "a tax")]
+    >>> pairs = EvaluationSet("pets", "sentences", texts, np.array([4.5, 0.5, 1.0]))
     >>> [score] = de.evaluate_sentences(de.TextEncoder(vectors), [pairs])
     >>> score.metric, round(score.value, 2), score.answered
     ('spearman', 1.0, '6/12')
@@ -96,13 +92,13 @@ def evaluate_sentences(
         encoder = encoder.fit()
     policy = name or encoder_name(encoder)
     for number, each in enumerate(every, start=1):
-        score = score_pairs if isinstance(each, SentencePairs) else score_classes
-        scores.append(score(encoder, each, seed)._replace(policy=policy))  # type: ignore[arg-type]
+        score = score_pairs if each.task == "sentences" else score_classes
+        scores.append(score(encoder, each, seed)._replace(policy=policy))
         tell("sets", number, len(every))
     return scores
 
 
-def _sets(sets: Iterable[SentenceSet] | str | Path) -> list[SentenceSet]:
+def _sets(sets: Iterable[EvaluationSet] | str | Path) -> list[EvaluationSet]:
     if not isinstance(sets, (str, Path)):
         return list(sets)
     found = find_sentence_sets([sets]).sets
@@ -118,20 +114,21 @@ def encoder_name(encoder: TextEncoder) -> str:
     return f"{weights}{whitening}, unknown {encoder.unknown_}"
 
 
-def score_pairs(encoder: TextEncoder, pairs: SentencePairs, seed: int) -> Score:
+def score_pairs(encoder: TextEncoder, pairs: EvaluationSet, seed: int) -> Score:
     """Return Spearman's correlation of cosine with human score over all pairs."""
-    n = len(pairs.first)
-    encoded = encoder.encode([*pairs.first, *pairs.second])
+    n, (first, second) = len(pairs.items), zip(*pairs.items, strict=True)
+    encoded = encoder.encode([*first, *second])
     cosines = pair_cosines(encoded.vectors[:n], encoded.vectors[n:])
     counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
-    names = pairs.name, "sentences", "spearman"
-    return correlation_score(names, cosines, pairs.scores, counts, Policy(seed=seed))
+    measure = Measure("spearman", (cosines, pairs.values), blocks.spearman)
+    return measure.score(pairs.name, "sentences", counts, Policy(seed=seed))
 
 
-def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Score:
+def score_classes(encoder: TextEncoder, texts: EvaluationSet, seed: int) -> Score:
     """Return the accuracy of logistic regression on text vectors."""
-    encoded = encoder.encode(texts.texts)
-    inputs, classes = encoded.vectors.astype(np.float64), np.unique(texts.labels, return_inverse=True)[1]
+    encoded = encoder.encode([text for (text,) in texts.items])
+    inputs = encoded.vectors.astype(np.float64)
+    classes = np.unique([label for label, _ in texts.groups], return_inverse=True)[1]
     right = np.full(len(classes), math.nan)  # of texts that are not tested
     with one_blas_thread(), warnings.catch_warnings():
         # Labels of few texts are a fact of the set, and no reason not to score it.
@@ -148,12 +145,14 @@ def score_classes(encoder: TextEncoder, texts: ClassifiedTexts, seed: int) -> Sc
             right[split[2]] = np.asarray(best.predict(inputs[test]) == classes[test])
     tested = ~np.isnan(right)
     counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
-    task = "classification", "accuracy"
-    return mean_score(texts.name, task, right[tested], counts, Policy(seed=seed))
+    return Measure("accuracy", (right[tested],)).score(
+        texts.name, "classification", counts, Policy(seed=seed)
+    )
 
 
-def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
-    if texts.parts is None:
+def _splits(texts: EvaluationSet, classes: NDArray[np.int64], seed: int) -> Iterator[Split]:
+    parts = np.array([part for _, part in texts.groups])
+    if not any(parts):
         if np.bincount(classes).max(initial=0) < N_FOLDS:
             return
         model = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed)
@@ -163,7 +162,7 @@ def _splits(texts: ClassifiedTexts, classes: NDArray[np.int64], seed: int) -> It
             train = np.setdiff1d(np.arange(len(classes)), np.concatenate([test, choose]))
             yield train, choose, test
         return
-    train, choose, test = (np.flatnonzero(np.array(texts.parts) == part) for part in ("train", "dev", "test"))
+    train, choose, test = (np.flatnonzero(parts == part) for part in ("train", "dev", "test"))
     if train.size < (1 if choose.size else N_FOLDS):
         raise ValueError(
             f"the set {texts.name} has {plural(train.size, 'text')} in its part train: give it more, or no parts"

@@ -52,8 +52,8 @@ Roles = dict[str, str]
 CLOSED = "quotes on both sides of a field, or none"
 
 
-class PairsError(ValueError):
-    """An error in a list of pairs whose columns or lines cannot be read; `line` is the number of the line."""
+class LineError(ValueError):
+    """An error in a line of an evaluation set; `line` is its number, and `expected` what it should hold."""
 
     def __init__(self, line: int, text: str, expected: str):
         super().__init__(f"line {line}: {text[:60]!r}, expected {expected}")
@@ -69,8 +69,11 @@ class Columns(NamedTuple):
     width: int
 
 
-ScoredPairs = tuple[list[tuple[str, str]], list[float]]
-"""Word pairs and their scores."""
+ScoredPairs = list[tuple[tuple[str, str], float]]
+"""Word pairs, each with its score."""
+
+Lines = Sequence[tuple[int, str]]
+"""Lines that are not empty, with their numbers."""
 
 
 def parse_number(field: str) -> float | None:
@@ -85,7 +88,7 @@ def parse_number(field: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
+def read_scored_pairs(lines: Lines) -> ScoredPairs | None:
     """Return the pairs of a delimited list; None if the lines are not such a list.
 
     Parameters
@@ -95,7 +98,7 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
 
     Raises
     ------
-    PairsError
+    LineError
         If a line does not have the columns of the first one, or the column of scores is ambiguous.
     """
     if lines[0][1].startswith(":"):  # a section of analogies
@@ -103,7 +106,7 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
     for delimiter in DELIMITERS:
         if delimiter == "," and "," not in DIGITS_AROUND.sub("", lines[0][1]):
             continue  # all commas are those of numbers
-        rows = [row or [""] for row in _rows(lines[:2], delimiter)]
+        rows = [row or [""] for row in rows_of(lines[:2], delimiter)]
         if len(rows[0]) < 3 or (delimiter == "|" and len(rows[0]) > 3):  # a question and its answers
             continue
         if len(rows) == 2 and (columns := _columns(lines, rows[0], rows[1], delimiter)) is not None:
@@ -113,7 +116,7 @@ def read_scored_pairs(lines: Sequence[tuple[int, str]]) -> ScoredPairs | None:
     if lines[0][1].count('"') % 2:
         unquoted = [(number, line.replace('"', "")) for number, line in lines[:2]]
         if read_scored_pairs(unquoted) is not None:
-            raise PairsError(*lines[0], CLOSED)
+            raise LineError(*lines[0], CLOSED)
     return None
 
 
@@ -121,21 +124,21 @@ def _numbers(row: list[str]) -> list[int]:
     return [place for place, field in enumerate(row) if parse_number(field) is not None]
 
 
-def _plain_columns(lines: Sequence[tuple[int, str]], rows: list[list[str]], delimiter: str) -> Columns | None:
+def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Columns | None:
     """Return the columns of a list without a header: two words, and the first number after them."""
     numbers = _numbers(rows[0])
     if len(numbers) > 1 and numbers[0] == 0 and numbers[-1] == len(rows[0]) - 1 == len(numbers) + 1:
-        raise PairsError(*lines[0], "a header that names the columns, such as word1, word2 and score")
+        raise LineError(*lines[0], "a header that names the columns, such as word1, word2 and score")
     if not (numbers and numbers[0] >= 2 and rows[0][0] and rows[0][1]):
         return None
     if delimiter == " " and numbers[0] > 2:
         if all(found and found[0] > 2 for found in map(_numbers, rows)):
-            raise PairsError(
+            raise LineError(
                 *lines[0], "two words and a score, with tabs between them where a word has spaces"
             )
         return None
-    if delimiter == "," and _may_be_decimal_commas(_rows(lines, delimiter), numbers[0]):
-        raise PairsError(
+    if delimiter == "," and _may_be_decimal_commas(rows_of(lines, delimiter), numbers[0]):
+        raise LineError(
             *lines[0],
             f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
@@ -148,7 +151,7 @@ def _may_be_decimal_commas(rows: list[list[str]], place: int) -> bool:
     return all(len(pair) == 2 and all(re.fullmatch(r"-?\d+", field) for field in pair) for pair in pairs)
 
 
-def _rows(lines: Sequence[tuple[int, str]], delimiter: str) -> list[list[str]]:
+def rows_of(lines: Lines, delimiter: str) -> list[list[str]]:
     """Return the fields of each line, without the quotes of a program that quotes all text; none of a bad line."""
     quoted = all(line.lstrip().startswith('"') for _, line in lines)
     return [_fields(line, delimiter, quoted=quoted) for _, line in lines]
@@ -166,9 +169,7 @@ def _fields(text: str, delimiter: str, *, quoted: bool) -> list[str]:
         return []
 
 
-def _columns(
-    lines: Sequence[tuple[int, str]], header: list[str], row: list[str], delimiter: str
-) -> Columns | None:
+def _columns(lines: Lines, header: list[str], row: list[str], delimiter: str) -> Columns | None:
     """Return the columns that a header and the first row below it describe; None if there are no such columns."""
     if all(parse_number(name) is not None for name in header[2:]):
         return None
@@ -178,18 +179,34 @@ def _columns(
         if _word_columns(header) is None:
             return None
         remedy = f"; where scores have commas, {NEITHER}" if delimiter == "," else ""
-        raise PairsError(*lines[1], f"{len(header)} fields as in the header{remedy}")
-    numbers = _numbers(row)
-    words = _word_columns(header) or _columns_of_words(row, numbers)
-    if words is None or set(words) & set(numbers):
+        raise LineError(*lines[1], f"{len(header)} fields as in the header{remedy}")
+    words, scores = _words_and_scores(header, [row])
+    if words is None or set(words) & set(_numbers(row)):
         return None
-    names = {name.lower(): place for place, name in enumerate(header) if place not in words}
-    named = [names[name] for name in SCORE_NAMES if name in names]
-    others = [place for name, place in names.items() if place in numbers and name not in INDEX_NAMES]
-    if not named and len(others) > 1 and _word_columns(header) is not None:
-        asked = ", ".join(header[place] for place in others)
-        raise PairsError(*lines[0], f"one column of scores; rename one of {asked} to score")
-    return Columns(*words, (named or others)[0], len(header)) if named or len(others) == 1 else None
+    if len(scores) > 1 and _word_columns(header) is not None:
+        asked = ", ".join(header[place] for place in scores)
+        raise LineError(*lines[0], f"one column of scores; rename one of {asked} to score")
+    return Columns(*words, scores[0], len(header)) if len(scores) == 1 else None
+
+
+def _words_and_scores(
+    names: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[tuple[int, int] | None, list[int]]:
+    """Return the places of the two columns of words, None where there are none, and those that may be the score.
+
+    A column with a name of `SCORE_NAMES` is the score, else any column of numbers but those of `INDEX_NAMES`.
+    """
+    numbers = [
+        place
+        for place in range(len(names))
+        if (cells := [row[place] for row in rows if row[place]])
+        and all(parse_number(cell) is not None for cell in cells)
+    ]
+    words = _word_columns(names) or _columns_of_words(rows[0] if rows else [], numbers)
+    places = {name.lower(): place for place, name in enumerate(names) if place not in (words or ())}
+    named = [places[name] for name in SCORE_NAMES if name in places]
+    others = [place for name, place in places.items() if place in numbers and name not in INDEX_NAMES]
+    return words, named[:1] or others
 
 
 def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
@@ -241,36 +258,23 @@ def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
     >>> guess_columns(names, [["1", "Hund", "Katze", "7,2", "1,1", "20"]])
     {'word1': 'Wort A', 'word2': 'Wort B', 'score': 'Mittelwert'}
     """
-    first = rows[0] if rows else []
-    numbers = [
-        place
-        for place in range(len(names))
-        if rows and all(parse_number(row[place]) is not None for row in rows if row[place])
-    ]
-    words = _word_columns(names) or _columns_of_words(first, numbers)
+    words, scores = _words_and_scores(names, rows)
     if words is None:
         raise ValueError(
             f"the words of a pair are in no two of the columns {', '.join(names)}: give --columns word1=NAME,word2=NAME"
         )
     roles = {"word1": names[words[0]], "word2": names[words[1]]}
-    lowered = {name.lower(): name for name in names}
-    named = [lowered[name] for name in SCORE_NAMES if name in lowered]
-    others = [
-        names[place] for place in numbers if names[place].lower() not in INDEX_NAMES and place not in words
-    ]
-    score = named[:1] or (others if len(others) == 1 else [])
-    return {**roles, **({"score": score[0]} if score else {})}
+    return {**roles, **({"score": names[scores[0]]} if len(scores) == 1 else {})}
 
 
-def _pairs(lines: Sequence[tuple[int, str]], delimiter: str, columns: Columns) -> ScoredPairs:
-    pairs, scores = list[tuple[str, str]](), list[float]()
-    for (number, line), row in zip(lines, _rows(lines, delimiter), strict=True):
+def _pairs(lines: Lines, delimiter: str, columns: Columns) -> ScoredPairs:
+    pairs: ScoredPairs = []
+    for (number, line), row in zip(lines, rows_of(lines, delimiter), strict=True):
         score = parse_number(row[columns.score]) if len(row) == columns.width else None
         if score is None or not (row[columns.first] and row[columns.second]):
             remedy = "" if row else f", {CLOSED}"
             if delimiter == "," and len(row) > columns.width:
                 remedy = f"; where scores have commas, {NEITHER}"
-            raise PairsError(number, line, f"two words and a score{remedy}")
-        pairs.append((row[columns.first], row[columns.second]))
-        scores.append(score)
-    return pairs, scores
+            raise LineError(number, line, f"two words and a score{remedy}")
+        pairs.append(((row[columns.first], row[columns.second]), score))
+    return pairs

@@ -25,50 +25,32 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from distembed.dtypes import Float32s, Float64s, Int64s, Mask
-from distembed.evaluation import blocks
-from distembed.evaluation.priming import (
-    evaluate_antonyms,
-    evaluate_associations,
-    evaluate_priming,
-)
+from distembed.dtypes import Float32s, Float64s, Int64s
+from distembed.evaluation import blocks, priming
 from distembed.evaluation.scoring import (
+    NO_WORD,
     SPELLINGS,
+    Asked,
     Case,
+    Measure,
     Policy,
     Score,
     Space,
     Unknown,
-    correlation_score,
+    ask,
     form_to_compose,
-    known_and_used,
-    known_cosines,
-    mean_score,
-    row_table,
     text_table,
     unit_rows,
     units,
     word_rows,
 )
 from distembed.evaluation.sparse_space import SparseSpace
-from distembed.evaluation.wordsets import (
-    ASK_ALL_WORDS,
-    AnalogySet,
-    AntonymSet,
-    AssociationSet,
-    CategorySet,
-    PrimingSet,
-    SimilaritySet,
-    SynonymSet,
-    WordSet,
-    find_word_sets,
-    words_of,
-)
+from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.execution import compute, delayed, one_blas_thread, tell
 from distembed.states import block_memory
 from distembed.vectors import WordVectors
@@ -80,7 +62,7 @@ KMEANS_STARTS = 10
 
 def evaluate(
     vectors: WordVectors | str | Path,
-    sets: str | Path | Iterable[str | Path],
+    sets: str | Path | Iterable[str | Path | EvaluationSet],
     *,
     case: Case = "auto",
     unknown: Unknown = "skip",
@@ -94,8 +76,9 @@ def evaluate(
     ----------
     vectors : WordVectors, str or Path
         The word vectors, or a file of them.
-    sets : str, Path or sequence of them
-        A folder, a file, or several of either; see `distembed.evaluation.wordsets` for the formats.
+    sets : str, Path, EvaluationSet or sequence of them
+        A folder, a file, or several of either, or sets that are read already; see `distembed.evaluation.wordsets` for
+        the formats.
     case : {"auto", "lower", "keep", "ignore"}
         The spellings in which a word is looked up; see the conventions of this module.
     unknown : {"skip", "zero", "subwords"}
@@ -133,11 +116,11 @@ def evaluate(
     >>> score.answered  # "plum" has no vector
     '3/4'
     """
-    limited, read = _limit(vectors, restrict, max_words), find_word_sets(sets)
+    limited, read = _limit(vectors, restrict, max_words), find_sets(sets).sets
     return score_known(limited, read, Policy(case, unknown, seed))
 
 
-def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None = None) -> list[Score]:
+def evaluate_sets(vectors: Space, sets: Sequence[EvaluationSet], policy: Policy | None = None) -> list[Score]:
     """Score word vectors, or a sparse space, on sets already read; analogies need word vectors."""
     policy = policy or Policy()
     for option, value, choices in (
@@ -147,12 +130,10 @@ def evaluate_sets(vectors: Space, sets: Iterable[WordSet], policy: Policy | None
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
     _check_unknown(vectors, policy)
-    policy = policy.for_words(vectors.words)
-    scores, every = list[Score](), list(sets)
-    score_set = _with_composed_words if policy.unknown == "subwords" else _with_known_words
-    for number, word_set in enumerate(every, start=1):
-        scores += score_set(vectors, word_set, policy)
-        tell("sets", number, len(every))
+    policy, scores = policy.for_words(vectors.words), list[Score]()
+    for number, one in enumerate(sets, start=1):
+        scores += _scores_of(vectors, one, policy)
+        tell("sets", number, len(sets))
     return scores
 
 
@@ -165,45 +146,52 @@ def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") 
         )
 
 
-def _with_known_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
-    return _EVALUATORS[type(word_set)](vectors, word_set, policy)
-
-
-def _with_composed_words(vectors: Space, word_set: WordSet, policy: Policy) -> list[Score]:
-    """Score a set with its unknown words composed, and count what is known without them."""
-    assert isinstance(vectors, WordVectors)
-    own, extended = with_composed_words(vectors, word_set, policy)
-    plain = policy._replace(unknown="skip")
-    scores = _with_known_words(extended, word_set, plain)
-    known = [score.known for score in _with_known_words(own, word_set, plain)] if own else [0] * len(scores)
+def _scores_of(vectors: Space, one: EvaluationSet, policy: Policy) -> list[Score]:
+    """Return the scores of a set by its task; with composed words, those known without them are counted apart."""
+    own, asked = asked_of(vectors, one, policy)
+    scores = _measured(asked, policy)
+    if policy.unknown != "subwords":
+        return scores
+    known = [score.known for score in _measured(own, policy)] if own else [0] * len(scores)
     return [
-        score._replace(known=n_known, composed=score.known - n_known, policy=str(policy))
+        score._replace(known=n_known, composed=score.known - n_known)
         for score, n_known in zip(scores, known, strict=True)
     ]
 
 
-def with_composed_words(
-    vectors: WordVectors, word_set: WordSet, policy: Policy
-) -> tuple[WordVectors | None, WordVectors]:
-    """Return the vectors of the known words of a set, None where there are none, and those with the others composed.
+def _measured(asked: Asked, policy: Policy) -> list[Score]:
+    task, counts = TASKS[asked.one.task], (int(asked.known.sum()), len(asked.known))
+    return [
+        measure.score(asked.one.name, asked.one.task, counts, policy)
+        for measure in task.measures(asked, task.points(asked))
+    ]
 
-    Only analogies and antonyms look at words outside their set, which may answer or be nearer. Which items are known
-    depends on the words of the set alone.
+
+def asked_of(vectors: Space, one: EvaluationSet, policy: Policy) -> tuple[Asked | None, Asked]:
+    """Return a set as its known words know it, None where there are none, and as those that answer it do.
+
+    The two differ where unknown words are composed. Only analogies and antonyms look at words outside their set,
+    which may answer or be nearer. Which items are known depends on the words of the set alone.
     """
-    words = sorted({form for word in words_of(word_set) for form in (word, word.replace("_", " "))})
+    if policy.unknown != "subwords":
+        asked = ask(vectors, one, policy)
+        return asked, asked
+    assert isinstance(vectors, WordVectors)
+    plain = policy._replace(unknown="skip")
+    words = sorted({form for word in one.words for form in (word, word.replace("_", " "))})
     rows = word_rows(vectors, words, policy)
     composed = [
         form_to_compose(word, policy) for word, row in zip(words, rows.tolist(), strict=True) if row < 0
     ]
     known_rows = np.unique(rows[rows >= 0]).tolist()
     own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
-    candidates = vectors if own is None or isinstance(word_set, ASK_ALL_WORDS) else own
-    return own, candidates.extended(composed)
+    candidates = vectors if own is None or one.task in ASK_ALL_WORDS else own
+    return ask(own, one, plain) if own else None, ask(candidates.extended(composed), one, plain)
 
 
 def score_known(
     vectors: Space,
-    sets: Sequence[WordSet],
+    sets: Sequence[EvaluationSet],
     policy: Policy | None = None,
     *,
     name: str = "",
@@ -215,7 +203,7 @@ def score_known(
     ----------
     vectors : WordVectors or SparseSpace
         The vectors.
-    sets : sequence of word sets
+    sets : sequence of EvaluationSet
         The sets.
     policy : Policy, optional
         How words are looked up.
@@ -243,18 +231,18 @@ def _none_known(scores: Sequence[Score]) -> str:
     return f"0 of {sum(totals.values())} {items} known ({names})"
 
 
-def why_unknown(vocabulary: Sequence[str], sets: Sequence[WordSet], policy: Policy) -> str:
+def why_unknown(vocabulary: Sequence[str], sets: Sequence[EvaluationSet], policy: Policy) -> str:
     """Return why a vocabulary knows nothing of some sets, and what to do about it."""
-    words = sorted(set().union(*map(words_of, sets)))
+    words = sorted(set().union(*(one.words for one in sets)))
     return case_advice(vocabulary, sets, policy) or (
         f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words of "
         f"the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
     )
 
 
-def case_advice(vocabulary: Sequence[str], sets: Iterable[WordSet], policy: Policy) -> str:
+def case_advice(vocabulary: Sequence[str], sets: Iterable[EvaluationSet], policy: Policy) -> str:
     """Return which other way of looking words up would know twice as many words of some sets, "" where none would."""
-    words = sorted(set().union(*map(words_of, sets)))
+    words = sorted(set().union(*(one.words for one in sets)))
     policy = policy.for_words(vocabulary)
     n_known = _n_known(words, vocabulary, policy.case)
     others: tuple[Case, ...] = ("auto", "ignore")
@@ -282,7 +270,7 @@ def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int
 
 def compare(
     candidates: Mapping[str, WordVectors | str | Path],
-    sets: str | Path | Iterable[str | Path | SimilaritySet],
+    sets: str | Path | Iterable[str | Path | EvaluationSet],
     *,
     same_words: bool = True,
     case: Case = "auto",
@@ -292,7 +280,7 @@ def compare(
 ) -> dict[str, list[Score]]:
     """Score several word vectors on the same items: by default, on the words that all of them have."""
     loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
-    read, policy = find_word_sets(sets), Policy(case, unknown, seed)
+    read, policy = find_sets(sets).sets, Policy(case, unknown, seed)
     for name, vectors in loaded.items():
         _check_unknown(vectors, policy, name)
     return {
@@ -322,63 +310,51 @@ def _limit(
     return vectors if restrict is None else vectors.restricted(restrict)
 
 
-# ---------------------------------------------------------------------------------------------- similarity
+# --------------------------------------------------------------------------------------------------- tasks
 
 
-def evaluate_similarity(
-    vectors: Space,
-    pairs: SimilaritySet,
-    policy: Policy,
-    *,
-    metric: Literal["spearman", "pearson"] = "spearman",
-) -> list[Score]:
-    """Return the correlation of cosine with human score; pairs are known when both words are.
+class Task(NamedTuple):
+    """How sets of a task are scored: the points of each item, float64 (n,) or (metrics, n), and the metrics of them."""
 
-    Spearman's is the measure of the field; S-Space, the program of Jurgens and Stevens (2010), has Pearson's.
-    """
-    rows = row_table(vectors, pairs.pairs, policy)
-    (known, used), cosines = known_and_used(rows, policy), known_cosines(vectors, rows)
-    x, y = cosines[used], pairs.scores[used]
-    names, counts = (pairs.name, "similarity", metric), (int(known.sum()), len(rows))
-    correlation = blocks.spearman if metric == "spearman" else blocks.pearson
-    return [correlation_score(names, x, y, counts, policy, correlation=correlation)]
+    points: Callable[[Asked], Float64s]
+    measures: Callable[[Asked, Float64s], Iterable[Measure]]
 
 
-# ----------------------------------------------------------------------------------------------- analogies
-
-
-def evaluate_analogies(vectors: Space, questions: AnalogySet, policy: Policy) -> list[Score]:
-    """Return the accuracy of 3CosAdd and 3CosMul; a question is known when its four words are.
-
-    The question's own three words may not answer. gensim's evaluate_word_analogies gives the same 3CosAdd
-    accuracy where case and vocabulary agree (it upper-cases both sides and takes 300,000 words unless told
-    otherwise).
-    """
-    known, points = right_answers(vectors, questions, policy)
-    counts = int(known.sum()), len(known)
-    return [
-        mean_score(
-            questions.name,
-            ("analogy", metric),
-            right[known] if policy.unknown == "skip" else right,
-            counts,
-            policy,
-        )
-        for metric, right in zip(("3CosAdd", "3CosMul"), points, strict=True)
+def means(*metrics: str) -> Callable[[Asked, Float64s], Iterable[Measure]]:
+    """Return what measures the mean of each row of points over the items that count."""
+    return lambda asked, points: [
+        Measure(metric, (of_metric[asked.used],))
+        for metric, of_metric in zip(metrics, np.atleast_2d(points), strict=True)
     ]
 
 
-def right_answers(vectors: Space, questions: AnalogySet, policy: Policy) -> tuple[Mask, Float64s]:
-    """Return which questions are known (n,), and 1 for those that 3CosAdd and 3CosMul answer rightly (2, n)."""
-    if isinstance(vectors, SparseSpace):
-        raise TypeError(f"{questions.name} asks for analogies, which need word vectors, not a sparse space")
-    rows = row_table(vectors, questions.questions, policy)
-    known = np.asarray((rows >= 0).all(axis=1))
-    points = np.zeros((2, len(rows)))
-    if known.any():
-        answers = answer_analogies(vectors, rows[known, :3])
-        points[:, known] = [found == rows[known, 3] for found in (answers.add_row, answers.mul_row)]
-    return known, points
+def correlations(asked: Asked, cosines: Float64s) -> Iterable[Measure]:
+    """Yield Spearman's correlation of cosine with human score; pairs are known when both words are."""
+    yield Measure("spearman", (cosines[asked.used], asked.one.values[asked.used]), blocks.spearman)
+
+
+def pearson_score(vectors: Space, one: EvaluationSet, policy: Policy) -> Score:
+    """Return Pearson's correlation of cosine with human score, as S-Space has it, of Jurgens and Stevens (2010)."""
+    asked = ask(vectors, one, policy)
+    columns = asked.cosines[asked.used], one.values[asked.used]
+    counts = int(asked.known.sum()), len(asked.known)
+    return Measure("pearson", columns, blocks.pearson).score(one.name, one.task, counts, policy)
+
+
+def right_answers(asked: Asked) -> Float64s:
+    """Return 1 for the questions that 3CosAdd and 3CosMul answer rightly, float64 (2, n), 0 for others.
+
+    A question is known when its four words are; its own first three words may not answer. gensim's
+    evaluate_word_analogies gives the same 3CosAdd accuracy where case and vocabulary agree (it upper-cases both sides
+    and takes 300,000 words unless told otherwise).
+    """
+    if isinstance(asked.space, SparseSpace):
+        raise TypeError(f"{asked.one.name} asks for analogies, which need word vectors, not a sparse space")
+    points, rows = np.zeros((2, len(asked.rows))), asked.rows[asked.known]
+    if rows.size:
+        answers = answer_analogies(asked.space, rows[:, :3])
+        points[:, asked.known] = [found == rows[:, 3] for found in (answers.add_row, answers.mul_row)]
+    return points
 
 
 def answer_analogies(vectors: WordVectors, questions: Int64s) -> blocks.Answers:
@@ -411,69 +387,55 @@ def _answer_block(
     return blocks.best_answers(unit_rows(vectors, rows), asked, positions, excluded, start)
 
 
-# ------------------------------------------------------------------------------------- synonyms, categories
-
-
-def evaluate_synonyms(vectors: Space, choices: SynonymSet, policy: Policy) -> list[Score]:
-    """Return the accuracy of choosing the option with the largest cosine.
+def choice_credits(asked: Asked) -> Float64s:
+    """Return the credit for each synonym question, float64 (n,): whether the answer has the largest cosine.
 
     A question is known when its word and all its options are. k options that tie for the largest cosine give credit
-    1/k to the answer among them.
+    1/k to the answer among them; a question that is not known gives none.
     """
-    known, points = choice_credits(vectors, choices, policy)
-    used = points[known] if policy.unknown == "skip" else points
-    return [mean_score(choices.name, ("synonym", "accuracy"), used, (int(known.sum()), len(known)), policy)]
+    points = np.zeros(len(asked.rows))
+    for place in np.flatnonzero(asked.known):
+        question, *options = asked.rows[place][asked.rows[place] != NO_WORD]
+        pairs = np.array([(question, option) for option in options], dtype=np.int64)
+        points[place] = blocks.choose(asked.space.similarities(pairs))
+    return points
 
 
-def choice_credits(vectors: Space, choices: SynonymSet, policy: Policy) -> tuple[Mask, Float64s]:
-    """Return which questions are known, and the credit for each; 0 for one that is not."""
-    points, known = np.zeros(len(choices.questions)), np.zeros(len(choices.questions), dtype=np.bool_)
-    for place, (question, options) in enumerate(zip(choices.questions, choices.options, strict=True)):
-        rows = word_rows(vectors, [question, *options], policy)
-        known[place] = (rows >= 0).all()
-        if known[place]:
-            pairs = np.column_stack([np.full_like(rows[1:], rows[0]), rows[1:]])
-            points[place] = blocks.choose(vectors.similarities(pairs))
-    return known, points
+def words_in_majority(asked: Asked) -> Float64s:
+    """Return 1 for the words whose category is the largest of their cluster, float64 (n,); NaN for those left out.
 
-
-def evaluate_categories(vectors: Space, categories: CategorySet, policy: Policy) -> list[Score]:
-    """Return the purity of k-means clusters of the unit vectors, with as many clusters as known categories.
-
-    The interval is that of the share of words in their cluster's largest category, the clusters as they were found.
+    scikit-learn's KMeans on the unit vectors, with as many clusters as categories of the words that count, the best by
+    inertia of `KMEANS_STARTS` seeded starts. On unit vectors its distances order as cosines do, so that this is
+    spherical clustering but for the centers' lengths. With one category there is none. The interval of the purity is
+    that of the share of words in their cluster's largest category, the clusters as they were found.
     """
-    known, pure = words_in_majority(vectors, categories, policy)
-    counts = int(known.sum()), len(known)
-    return [mean_score(categories.name, ("categorization", "purity"), pure, counts, policy)]
+    points, used = np.full(len(asked.rows), np.nan), asked.used
+    classes = np.unique(np.array(asked.one.groups)[used], return_inverse=True)[1].astype(np.int64)
+    if classes.size and classes.max() > 0:
+        kmeans = KMeans(int(classes.max()) + 1, n_init=KMEANS_STARTS, random_state=asked.policy.seed)
+        with one_blas_thread():
+            clusters = kmeans.fit_predict(units(asked.space, asked.rows[used, 0])).astype(np.int64)
+        points[used] = blocks.in_majority(clusters, classes)
+    return points
 
 
-def words_in_majority(vectors: Space, categories: CategorySet, policy: Policy) -> tuple[Mask, Float64s]:
-    """Return which words are known, and 1 for those that count whose category is the largest of their cluster.
-
-    scikit-learn's KMeans, the best by inertia of `KMEANS_STARTS` seeded starts. On unit vectors its distances order as
-    cosines do, so that this is spherical clustering but for the centers' lengths. With one category there is none.
-    """
-    rows = word_rows(vectors, categories.words, policy)
-    known = rows >= 0
-    used = known if policy.unknown == "skip" else np.ones_like(known)
-    classes = np.unique(np.array(categories.categories)[used], return_inverse=True)[1].astype(np.int64)
-    if not classes.size or classes.max() == 0:
-        return known, np.empty(0)
-    kmeans = KMeans(int(classes.max()) + 1, n_init=KMEANS_STARTS, random_state=policy.seed)
-    with one_blas_thread():
-        clusters = kmeans.fit_predict(units(vectors, rows[used])).astype(np.int64)
-    return known, blocks.in_majority(clusters, classes).astype(float)
+def cosines(asked: Asked) -> Float64s:
+    """Return the cosine of each pair, float64 (n,)."""
+    return asked.cosines
 
 
-_EVALUATORS: dict[type, Callable[[Any, Any, Policy], list[Score]]] = {
-    SimilaritySet: evaluate_similarity,
-    AnalogySet: evaluate_analogies,
-    SynonymSet: evaluate_synonyms,
-    CategorySet: evaluate_categories,
-    AssociationSet: evaluate_associations,
-    PrimingSet: evaluate_priming,
-    AntonymSet: evaluate_antonyms,
+TASKS: dict[str, Task] = {
+    "similarity": Task(cosines, correlations),
+    "analogy": Task(right_answers, means("3CosAdd", "3CosMul")),
+    "synonym": Task(choice_credits, means("accuracy")),
+    "categorization": Task(words_in_majority, means("purity")),
+    "normed priming": Task(cosines, priming.associations),
+    "priming": Task(cosines, priming.priming),
+    "antonyms": Task(cosines, priming.antonyms),
 }
+
+ASK_ALL_WORDS = ("analogy", "antonyms")
+"""Tasks whose scores depend on all words of the vectors, and not only on those of the set."""
 
 
 # ---------------------------------------------------------------------------------------------- presenting

@@ -4,35 +4,45 @@
 
 - similarity: two words and a score, separated by tabs, semicolons, bars, commas or spaces, with or without a header,
   the score with a point or a comma, `#` comments; see `distembed.evaluation.similarity_files`
-- analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); CSV
+- analogy: `a a2 b b2`, with or without `: section` lines (questions-words.txt); columns
   `,type,word1,word2,word3,target`
 - synonym: `question | answer | distractor | ...`, the answer first
-- categorization: CSV `,category,word`
-- association: tabs, with columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
+- categorization: columns `,category,word`
+- normed priming: columns CUE, TARGET and FSG, as in the University of South Florida norms; answers
   that are no words are dropped
-- antonyms: tabs, with columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
-- priming: CSV, with the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
+- antonyms: columns `word` and `antonym`, as `{distembed}/evaluation/sets/deese.tsv` has them
+- priming: the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
+
+Columns have tabs, commas or semicolons between them, and other columns may stand beside them.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import lzma
-from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import compress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.corpus.paths import files_below
-from distembed.evaluation.similarity_files import PairsError, read_scored_pairs
-from distembed.files import read_small
-from distembed.formats.encodings import decoded
+from distembed.dtypes import Float64s, Mask
+from distembed.evaluation.similarity_files import (
+    CLOSED,
+    LineError,
+    Lines,
+    guess_columns,
+    parse_number,
+    read_scored_pairs,
+    rows_of,
+)
+from distembed.files import read_head, read_small
+from distembed.formats.delimited import delimiter_of
+from distembed.formats.encodings import HEAD_BYTES, decoded
 from distembed.formats.names import suffix_of, without_compression
+from distembed.formats.tables import is_text, read_table, texts_of
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -40,87 +50,64 @@ SHOWN_FILES = 10
 
 SET_SUFFIXES = (".txt", ".csv", ".tsv")
 
+SETS_BYTES, SET_COPIES = 2**26, 100
+"""Bytes of what is computed for words, and those of the sets over the bytes of their files. Twelve sets of 2.4 MB, the
+largest of them compressed, took 284 MB."""
+
+NO_VALUES: Float64s = np.empty(0)
+
+ROLES = ("word1", "word2", "score")
+GUESSED_ROWS = 20
+"""Rows from which columns are detected."""
+
 
 class WordSetError(ValueError):
     """An error in a file that is not an evaluation set of a known format, or in one of its lines."""
 
 
-SETS_BYTES, SET_COPIES = 2**26, 100
-"""Bytes of what is computed for words, and those of the sets over the bytes of their files. Twelve sets of 2.4 MB, the
-largest of them compressed, took 284 MB."""
+class EvaluationSet(NamedTuple):
+    """Items to score word vectors by.
 
-
-class SimilaritySet(NamedTuple):
-    """Word pairs with human scores."""
-
-    name: str
-    pairs: list[tuple[str, str]]
-    scores: NDArray[np.float64]
-
-
-class AnalogySet(NamedTuple):
-    """Questions `a is to a2 as b is to b2`; section i is the section of question i."""
-
-    name: str
-    questions: list[tuple[str, str, str, str]]
-    sections: list[str]
-
-
-class SynonymSet(NamedTuple):
-    """Questions with their options, the right one first."""
-
-    name: str
-    questions: list[str]
-    options: list[tuple[str, ...]]
-
-
-class CategorySet(NamedTuple):
-    """Words with their categories; a word may stand in several."""
-
-    name: str
-    words: list[str]
-    categories: list[str]
-
-
-class AssociationSet(NamedTuple):
-    """Answers to cues: the share of people who answered cue i with target i, float64 (n,)."""
-
-    name: str
-    pairs: list[tuple[str, str]]
-    strengths: NDArray[np.float64]
-
-
-class PrimingSet(NamedTuple):
-    """Related prime-target pairs, the relations of each, and the priming measured.
-
-    `milliseconds` is float64 (n, 2): reaction time to the target after an unrelated prime minus that after
-    the prime, when it follows the prime by 200 and by 1200 ms; NaN where none was measured.
+    Attributes
+    ----------
+    name : str
+    task : str
+        A name of `distembed.evaluation.words.TASKS`.
+    items : sequence of tuples of str
+        The words of each item: of a pair two; of an analogy ``a, a2, b, b2``; of a synonym the question, its answer and
+        the other options; of a category one word.
+    values : float64 array (n,) or (n, 2)
+        The human score of a pair; the share of people who answered a cue with a target; of priming the milliseconds,
+        reaction time to the target after an unrelated prime minus that after the prime, when it follows the prime by
+        200 and by 1200 ms, NaN where none was measured. Empty for other tasks.
+    groups : sequence
+        The section of an analogy, the category of a word, the relations (a tuple) of a prime. Empty for other tasks.
     """
 
     name: str
-    pairs: list[tuple[str, str]]
-    relations: list[tuple[str, ...]]
-    milliseconds: NDArray[np.float64]
+    task: str
+    items: Sequence[tuple[str, ...]]
+    values: Float64s = NO_VALUES
+    groups: Sequence[Any] = ()
 
+    @property
+    def words(self) -> set[str]:
+        """All words as they are written, with underscores for spaces."""
+        return {word.replace(" ", "_") for item in self.items for word in item}
 
-class AntonymSet(NamedTuple):
-    """Pairs of words that are antonyms."""
-
-    name: str
-    pairs: list[tuple[str, str]]
-
-
-WordSet = SimilaritySet | AnalogySet | SynonymSet | CategorySet | AssociationSet | PrimingSet | AntonymSet
-ASK_ALL_WORDS = (AnalogySet, AntonymSet)
-"""Sets whose scores depend on all words of the vectors, and not only on those of the set."""
-Lines = list[tuple[int, str]]
-CsvRows = list[tuple[int, list[str]]]
+    def part(self, kept: Mask) -> EvaluationSet:
+        """Return the set of the items that are kept, bool (n,)."""
+        return self._replace(
+            items=list(compress(self.items, kept)),
+            values=self.values[kept] if self.values.size else self.values,
+            groups=list(compress(self.groups, kept)),
+        )
 
 
 class FoundSets(NamedTuple):
     """The evaluation sets at some paths, and the files that were passed over, each with the reason."""
 
-    sets: list[WordSet]
+    sets: list[EvaluationSet]
     passed_over: list[str]
 
     @property
@@ -130,14 +117,16 @@ class FoundSets(NamedTuple):
         return f"passed over: {names}{f' and {more} more' if more > 0 else ''}" if names else ""
 
 
-def find_word_sets(sets: str | Path | Iterable[str | Path | SimilaritySet]) -> list[WordSet]:
-    """Read evaluation sets from a folder and all below it, from a file, or from several of either.
+def find_sets(
+    sets: str | Path | Iterable[str | Path | EvaluationSet], *, besides: Collection[Path] = ()
+) -> FoundSets:
+    """Read evaluation sets from a folder and all below it, from a file, or from several of either, each file once.
 
-    Lists of pairs that are read already are taken as they are.
+    Sets that are read already are taken as they are.
 
     In a folder, files of other formats are passed over and so is everything in a folder named
     `crosslingual`, whose pairs need one space for two languages; a file given by name must be a set.
-    `look_for_word_sets` lists what was passed over.
+    The files `besides` are sets of another kind, and are not listed.
 
     Raises
     ------
@@ -146,68 +135,17 @@ def find_word_sets(sets: str | Path | Iterable[str | Path | SimilaritySet]) -> l
     FileNotFoundError
         There is no such file or folder.
     """
-    return look_for_word_sets(sets).sets
+    found = FoundSets([], [])
+    for path in [sets] if isinstance(sets, str | Path) else sets:
+        each = FoundSets([path], []) if isinstance(path, EvaluationSet) else _sets_at(Path(path), besides)
+        found.sets.extend(each.sets)
+        found.passed_over.extend(each.passed_over)
+    return found
 
 
-def look_for_word_sets(
-    sets: str | Path | Iterable[str | Path | SimilaritySet], *, besides: Collection[Path] = ()
-) -> FoundSets:
-    """Read evaluation sets as `find_word_sets`, and list the files of folders that are no sets.
-
-    The files `besides` are sets of another kind, and are not listed.
-
-    Raises
-    ------
-    WordSetError, FileNotFoundError
-        As `find_word_sets`.
-    """
-    paths = [sets] if isinstance(sets, str | Path) else list(sets)
-    found = [
-        FoundSets([path], []) if isinstance(path, SimilaritySet) else _sets_at(Path(path), besides)
-        for path in paths
-    ]
-    return FoundSets(
-        [s for each in found for s in each.sets], [f for each in found for f in each.passed_over]
-    )
-
-
-def words_of(word_set: WordSet) -> set[str]:
-    """Return all words of a set as they are written, with underscores for spaces."""
-    fields = [field for name, field in word_set._asdict().items() if name in _WORD_FIELDS]
-    return {word.replace(" ", "_") for field in fields for word in _flat(field)}
-
-
-def _flat(field: Iterable[str | tuple[str, ...]]) -> list[str]:
-    return [word for item in field for word in ((item,) if isinstance(item, str) else item)]
-
-
-def some_items(word_set: Any, kept: NDArray[np.bool_]) -> Any:
-    """Return the items of a set that are kept; all its fields but the name have one entry for each item."""
-    parts = {
-        name: values[kept] if isinstance(values, np.ndarray) else list(compress(values, kept))
-        for name, values in word_set._asdict().items()
-        if name != "name"
-    }
-    return word_set._replace(**parts)
-
-
-def read_word_set(path: str | Path) -> WordSet:
-    """Read one evaluation set; WordSetError where it is of no known format."""
-    path = Path(path)
-    word_set = _recognize(path)
-    if word_set is None:
-        first = next((line for _, line in _content_lines(path)), "")
-        raise WordSetError(
-            f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
-            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces; the other "
-            f"formats are in {FORMATS_PAGE}"
-        )
-    return word_set
-
-
-def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
+def _sets_at(path: Path, besides: Collection[Path]) -> FoundSets:
     if not path.is_dir():
-        return FoundSets([] if path in besides else [read_word_set(path)], [])
+        return FoundSets([] if path in besides else [read_set(path)], [])
     found = FoundSets([], [])
     files = set(files_below(path))
     for file in sorted(files - set(besides)):
@@ -216,64 +154,53 @@ def _sets_at(path: Path, besides: Collection[Path] = ()) -> FoundSets:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
         elif suffix_of(file.name) not in SET_SUFFIXES:
             found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
-        elif (word_set := _recognize(file)) is None:
+        elif (one := _recognize(file, _content_lines(file))) is None:
             found.passed_over.append(f"{name} (of no known format)")
         else:
-            found.sets.append(word_set)
+            found.sets.append(one)
     if not found.sets and not files & set(besides):
         passed = f", only {', '.join(found.passed_over[:3])}" if found.passed_over else ""
         raise WordSetError(f"{path} holds no evaluation set{passed}; the formats are in {FORMATS_PAGE}")
     return found
 
 
-def _recognize(path: Path) -> WordSet | None:
-    """Read a file by its header or its first line, or return None."""
+def read_set(path: str | Path) -> EvaluationSet:
+    """Read one evaluation set; WordSetError where it is of no known format."""
+    path = Path(path)
     lines = _content_lines(path)
-    if not lines:
-        return None
-    table = _read_table(path, lines[0][1])
-    if table is not None:
-        return table
-    header = _header(lines[0][1], ",")
-    if header in _CSV_READERS:
-        return _CSV_READERS[header](path, _named_rows(path, header[1:], ","))
-    return _scored_pairs(path, lines) or _recognize_by_line(path, lines)
+    if (one := _recognize(path, lines)) is None:
+        first = lines[0][1].strip() if lines else ""
+        raise WordSetError(
+            f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
+            f"has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces; the other "
+            f"formats are in {FORMATS_PAGE}"
+        )
+    return one
 
 
-def _recognize_by_line(path: Path, lines: Lines) -> WordSet | None:
-    """Read a set whose lines are words between spaces or bars, or return None."""
-    first = lines[0][1]
-    if "|" in first:
-        return _read_synonyms(path, lines)
-    of_four_words = all(len(line.split()) == 4 for _, line in lines[:2])
-    return _read_analogies(path, lines) if first.startswith(":") or of_four_words else None
-
-
-def _scored_pairs(path: Path, lines: Lines) -> SimilaritySet | None:
-    """Read a list of pairs with scores, or return None."""
+def _recognize(path: Path, lines: Lines) -> EvaluationSet | None:
+    """Return the set in some lines, by its header or its first line; None where it is of no known format."""
+    stripped = [(number, line.rstrip().lstrip(" ")) for number, line in lines]
     try:
-        found = read_scored_pairs(lines)
-    except PairsError as error:
-        raise _bad_line(path, error.line, error.text, error.expected) from error
-    return None if found is None else SimilaritySet(stem(path), found[0], np.array(found[1]))
-
-
-def _read_table(path: Path, first_line: str) -> WordSet | None:
-    """Read a file with named columns among others, or return None."""
-    for (delimiter, columns), reader in _TABLE_READERS.items():
-        if set(columns) <= set(_header(first_line, delimiter)):
-            return reader(path, _named_rows(path, columns, delimiter))
-    return None
-
-
-def _header(line: str, delimiter: str) -> tuple[str, ...]:
-    return tuple(field.strip().strip('"') for field in line.split(delimiter))
+        found = _read_table(lines) or (stripped and _read_lines(stripped))
+    except LineError as error:
+        raise WordSetError(
+            f"{path}, line {error.line}: {error.text[:60]!r}, expected {error.expected}; correct or remove the line"
+        ) from error
+    if not found or not found[1]:
+        return None
+    task, rows = found
+    items, values, groups = zip(*rows, strict=True)
+    has_values, has_groups = values[0] is not None, groups[0] is not None
+    return EvaluationSet(
+        stem(path), task, list(items), np.array(values, np.float64) if has_values else NO_VALUES,
+        list(groups) if has_groups else (),
+    )  # fmt: skip
 
 
 def _content_lines(path: Path) -> Lines:
-    numbered = enumerate(text_of(path).splitlines(), start=1)
-    lines = ((number, line.rstrip().lstrip(" ")) for number, line in numbered)
-    return [(number, line) for number, line in lines if line and not line.lstrip().startswith("#")]
+    numbered = enumerate(text_of(path).split("\n"), start=1)
+    return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 
 
 def text_of(path: Path) -> str:
@@ -292,126 +219,57 @@ def text_of(path: Path) -> str:
         raise WordSetError(
             f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
-    return text.replace("\r\n", "\n")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _fields(line: str) -> list[str]:
-    return [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+def stem(path: Path) -> str:
+    """Return the name of a file without its endings."""
+    return without_compression(path.name).rpartition(".")[0]
 
 
-def _is_number(field: str) -> bool:
-    try:
-        return bool(np.isfinite(float(field)))
-    except ValueError:
-        return False
+# ---- lines without a header ---------------------------------------------------------------------------------------
+
+Row = tuple[tuple[str, ...], Any, Any]
+"""The words of an item, its value, and its group; None where a task has none."""
+Rows = tuple[str, list[Row]]
+"""The name of a task, and its items."""
 
 
-def _bad_line(path: Path, number: int, line: str, expected: str) -> WordSetError:
-    return WordSetError(
-        f"{path}, line {number}: {line[:60]!r}, expected {expected}; correct or remove the line"
-    )
+def _read_lines(lines: Lines) -> Rows | None:
+    first = lines[0][1]
+    if (pairs := read_scored_pairs(lines)) is not None:
+        return "similarity", [(pair, score, None) for pair, score in pairs]
+    if "|" in first:
+        return "synonym", [_synonym(*each) for each in lines]
+    if first.startswith(":") or all(len(line.split()) == 4 for _, line in lines[:2]):
+        return "analogy", _analogies(lines)
+    return None
 
 
-def _read_analogies(path: Path, lines: Lines) -> AnalogySet:
-    questions, sections, section = [], [], ""
+def _synonym(number: int, line: str) -> Row:
+    words = tuple(" ".join(field.split()) for field in line.split("|"))
+    if len(words) < 3 or not all(words):
+        raise LineError(number, line, "question | answer | distractor ...")
+    return words, None, None
+
+
+def _analogies(lines: Lines) -> list[Row]:
+    rows, section = list[Row](), ""
     for number, line in lines:
         if line.startswith(":"):
             section = line[1:].strip()
             continue
-        fields = _fields(line)
-        if len(fields) != 4:
-            raise _bad_line(path, number, line, "four words")
-        questions.append((fields[0], fields[1], fields[2], fields[3]))
-        sections.append(section)
-    return AnalogySet(stem(path), questions, sections)
+        words = tuple(field.strip() for field in line.split("\t")) if "\t" in line else tuple(line.split())
+        if len(words) != 4:
+            raise LineError(number, line, "four words")
+        rows.append((words, None, section))
+    return rows
 
 
-def _read_synonyms(path: Path, lines: Lines) -> SynonymSet:
-    questions, options = [], []
-    for number, line in lines:
-        question, *choices = (" ".join(field.split()) for field in line.split("|"))
-        if len(choices) < 2 or not all([question, *choices]):
-            raise _bad_line(path, number, line, "question | answer | distractor ...")
-        questions.append(question)
-        options.append(tuple(choices))
-    return SynonymSet(stem(path), questions, options)
+# ---- tables with named columns ------------------------------------------------------------------------------------
 
-
-def _named_rows(path: Path, columns: Sequence[str], delimiter: str) -> CsvRows:
-    """Return the fields of the named columns of each row below the header, with its line."""
-    header, rows = _header_and_rows(path, delimiter)
-    missing = next((column for column in columns if column not in header), None)
-    if missing is not None:
-        raise _bad_line(path, 1, delimiter.join(header), f"a column {missing}")
-    places = [header.index(column) for column in columns]
-    for number, row in rows:
-        if len(row) != len(header):
-            raise _bad_line(path, number, delimiter.join(row), f"{len(header)} columns")
-    return [(number, [row[place] for place in places]) for number, row in rows]
-
-
-def _header_and_rows(path: Path, delimiter: str) -> tuple[list[str], CsvRows]:
-    """Return the fields of the header and of the rows below it, each with its line; comments and empty rows are none.
-
-    Between tabs, quotes are characters like others, unless the header is in quotes.
-    """
-    has_quotes = delimiter == "," or _content_lines(path)[0][1].startswith('"')
-    text = io.StringIO(text_of(path), newline="")
-    quoting = csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE
-    reader = csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)  # type: ignore[arg-type]
-    rows: CsvRows = []
-    try:
-        for row in reader:
-            fields = [field.strip() for field in row]
-            if any(fields) and not fields[0].startswith("#"):
-                rows.append((reader.line_num, fields))
-    except csv.Error as error:
-        number = rows[-1][0] + 1 if rows else 1
-        raise _bad_line(path, number, str(error), "quotes around whole fields") from error
-    return rows[0][1], rows[1:]
-
-
-def _check_rows(path: Path, rows: CsvRows, is_whole: Callable[[list[str]], bool], expected: str) -> None:
-    for number, row in rows:
-        if not is_whole(row):
-            raise _bad_line(path, number, "\t".join(row), expected)
-
-
-def _csv_analogies(path: Path, rows: CsvRows) -> AnalogySet:
-    return AnalogySet(stem(path), [(r[1], r[2], r[3], r[4]) for _, r in rows], [r[0] for _, r in rows])
-
-
-def _csv_categories(path: Path, rows: CsvRows) -> CategorySet:
-    distinct = list(dict.fromkeys((row[1], row[0]) for _, row in rows))
-    return CategorySet(stem(path), [word for word, _ in distinct], [category for _, category in distinct])
-
-
-def _tsv_associations(path: Path, rows: CsvRows) -> AssociationSet:
-    rows = [(number, row) for number, row in rows if row[1]]  # the norms have an answer that was no word
-    _check_rows(
-        path,
-        rows,
-        lambda row: bool(row[0]) and _is_number(row[2]) and 0 <= float(row[2]) <= 1,
-        "cue, target and a share between 0 and 1",
-    )
-    strengths = np.array([float(row[2]) for _, row in rows])
-    return AssociationSet(stem(path), [(row[0], row[1]) for _, row in rows], strengths)
-
-
-def _tsv_antonyms(path: Path, rows: CsvRows) -> AntonymSet:
-    _check_rows(path, rows, all, "a word and its antonym")
-    return AntonymSet(stem(path), [(row[0], row[1]) for _, row in rows])
-
-
-_PRIMING_COLUMNS = (
-    "Prime",
-    "TargetWord",
-    "Relation1",
-    "Relation2",
-    "LDT 200ms RT Priming",
-    "LDT 1200ms RT Priming",
-)
-_RELATION_SPELLINGS = {
+TABLE_DELIMITERS = ("\t", ",", ";")
+RELATION_SPELLINGS = {
     "fpa": "forward phrasal",
     "bpa": "backward phrasal",
     "antonymn": "antonym",
@@ -420,35 +278,143 @@ _RELATION_SPELLINGS = {
 """As written in the file of the Semantic Priming Project: its short names, and its misprints."""
 
 
-def _csv_priming(path: Path, rows: CsvRows) -> PrimingSet:
-    for number, row in rows:
-        if not (row[0] and row[1] and all(_is_number(field) or not field for field in row[4:])):
-            raise _bad_line(path, number, ",".join(row), "prime, target and priming in milliseconds")
-    measured = [[float(field) if field else np.nan for field in row[4:]] for _, row in rows]
-    pairs = [(row[0], row[1]) for _, row in rows]
-    relations = [_relation_names(row[2:4]) for _, row in rows]
-    return PrimingSet(stem(path), pairs, relations, np.array(measured).reshape(-1, 2))
+class Reader(NamedTuple):
+    """What a table of some columns is for: the task, what a row holds, and the function of its fields.
+
+    The function returns None for a row to leave out, and raises ValueError for a bad one.
+    """
+
+    task: str
+    expected: str
+    row: Callable[..., Row | None]
 
 
-def _relation_names(fields: Sequence[str]) -> tuple[str, ...]:
-    names = [field.lower() for field in fields if field] or ["unclassified"]
-    return tuple(dict.fromkeys(_RELATION_SPELLINGS.get(name, name) for name in names))
+def _association(cue: str, target: str, share: str) -> Row | None:
+    if not target:  # the norms have an answer that was no word
+        return None
+    return (_filled(cue), target), _checked(0 <= (value := _number(share)) <= 1, value), None
 
 
-def stem(path: Path) -> str:
-    """Return the name of a file without its endings."""
-    return without_compression(path.name).rpartition(".")[0]
+def _priming(prime: str, target: str, first: str, second: str, *times: str) -> Row:
+    names = [field.lower() for field in (first, second) if field] or ["unclassified"]
+    relations = tuple(dict.fromkeys(RELATION_SPELLINGS.get(name, name) for name in names))
+    milliseconds = [_number(field) if field else np.nan for field in times]
+    return (_filled(prime), _filled(target)), milliseconds, relations
 
 
-_WORD_FIELDS = ("pairs", "questions", "options", "words")
+def _number(field: str) -> float:
+    number = parse_number(field)
+    return _checked(number is not None, number)
 
-_TABLE_READERS: dict[tuple[str, tuple[str, ...]], Callable[[Path, CsvRows], WordSet]] = {
-    ("\t", ("CUE", "TARGET", "FSG")): _tsv_associations,
-    ("\t", ("word", "antonym")): _tsv_antonyms,
-    (",", _PRIMING_COLUMNS): _csv_priming,
+
+def _filled(field: str) -> str:
+    return _checked(bool(field), field)
+
+
+def _checked(is_right: bool, value: Any) -> Any:
+    if not is_right:
+        raise ValueError
+    return value
+
+
+READERS: dict[tuple[str, ...], Reader] = {
+    ("CUE", "TARGET", "FSG"): Reader(
+        "normed priming", "cue, target and a share between 0 and 1", _association
+    ),
+    ("word", "antonym"): Reader(
+        "antonyms", "a word and its antonym", lambda *words: (tuple(map(_filled, words)), None, None)
+    ),
+    (
+        "Prime",
+        "TargetWord",
+        "Relation1",
+        "Relation2",
+        "LDT 200ms RT Priming",
+        "LDT 1200ms RT Priming",
+    ): Reader("priming", "prime, target and priming in milliseconds", _priming),
+    ("", "type", "word1", "word2", "word3", "target"): Reader(
+        "analogy", "four words", lambda _, section, *words: (words, None, section)
+    ),
+    ("", "category", "word"): Reader(
+        "categorization", "a category and a word", lambda _, category, word: ((word,), None, category)
+    ),
 }
+"""By the columns of a table."""
 
-_CSV_READERS: dict[tuple[str, ...], Callable[[Path, CsvRows], WordSet]] = {
-    ("", "type", "word1", "word2", "word3", "target"): _csv_analogies,
-    ("", "category", "word"): _csv_categories,
-}
+
+def _read_table(lines: Lines) -> Rows | None:
+    """Return the items of a table whose header has the columns of a reader, None where it has not."""
+    for delimiter in TABLE_DELIMITERS:
+        header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)] if lines else []
+        for columns, reader in READERS.items():
+            if set(columns) <= set(header):
+                rows = list(_table_rows(lines[1:], delimiter, header, columns, reader))
+                return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
+    return None
+
+
+def _table_rows(
+    lines: Lines, delimiter: str, header: list[str], columns: tuple[str, ...], reader: Reader
+) -> Iterable[Row]:
+    places = [header.index(column) for column in columns]
+    for (number, line), fields in zip(lines, rows_of(lines, delimiter), strict=True):
+        if not fields:
+            raise LineError(number, line, CLOSED)
+        if not any(fields):
+            continue
+        if len(fields) != len(header):
+            raise LineError(number, line, f"{len(header)} columns")
+        try:
+            row = reader.row(*(fields[place] for place in places))
+        except ValueError:
+            raise LineError(number, line, reader.expected) from None
+        if row is not None:
+            yield row
+
+
+def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = True) -> EvaluationSet:
+    """Return the pairs of a list as an evaluation set.
+
+    Parameters
+    ----------
+    path : str
+        A CSV file of any delimiter, with a header or without, or a Parquet file.
+    columns : mapping of str to str
+        The names of columns, by "word1", "word2" and "score"; those that are not given are guessed.
+    needs_scores : bool
+        Whether pairs without a score are left out, and a list without any is an error; else their score is NaN.
+
+    Raises
+    ------
+    ValueError
+        If a column is not there, or no two columns of words or no scores are found.
+    """
+    delimiter = (
+        delimiter_of(read_head(path, HEAD_BYTES).decode(errors="ignore"), path) if is_text(path) else None
+    )
+    table = read_table(path, delimiter=delimiter)
+    found = {name: texts_of(column) for name, column in table.columns.items()}
+    if any(parse_number(name) is not None for name in found):  # the first row is no header
+        names = ["word1", "word2", *(f"column{number}" for number in range(3, len(found) + 1))]
+        cells = zip(names, found.items(), strict=True)
+        found = {name: [first, *values] for name, (first, values) in cells}
+    for role, name in columns.items():
+        if role not in ROLES or name not in found:
+            asked, known = (role, ROLES) if role not in ROLES else (name, tuple(found))
+            raise ValueError(f"--columns {role}={name}: there is no {asked} among {', '.join(known)}")
+    rows = list(islice(zip(*found.values(), strict=True), GUESSED_ROWS))
+    guessed = {} if {"word1", "word2"} <= columns.keys() else guess_columns(list(found), rows)
+    roles = {**guessed, **columns}
+    if roles["word1"] == roles["word2"]:
+        raise ValueError(
+            f"both words are taken from the column {roles['word1']!r}: give --columns word1=NAME,word2=NAME"
+        )
+    if needs_scores and "score" not in roles:
+        raise ValueError(f"{path} has no column that is surely the score: give --columns score=NAME")
+    texts = found[roles["score"]] if "score" in roles else [""] * len(found[roles["word1"]])
+    scores = np.array([parse_number(text) for text in texts], np.float64)
+    pairs = list(zip(found[roles["word1"]], found[roles["word2"]], strict=True))
+    kept = np.array([all(pair) for pair in pairs], np.bool_) & ~(needs_scores & np.isnan(scores))
+    if needs_scores and not kept.any():
+        raise ValueError(f"{path} has no pair with a number in the column {roles['score']!r}: name another")
+    return EvaluationSet(stem(Path(path)), "similarity", pairs, scores).part(kept)

@@ -18,7 +18,7 @@ from distembed.corpus.stop_words import function_words
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets, score_records
-from distembed.evaluation.wordsets import FoundSets, WordSet
+from distembed.evaluation.wordsets import EvaluationSet, FoundSets
 from distembed.execution import compute
 from distembed.job.model import Job, check_figures
 from distembed.job.outputs import FileOutput
@@ -66,7 +66,7 @@ Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
 
 
-def check_figures_of_scores(job: Any, rows: Sequence[str], sets: Sequence[WordSet], *more: str) -> None:
+def check_figures_of_scores(job: Any, rows: Sequence[str], sets: Sequence[EvaluationSet], *more: str) -> None:
     """Refuse figures of a paper beside which no score of some sets will stand.
 
     What the scores are called does not depend on the vectors: any two words are enough. `more` are metrics

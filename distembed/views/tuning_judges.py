@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.evaluation.scoring import Policy, Score
-from distembed.evaluation.sentence_files import SentencePairs, read_sentences
+from distembed.evaluation.sentence_files import read_sentences
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import WordSet, find_word_sets, some_items
+from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.job.model import Job, JobError
 from distembed.job.outputs import TableOutput
 from distembed.job.stage import OwnItems, system_of
@@ -33,9 +33,6 @@ HALVES = ("chosen", "held out")
 
 MEASURES = ("value", "low", "high", "known", "total")
 """What is kept of a score; the interval is NaN where none is computed."""
-
-Items = WordSet | SentencePairs
-"""A set that can choose: of words, or of pairs of sentences with human scores."""
 
 
 class Judge(Protocol):
@@ -174,7 +171,9 @@ def collecting(judge: Judge, base: Job, table: str) -> Collector:
 class WordJudge(NamedTuple):
     """Judges a candidate by its word vectors on a set."""
 
-    word_set: Items
+    word_set: EvaluationSet
+    """Of words, or of pairs of sentences with human scores."""
+
     shared: str = "cooccurrence"
     last: str = "vectors"
 
@@ -186,9 +185,7 @@ class WordJudge(NamedTuple):
     def scores(self, job: Job) -> dict[str, Any]:
         """Return what is measured, and the measures of each half."""
         score_of, halves = _scoring(job, self.word_set), item_halves(self.word_set)
-        scores = {
-            name: score_of(some_items(self.word_set, halves == number)) for number, name in enumerate(HALVES)
-        }
+        scores = {name: score_of(self.word_set.part(halves == number)) for number, name in enumerate(HALVES)}
         for name, score in scores.items():
             if not score.known or math.isnan(score.value):
                 raise ValueError(
@@ -205,28 +202,27 @@ def _measures(score: Score) -> dict[str, float]:
     return dict(zip(MEASURES, (score.value, low, high, score.known, score.total), strict=True))
 
 
-def item_halves(word_set: Items) -> NDArray[np.int64]:
+def item_halves(word_set: EvaluationSet) -> NDArray[np.int64]:
     """Return the half, 0 or 1, that each item of a set is in: it depends on the words of the item alone."""
-    items = list(zip(*word_set[2:], strict=True)) if isinstance(word_set, SentencePairs) else word_set[1]
-    return np.array([crc32(repr(item).encode()) >> 16 & 1 for item in items], dtype=np.int64)
+    return np.array([crc32(repr(item).encode()) >> 16 & 1 for item in word_set.items], dtype=np.int64)
 
 
-def _scoring(job: Job, items: Items) -> Callable[[Any], Score]:
+def _scoring(job: Job, items: EvaluationSet) -> Callable[[Any], Score]:
     """Return what scores a part of a set by the vectors of a finished candidate."""
     place = Workspace.open(job.job.workspace)
     vectors = judged_vectors(job, place)
-    if isinstance(items, SentencePairs):
+    if items.task == "sentences":
         encoder = open_encoder(place, vectors=vectors)
         return lambda part: evaluate_sentences(encoder, [part])[0]
     policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
     return lambda part: evaluate_sets(vectors, [part], policy)[0]
 
 
-def _one_set(path: str) -> Items:
+def _one_set(path: str) -> EvaluationSet:
     sentences = read_sentences(Path(path)) if Path(path).is_file() else None
-    if isinstance(sentences, SentencePairs):
+    if sentences is not None and sentences.task == "sentences":
         return sentences
-    found = find_word_sets(path)
+    found = find_sets(path).sets
     if len(found) != 1:
         raise ValueError(f"{path} holds {len(found)} evaluation sets: name the file of one, which chooses")
     return found[0]

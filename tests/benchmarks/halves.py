@@ -6,16 +6,15 @@ from zlib import crc32
 
 import numpy as np
 
-from distembed.evaluation.wordsets import WordSet, some_items
+from distembed.evaluation.wordsets import EvaluationSet
 
 
-def half_of(word_set: WordSet, *, development: bool) -> WordSet:
+def half_of(word_set: EvaluationSet, *, development: bool) -> EvaluationSet:
     """Return one half of a set: the one to choose by, or the one to confirm the choice on.
 
     Items of the same first word (a cue, a prime, a question) are in the same half, by a checksum of the word.
     """
-    items = word_set[1]
-    first = [item if isinstance(item, str) else item[0] for item in items]
-    chosen = np.array([crc32(word.lower().encode()) % 2 == int(development) for word in first], dtype=bool)
-    half: WordSet = some_items(word_set, chosen)
-    return half
+    first = [item[0].lower() for item in word_set.items]
+    return word_set.part(
+        np.array([crc32(word.encode()) % 2 == int(development) for word in first], dtype=bool)
+    )

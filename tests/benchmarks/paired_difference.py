@@ -15,9 +15,9 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, known_cosines, row_table
+from distembed.evaluation.scoring import Policy, ask
 from distembed.evaluation.words import choice_credits, common_words, right_answers
-from distembed.evaluation.wordsets import AnalogySet, SimilaritySet, find_word_sets, words_of
+from distembed.evaluation.wordsets import find_sets
 from tests.benchmarks.measures import run_main, tell
 
 N_DRAWS = 10_000
@@ -26,7 +26,7 @@ DRAWS_AT_ONCE = 100  # of 3,000 pairs: ranks of a few megabytes
 
 def composed(vectors, word_set):
     """Return vectors of all words of a set in lower case; zeros for a word that nothing can be composed for."""
-    words = sorted({word.lower() for word in words_of(word_set)})
+    words = sorted({word.lower() for word in word_set.words})
     if vectors.subwords is not None:
         return de.WordVectors(words, vectors[words])
     rows = np.zeros((len(words), vectors.vectors.shape[1]), dtype=np.float32)
@@ -37,18 +37,16 @@ def composed(vectors, word_set):
 
 def items_of(vectors, word_set):
     """Return the items of which the vectors know all words: cosine and human score, or credit for the choice."""
-    if isinstance(word_set, SimilaritySet):
-        rows = row_table(vectors, word_set.pairs, Policy())
-        known = (rows >= 0).all(axis=1)
-        return np.stack([known_cosines(vectors, rows[known]), word_set.scores[known]])
-    known, points = choice_credits(vectors, word_set, Policy())
-    return points[known][None]
+    asked = ask(vectors, word_set, Policy())
+    if word_set.task == "similarity":
+        return np.stack([asked.cosines[asked.known], word_set.values[asked.known]])
+    return choice_credits(asked)[asked.known][None]
 
 
 def answers_of(vectors, word_set):
     """Return which questions of known words are answered right, by 3CosAdd and by 3CosMul."""
-    known, points = right_answers(vectors, word_set, Policy())
-    return [right[known][None] for right in points]
+    asked = ask(vectors, word_set, Policy())
+    return [right[asked.known][None] for right in right_answers(asked)]
 
 
 def statistic(items, draws):
@@ -85,11 +83,11 @@ def main(first: str, second: str, sets: str, *names: str, components: int = 0, c
     both = [vectors.restricted(shared) for vectors in both]
     if not compose:
         cleaned = [vectors.restricted(shared) for vectors in cleaned]
-    by_name = {word_set.name: word_set for word_set in find_word_sets(sets.split(","))}
+    by_name = {word_set.name: word_set for word_set in find_sets(sets.split(",")).sets}
     found = []
     for number, name in enumerate(names):
         word_set = by_name[name]
-        if isinstance(word_set, AnalogySet):
+        if word_set.task == "analogy":
             answered = [answers_of(vectors, word_set) for vectors in both]
             for formula, items in zip(("3CosAdd", "3CosMul"), zip(*answered, strict=True), strict=True):
                 compare(f"{name}, {formula}", items, number)

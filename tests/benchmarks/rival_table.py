@@ -14,7 +14,7 @@ import numpy as np
 
 import distembed as de
 from distembed.evaluation.words import common_words, score_known
-from distembed.evaluation.wordsets import AnalogySet, find_word_sets
+from distembed.evaluation.wordsets import find_sets
 from tests.benchmarks.halves import half_of
 from tests.benchmarks.measures import run_main, tell, tell_head, tell_row
 
@@ -38,12 +38,12 @@ def scores_of(name, vectors, shared, word_sets, components):
     return [
         score
         for one in word_sets
-        for score in score_known(whole if isinstance(one, AnalogySet) else cleaned, [one], name=name)
+        for score in score_known(whole if one.task == "analogy" else cleaned, [one], name=name)
     ]
 
 
 def main(sets: str, *files: str, components: int = 1, half: Literal["A", "B"] | None = None) -> None:
-    word_sets = find_word_sets(sets.split(","))
+    word_sets = find_sets(sets.split(",")).sets
     if half:
         word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
     named = (file.split("=", 1) for file in files)

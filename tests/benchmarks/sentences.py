@@ -13,8 +13,9 @@ from pathlib import Path
 
 import distembed as de
 from distembed.evaluation.scoring import text_table
-from distembed.evaluation.sentence_files import SentencePairs, find_sentence_sets
+from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
+from distembed.evaluation.wordsets import EvaluationSet
 from distembed.job.opening import load_vectors, parse_source
 from distembed.views.texts import open_encoder
 from tests.benchmarks.measures import run_main, tell
@@ -28,7 +29,7 @@ OPTIONS = [{"weighting": "mean"}, *(
 
 
 def chosen(
-    vectors: de.WordVectors, common: dict, dev: SentencePairs
+    vectors: de.WordVectors, common: dict, dev: EvaluationSet
 ) -> tuple[de.TextEncoder, dict[str, float]]:
     """Return the encoder that does best on the choosing set, and what all of them have there."""
     scores, best, most = {}, None, -1.0
@@ -62,7 +63,7 @@ def add_row(rows: list[list[str]], cells: list[str], values: list[float]) -> Non
 
 def main(folder: Path, workspace: str, *candidates: str, classes: bool = False) -> None:
     sets = {each.name: each for each in find_sentence_sets([folder]).sets}
-    labeled = [each for each in sets.values() if not isinstance(each, SentencePairs)]
+    labeled = [each for each in sets.values() if each.task == "classification"]
     base = open_encoder(parse_source(workspace), unknown="skip")
     tokenizer, counts = base.tokenizer, dict(zip(base.vectors.words, base.counts.tolist(), strict=True))
     del base

@@ -46,7 +46,6 @@ MAX_ITERATIONS, PATIENCE, TOLERANCE = 200, 10, 1e-3
 PLACES, MAX_AFFIX = (-2, -1, 0, 1, 2), 4
 MIN_OCCURRENCES = 2
 """Words of the training part that a feature has, at least: others are names of a single place in it."""
-MAX_SENTENCES = 20_000  # above it, resampling sentences takes more memory than the fits do
 
 Codes = NDArray[np.int64]
 Matrix = NDArray[np.float64]
@@ -378,9 +377,7 @@ class Tagger(NamedTuple):
     def score(self, metric: str, weights: Weights, policy: str) -> Score:
         counts, (given, tags) = self.counts(self.corpus.test, weights), self.given(self.corpus.test)
         n_known = given.window[PLACES.index(0)].nnz if given.window else 0
-        interval = bootstrap_interval(
-            lambda draws: f1(counts[draws].sum(axis=1)), len(counts), Policy(), max_items=MAX_SENTENCES
-        )
+        interval = bootstrap_interval(lambda draws: f1(counts[draws].sum(axis=1)), len(counts), Policy())
         value = float(f1(counts.sum(axis=0)))
         return Score(self.corpus.name, "tagging", metric, value, n_known, len(tags), policy, interval)
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 import distembed as de
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, known_cosines, row_table
+from distembed.evaluation.scoring import Policy, ask, known_cosines
 from distembed.evaluation.words import answer_analogies, choice_credits
-from distembed.evaluation.wordsets import AnalogySet, SynonymSet, find_word_sets
+from distembed.evaluation.wordsets import find_sets
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.opening import open_job
@@ -77,15 +77,15 @@ class Judge:
     def __init__(self, words: Sequence[str], sets: str, halves: Sequence[str] = HALVES) -> None:
         self.words, self.halves = words, halves
         wanted = {*EIGHT, *OTHERS, *ANALOGIES}
-        found = [one for one in find_word_sets(sets.split(",")) if one.name in wanted]
+        found = [one for one in find_sets(sets.split(",")).sets if one.name in wanted]
         space = de.WordVectors(words, np.zeros((len(words), 1), np.float32))
         self.others = [
             (half, one.name, _looked_up(space, _half(one, half)))
             for half in halves
             for one in found
-            if not isinstance(one, AnalogySet)
+            if one.task != "analogy"
         ]
-        analogies = [(h, one) for h in halves for one in found if isinstance(one, AnalogySet)]
+        analogies = [(h, one) for h in halves for one in found if one.task == "analogy"]
         self.analogies = [(h, one.name, _known_questions(space, _half(one, h))) for h, one in analogies]
 
     def __call__(self, rows: Rows, *, n_removed: int = 1) -> Scores:
@@ -95,8 +95,8 @@ class Judge:
         scores: Scores = {half: {} for half in self.halves}
         for half, name, (asked, human) in self.others:
             if human is None:
-                known, credit = choice_credits(cleaned, asked, Policy())
-                scores[half][name] = float(credit[known].mean())
+                questions = ask(cleaned, asked, Policy())
+                scores[half][name] = float(choice_credits(questions)[questions.known].mean())
             else:
                 scores[half][name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
         for half in self.halves:
@@ -118,16 +118,16 @@ def _half(word_set: Any, half: str) -> Any:
 
 def _looked_up(space: Any, word_set: Any) -> tuple[Any, Any]:
     """Return the rows of the known pairs and their human scores, or questions and None."""
-    if isinstance(word_set, SynonymSet):
+    if word_set.task == "synonym":
         return word_set, None
-    rows = row_table(space, word_set.pairs, Policy())
-    known = (rows >= 0).all(axis=1)
-    return rows[known], word_set.scores[known]
+    asked = ask(space, word_set, Policy())
+    return asked.rows[asked.known], word_set.values[asked.known]
 
 
 def _known_questions(space: Any, word_set: Any) -> Any:
-    rows = row_table(space, word_set.questions[:: ANALOGIES[word_set.name]], Policy())
-    return rows[(rows >= 0).all(axis=1)]
+    some = np.arange(len(word_set.items)) % ANALOGIES[word_set.name] == 0
+    asked = ask(space, word_set.part(some), Policy())
+    return asked.rows[asked.known]
 
 
 COLUMNS = ("mean", *OTHERS, *(f"{name} {sign}" for name in ANALOGIES for sign in "+x"))

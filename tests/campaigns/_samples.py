@@ -27,7 +27,7 @@ from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner
 from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.wordsets import read_word_set
+from distembed.evaluation.wordsets import read_set
 from distembed.job.load import load_job
 from distembed.job.new import look_at_table, records_of, text_fields
 from distembed.job.opening import open_job
@@ -181,13 +181,13 @@ def word_files() -> Iterable[tuple[str, Sample]]:
     yield "words.parquet", Sample(_binary(lambda file: pq.write_table(words, file)), de.Vocabulary.load)
     triples = pa.table({"word": ["sea", "shore"], "context": ["shore", "sea"], "count": [2.0, 1.0]})
     yield "c.parquet", Sample(_binary(lambda file: pq.write_table(triples, file)), read_counts)
-    yield "pairs.tsv", Sample(b"word1\tword2\tscore\nsea\tshore\t8.5\nsea\ttide\t3\n", read_word_set)
+    yield "pairs.tsv", Sample(b"word1\tword2\tscore\nsea\tshore\t8.5\nsea\ttide\t3\n", read_set)
     yield (
         "analogies.txt",
-        Sample(b": capitals\nrome italy paris france\nbern swiss wien austria\n", read_word_set),
+        Sample(b": capitals\nrome italy paris france\nbern swiss wien austria\n", read_set),
     )
-    yield "synonyms.txt", Sample(b"sea | ocean | tree | car\nshore | coast | moon | pen\n", read_word_set)
-    yield "norms.tsv", Sample(b"CUE\tTARGET\tFSG\nsea\tshore\t0.5\nsea\ttide\t0.25\n", read_word_set)
+    yield "synonyms.txt", Sample(b"sea | ocean | tree | car\nshore | coast | moon | pen\n", read_set)
+    yield "norms.tsv", Sample(b"CUE\tTARGET\tFSG\nsea\tshore\t0.5\nsea\ttide\t0.25\n", read_set)
     yield (
         "sentences.tsv",
         Sample(

@@ -9,13 +9,7 @@ from distembed.evaluation.items import item_table
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import (
-    AnalogySet,
-    AntonymSet,
-    AssociationSet,
-    CategorySet,
-    PrimingSet,
-    SimilaritySet,
-    SynonymSet,
+    EvaluationSet,
 )
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
@@ -25,7 +19,7 @@ PAIRS = [(WORDS[i], WORDS[j]) for i, j in [(0, 1), (0, 2), (0, 3), (4, 5), (4, 6
 NUMBERS = np.array([0.9, 0.2, 0.4, 0.3, 0.8, 0.1, 0.5])
 VECTORS = WordVectors(WORDS, np.random.default_rng(0).normal(size=(14, 5)))
 QUESTIONS = [(f"w{i}", f"w{i + 1}", f"w{i + 2}", f"w{i % 5}") for i in range(11)]
-SYNONYMS = ["w0", "w3", "w5"], [("w1", "w2"), ("w4", "w6", "w7"), ("w8", "unknown")]
+SYNONYMS = [("w0", "w1", "w2"), ("w3", "w4", "w6", "w7"), ("w5", "w8", "unknown")]
 
 
 def rows_of(word_set, policy=None, **candidates):
@@ -36,9 +30,11 @@ def rows_of(word_set, policy=None, **candidates):
 @pytest.mark.parametrize(
     "word_set",
     [
-        AnalogySet("a", [*QUESTIONS, ("w1", "w2", "w3", "unknown")], [""] * 12),
-        SynonymSet("s", *SYNONYMS),
-        CategorySet("c", [*WORDS[:9], "unknown"], list("aaabbbccca")),
+        EvaluationSet("a", "analogy", [*QUESTIONS, ("w1", "w2", "w3", "unknown")]),
+        EvaluationSet("s", "synonym", SYNONYMS),
+        EvaluationSet(
+            "c", "categorization", [(w,) for w in [*WORDS[:9], "unknown"]], groups=list("aaabbbccca")
+        ),
     ],
 )
 def test_the_mean_of_the_items_is_the_score_of_the_set(word_set):
@@ -52,10 +48,10 @@ def test_the_mean_of_the_items_is_the_score_of_the_set(word_set):
 @pytest.mark.parametrize(
     "word_set",
     [
-        SimilaritySet("s", [*PAIRS, ("w0", "unknown")], np.append(NUMBERS, 1)),
-        AssociationSet("n", PAIRS, NUMBERS),
-        PrimingSet("p", PAIRS, [("x",)] * 7, np.column_stack([NUMBERS, NUMBERS])),
-        AntonymSet("a", PAIRS),
+        EvaluationSet("s", "similarity", [*PAIRS, ("w0", "unknown")], np.append(NUMBERS, 1)),
+        EvaluationSet("n", "normed priming", PAIRS, NUMBERS),
+        EvaluationSet("p", "priming", PAIRS, np.column_stack([NUMBERS, NUMBERS]), [("x",)] * 7),
+        EvaluationSet("a", "antonyms", PAIRS),
     ],
 )
 def test_a_pair_has_its_cosine_and_its_human_score(word_set):
@@ -69,7 +65,7 @@ def test_a_pair_has_its_cosine_and_its_human_score(word_set):
 
 
 def test_every_candidate_has_a_row_of_each_item_and_longer_items_more_words():
-    rows = rows_of(SynonymSet("s", *SYNONYMS), a=VECTORS, b=VECTORS.head(3))
+    rows = rows_of(EvaluationSet("s", "synonym", SYNONYMS), a=VECTORS, b=VECTORS.head(3))
     assert [row["vectors"] for row in rows] == ["a"] * 3 + ["b"] * 3
     assert [rows[1][f"word{n}"] for n in (1, 2, 3, 4)] == ["w3", "w4", "w6", "w7"]
     assert rows[0]["word4"] is None
@@ -80,7 +76,7 @@ def test_every_candidate_has_a_row_of_each_item_and_longer_items_more_words():
 def test_a_composed_word_gives_a_score_and_is_not_known():
     table = SubwordTable(np.eye(3, 5), np.zeros(5), 2, 3, ngrams=("w14", "4>", "w1"))
     vectors = WordVectors(WORDS, VECTORS.vectors, subwords=table)
-    pairs = SimilaritySet("s", [("w0", "w1"), ("w0", "w14")], np.array([1.0, 2.0]))
+    pairs = EvaluationSet("s", "similarity", [("w0", "w1"), ("w0", "w14")], np.array([1.0, 2.0]))
     known, composed = rows_of(pairs, Policy(unknown="subwords"), v=vectors)
     assert (known["known"], composed["known"]) == (True, False)
     assert composed["score"] == pytest.approx(vectors.extended(["w14"]).similarity("w0", "w14"), abs=1e-6)

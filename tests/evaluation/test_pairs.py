@@ -11,9 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.evaluation.pairs import read_pairs
 from distembed.evaluation.similarity_files import guess_columns
-from distembed.evaluation.wordsets import SimilaritySet, read_word_set
+from distembed.evaluation.wordsets import read_pairs, read_set
 from tests.commands import run, succeed
 
 GERMAN = (
@@ -51,10 +50,10 @@ def test_columns_that_cannot_be_told_are_asked_for() -> None:
 
 def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
     (tmp_path / "liste.csv").write_text(GERMAN, encoding="cp1252")
-    found = read_word_set(tmp_path / "liste.csv")
-    assert isinstance(found, SimilaritySet)
-    assert found.pairs[0] == ("Hund", "katze")
-    assert found.scores.tolist() == [7.2, 1.5, 2, 1]
+    found = read_set(tmp_path / "liste.csv")
+    assert found.task == "similarity"
+    assert found.items[0] == ("Hund", "katze")
+    assert found.values.tolist() == [7.2, 1.5, 2, 1]
 
 
 def test_a_list_of_other_columns_is_scored_and_few_items_on_request(vectors: Path, tmp_path: Path) -> None:
@@ -111,8 +110,8 @@ def test_a_list_without_scores_gets_its_cosines_and_columns_may_be_named(
 def test_a_list_without_a_header_is_read(tmp_path: Path) -> None:
     (tmp_path / "b.tsv").write_text("hund\tkatze\t3\nbaum\tkatze\t4\n")
     found = read_pairs(str(tmp_path / "b.tsv"), {"word1": "word1"})
-    assert found.pairs == [("hund", "katze"), ("baum", "katze")]
-    assert found.scores.tolist() == [3, 4]
+    assert found.items == [("hund", "katze"), ("baum", "katze")]
+    assert found.values.tolist() == [3, 4]
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,10 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import evaluate, evaluate_sets
 from distembed.evaluation.wordsets import (
-    AntonymSet,
-    AssociationSet,
-    PrimingSet,
+    EvaluationSet,
     WordSetError,
-    find_word_sets,
-    read_word_set,
+    find_sets,
+    read_set,
 )
 from distembed.job.model import locate
 from distembed.vectors import WordVectors
@@ -50,7 +48,7 @@ def some_norms(seed, n_pairs=120, n_words=N_WORDS):
 
 
 def association_set(shares):
-    return AssociationSet("norms", list(shares), np.array(list(shares.values())))
+    return EvaluationSet("norms", "normed priming", list(shares), np.array(list(shares.values())))
 
 
 # ------------------------------------------------------------------------------------------ normed priming
@@ -148,7 +146,7 @@ def test_cues_without_a_correlation(vectors):
 
 def priming_set(pairs, relations, seed=0):
     milliseconds = np.random.default_rng(seed).normal(20, 30, size=(len(pairs), 2))
-    return PrimingSet("spp", pairs, relations, milliseconds)
+    return EvaluationSet("spp", "priming", pairs, milliseconds, relations)
 
 
 def test_priming_effect_equals_the_oracle(vectors, table):
@@ -171,7 +169,9 @@ def test_correlation_with_milliseconds(vectors, table):
     cosines = [plain.cosine(table[a], table[b]) for a, b in pairs]
     milliseconds = np.column_stack([np.array(cosines) * 50, -np.array(cosines)])
     milliseconds[0, 1] = np.nan
-    scores = evaluate_sets(vectors, [PrimingSet("spp", pairs, [("synonym",)] * 20, milliseconds)])
+    scores = evaluate_sets(
+        vectors, [EvaluationSet("spp", "priming", pairs, milliseconds, [("synonym",)] * 20)]
+    )
     early, late = (score for score in scores if score.task == "priming")
     assert (early.metric, early.value, early.known) == ("200 ms spearman", pytest.approx(1.0), 20)
     assert (late.metric, late.value, late.known) == ("1200 ms spearman", pytest.approx(-1.0), 19)
@@ -195,21 +195,25 @@ def test_antonyms_equal_the_oracle(vectors, table, monkeypatch, words_at_once):
     pairs = [tuple(f"w{i}" for i in rng.choice(N_WORDS, 2, replace=False)) for _ in range(30)]
     nearest = vectors.most_similar("w0", 1)[0].word
     for some in (pairs, [("w0", nearest)]):
-        (score,) = evaluate_sets(vectors, [AntonymSet("a", [*some, ("w1", "nobody")])])
+        (score,) = evaluate_sets(vectors, [EvaluationSet("a", "antonyms", [*some, ("w1", "nobody")])])
         assert score.value == pytest.approx(plain.antonym_score(table, some), abs=1e-12)
         sparse = SparseSpace(vectors.words, csr_array(vectors.vectors), is_whole=True)
-        assert evaluate_sets(sparse, [AntonymSet("a", [*some, ("w1", "nobody")])]) == [score]
+        assert evaluate_sets(sparse, [EvaluationSet("a", "antonyms", [*some, ("w1", "nobody")])]) == [score]
         assert (score.metric, score.known, score.total) == ("2 / (rank + rank)", len(some), len(some) + 1)
-    counted = evaluate_sets(vectors, [AntonymSet("a", [*pairs, ("w1", "nobody")])], ALL)[0].value
+    counted = evaluate_sets(vectors, [EvaluationSet("a", "antonyms", [*pairs, ("w1", "nobody")])], ALL)[
+        0
+    ].value
     assert counted == pytest.approx(plain.antonym_score(table, pairs) * 30 / 31)
 
 
 def test_antonyms_of_one_direction_are_nearest():
     vectors = WordVectors("abcd", [[1, 0], [2, 0], [0, 1], [3, 0]])
-    (score,) = evaluate_sets(vectors, [AntonymSet("a", [("a", "b"), ("b", "d")])])
+    (score,) = evaluate_sets(vectors, [EvaluationSet("a", "antonyms", [("a", "b"), ("b", "d")])])
     assert score.value == 1.0
     with pytest.raises(TypeError, match="a asks for ranks among all words, and the sparse"):
-        evaluate_sets(SparseSpace("abcd", csr_array(np.eye(4))), [AntonymSet("a", [("a", "b")])])
+        evaluate_sets(
+            SparseSpace("abcd", csr_array(np.eye(4))), [EvaluationSet("a", "antonyms", [("a", "b")])]
+        )
 
 
 def test_words_nearer_by_no_more_than_rounding_share_a_rank():
@@ -218,15 +222,15 @@ def test_words_nearer_by_no_more_than_rounding_share_a_rank():
     twin, nearer = np.nextafter(sine, np.float32(0)), np.float32(0.47)
     for other, rank in ((twin, 1), (nearer, 2)):
         vectors = WordVectors("abc", np.array([[1, 0], [cosine, sine], [cosine, other]], np.float32))
-        (score,) = evaluate_sets(vectors, [AntonymSet("a", [("a", "b")])])
+        (score,) = evaluate_sets(vectors, [EvaluationSet("a", "antonyms", [("a", "b")])])
         assert score.value == 2 / (rank + 2), "b is nearer to c than to a"
 
 
 def test_the_pairs_of_deese():
-    deese = read_word_set(locate("{distembed}/evaluation/sets/deese.tsv", Path()))
-    assert isinstance(deese, AntonymSet)
-    assert len(set(deese.pairs)) == 39
-    assert deese.pairs[0] == ("active", "passive")
+    deese = read_set(locate("{distembed}/evaluation/sets/deese.tsv", Path()))
+    assert deese.task == "antonyms"
+    assert len(set(deese.items)) == 39
+    assert deese.items[0] == ("active", "passive")
 
 
 # --------------------------------------------------------------------------------------------------- files
@@ -241,12 +245,12 @@ SPP = (
 def test_files(tmp_path):
     (tmp_path / "norms.tsv.xz").write_bytes(lzma.compress(NORMS.encode()))
     (tmp_path / "spp.csv").write_text(SPP)
-    norms, spp = find_word_sets(tmp_path)
-    assert norms.pairs == [("A", "B"), ("A", "B's \"C")]
-    assert (norms.name, norms.strengths.tolist()) == ("norms", [0.5, 0.25])
-    assert spp.pairs == [("COLD", "hot"), ("FLOWER", "rose")]
-    assert spp.relations == [("antonym",), ("forward phrasal",)]
-    np.testing.assert_equal(spp.milliseconds, [[12.5, np.nan], [3, -4]])
+    norms, spp = find_sets(tmp_path).sets
+    assert norms.items == [("A", "B"), ("A", "B's \"C")]
+    assert (norms.name, norms.values.tolist()) == ("norms", [0.5, 0.25])
+    assert spp.items == [("COLD", "hot"), ("FLOWER", "rose")]
+    assert spp.groups == [("antonym",), ("forward phrasal",)]
+    np.testing.assert_equal(spp.values, [[12.5, np.nan], [3, -4]])
 
 
 BAD = {
@@ -262,7 +266,7 @@ BAD = {
 def test_bad_files(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(WordSetError, match=message):
-        read_word_set(tmp_path / name)
+        read_set(tmp_path / name)
 
 
 def test_broken_xz(tmp_path):
@@ -270,7 +274,7 @@ def test_broken_xz(tmp_path):
     for data in (whole[: len(whole) // 2], b"CUE\tTARGET\tFSG\n"):
         (tmp_path / "norms.tsv.xz").write_bytes(data)
         with pytest.raises(WordSetError, match=r"norms\.tsv\.xz is not a whole xz file"):
-            read_word_set(tmp_path / "norms.tsv.xz")
+            read_set(tmp_path / "norms.tsv.xz")
 
 
 # ---------------------------------------------------------------------------------------------- real data
@@ -278,17 +282,17 @@ def test_broken_xz(tmp_path):
 
 def test_real_sets(shared):
     folder = shared / "data/wordeval"
-    norms = read_word_set(folder / "association/usf_free_association.tsv.xz")
-    assert len(norms.pairs) == 72_155 - 2  # two answers are no words
-    assert len({cue for cue, _ in norms.pairs}) == 5017
-    spp = read_word_set(folder / "priming/spp_assoc-related_181205.csv")
-    assert len(spp.pairs) == 1661
-    assert sum("antonym" in names for names in spp.relations) == 184
+    norms = read_set(folder / "association/usf_free_association.tsv.xz")
+    assert len(norms.items) == 72_155 - 2  # two answers are no words
+    assert len({cue for cue, _ in norms.items}) == 5017
+    spp = read_set(folder / "priming/spp_assoc-related_181205.csv")
+    assert len(spp.items) == 1661
+    assert sum("antonym" in names for names in spp.groups) == 184
     strengths = blocks.associative_strengths(
-        *np.unique(np.array(norms.pairs), return_inverse=True)[1].reshape(-1, 2).T, norms.strengths
+        *np.unique(np.array(norms.items), return_inverse=True)[1].reshape(-1, 2).T, norms.values
     )
-    shares = dict(zip(norms.pairs, norms.strengths.tolist(), strict=True))
-    i = norms.pairs.index(("ABSENCE", "PRESENCE"))
+    shares = dict(zip(norms.items, norms.values.tolist(), strict=True))
+    i = norms.items.index(("ABSENCE", "PRESENCE"))
 
     def s2(a, b):
         return shares.get((a, b), 0.0) + shares.get((b, a), 0.0)

@@ -11,18 +11,21 @@ from scipy.stats import spearmanr
 
 import distembed as de
 from distembed.evaluation import sentences
-from distembed.evaluation.sentence_files import (
-    ClassifiedTexts,
-    SentencePairs,
-    find_sentence_sets,
-    read_sentences,
-    with_word_sets,
-)
-from distembed.evaluation.wordsets import look_for_word_sets
+from distembed.evaluation.sentence_files import find_sentence_sets, read_sentences
+from distembed.evaluation.wordsets import EvaluationSet, find_sets
 
 WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
 VECTORS = de.WordVectors(WORDS, np.random.default_rng(0).normal(size=(100, 12)))
 ENCODER = de.TextEncoder(VECTORS)
+
+
+def pairs_of(scores, first, second):
+    return EvaluationSet("s", "sentences", list(zip(first, second, strict=True)), scores)
+
+
+def classes_of(name, labels, texts, parts=None):
+    groups = list(zip(labels, parts or [""] * len(labels), strict=True))
+    return EvaluationSet(name, "classification", [(text,) for text in texts], groups=groups)
 
 
 def sentences_of(n, *, words=WORDS, seed=1):
@@ -47,13 +50,12 @@ def folder(tmp_path):
 def test_files_of_sentences_are_found_among_others(folder):
     found = find_sentence_sets([folder])
     pairs, classes = found.sets
-    assert isinstance(pairs, SentencePairs)
-    assert (pairs.name, pairs.scores.tolist(), pairs.second) == ("year", [4.5, 0], ["bk, al!", "zz"])
-    assert isinstance(classes, ClassifiedTexts)
-    assert (classes.name, len(classes.texts)) == ("kind", 20)
-    assert classes.parts == ["test"] * 10 + ["train"] * 10
-    assert with_word_sets([folder, folder / "sts"], found.files) == [folder]
-    words = look_for_word_sets(folder, besides=found.files)
+    assert (pairs.name, pairs.task, pairs.values.tolist()) == ("year", "sentences", [4.5, 0])
+    assert pairs.items == [("ak bl", "bk, al!"), ("ak", "zz")]
+    assert (classes.name, classes.task, len(classes.items)) == ("kind", "classification", 20)
+    assert [part for _, part in classes.groups] == ["test"] * 10 + ["train"] * 10
+    assert find_sets(folder / "sts", besides=found.files).sets == []
+    words = find_sets(folder, besides=found.files)
     assert [each.name for each in words.sets] == ["words"]
     assert words.passed_over == ["notes.tsv (of no known format)"]
 
@@ -75,7 +77,7 @@ def test_a_bad_file_is_named(tmp_path, name, text, message):
 def test_similarity_is_the_correlation_over_all_pairs():
     first, second = sentences_of(40), sentences_of(40, seed=2)
     scores = np.random.default_rng(3).normal(size=40)
-    (score,) = de.evaluate_sentences(ENCODER, [SentencePairs("s", scores, first, [*second[:39], "zz"])])
+    (score,) = de.evaluate_sentences(ENCODER, [pairs_of(scores, first, [*second[:39], "zz"])])
     x, y = (
         ENCODER.encode(first).vectors.astype(float),
         ENCODER.encode([*second[:39], "zz"]).vectors.astype(float),
@@ -93,7 +95,7 @@ def test_sentences_of_other_encodings_are_read(tmp_path, encoding):
     lines = ["news\t4.5\tein Bär schläft\tder Bär ruht", "news\t1\tüber Nacht\tein Hund"]
     (tmp_path / "STS.TSV").write_bytes("\r\n".join(lines).encode(encoding))
     found = read_sentences(tmp_path / "STS.TSV")
-    assert (found.name, found.first) == ("STS", ["ein Bär schläft", "über Nacht"])
+    assert (found.name, found.items[1]) == ("STS", ("über Nacht", "ein Hund"))
 
 
 def test_a_damaged_file_of_sentences_is_named(tmp_path):
@@ -125,7 +127,7 @@ def test_classes_are_learned_and_shuffled_labels_are_not():
     learned, chance = (
         score.value
         for score in de.evaluate_sentences(
-            ENCODER, [ClassifiedTexts("a", labels, texts, None), ClassifiedTexts("b", shuffled, texts, None)]
+            ENCODER, [classes_of("a", labels, texts), classes_of("b", shuffled, texts)]
         )
     )
     assert learned > 0.8
@@ -138,7 +140,7 @@ def test_classes_are_learned_and_shuffled_labels_are_not():
 def test_no_tested_text_trains_or_chooses_its_model(parts):
     labels, texts = two_kinds(100)
     classes = np.unique(labels, return_inverse=True)[1]
-    splits = list(sentences._splits(ClassifiedTexts("c", labels, texts, parts), classes, 0))
+    splits = list(sentences._splits(classes_of("c", labels, texts, parts), classes, 0))
     for train, choose, test in splits:
         assert not set(test) & (set(train) | set(choose))
         assert not set(train) & set(choose)
@@ -171,8 +173,11 @@ def test_json_lines_have_labels_titles_and_parts(tmp_path):
             json_lines([{"label": "a", "text": part}]), encoding="utf-8"
         )
     news, two = find_sentence_sets([tmp_path]).sets
-    assert news == ClassifiedTexts("news", ["a", "7"], ["bk\nak bl", "bl"], ["train", "test"])
-    assert two == ClassifiedTexts("two", ["a", "a"], ["test", "train"], ["test", "train"])
+    assert news[:3] == ("news", "classification", [("bk\nak bl",), ("bl",)])
+    assert news.groups == [("a", "train"), ("7", "test")]
+    assert (two.name, two.items, two.groups) == (
+        "two", [("test",), ("train",)], [("a", "test"), ("a", "train")],
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -192,7 +197,7 @@ def test_a_bad_line_of_json_is_named(tmp_path, lines, message):
 def test_a_label_of_one_training_text_does_not_stop_the_choice():
     labels, texts = two_kinds(60)
     parts = ["train"] * 40 + ["test"] * 20
-    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["alone", *labels[1:]], texts, parts)])
+    (score,) = de.evaluate_sentences(ENCODER, [classes_of("c", ["alone", *labels[1:]], texts, parts)])
     assert 0 < score.value < 1
 
 
@@ -208,7 +213,7 @@ FEW = {
 @pytest.mark.parametrize("words", [WORDS, ["zz"], ["."]])
 def test_labels_of_few_texts_are_scored(name, words):
     labels, parts = FEW[name]
-    each = ClassifiedTexts(name, labels, sentences_of(len(labels), words=words), parts)
+    each = classes_of(name, labels, sentences_of(len(labels), words=words), parts)
     (score,) = de.evaluate_sentences(ENCODER, [each])
     assert 0 <= score.value <= 1
     if name == "one label":
@@ -216,22 +221,20 @@ def test_labels_of_few_texts_are_scored(name, words):
 
 
 def test_a_set_that_is_too_small_has_no_score_or_says_what_it_lacks():
-    (score,) = de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a", "b"] * 9, ["ak", "bl"] * 9, None)])
+    (score,) = de.evaluate_sentences(ENCODER, [classes_of("c", ["a", "b"] * 9, ["ak", "bl"] * 9)])
     assert np.isnan(score.value)
     labels, texts = ["a", "b"] * 3, ["ak", "bl"] * 3
     with pytest.raises(
         ValueError, match="the set c has 5 texts in its part train: give it more, or no parts"
     ):
-        de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", labels, texts, ["train"] * 5 + ["test"])])
+        de.evaluate_sentences(ENCODER, [classes_of("c", labels, texts, ["train"] * 5 + ["test"])])
     with pytest.raises(ValueError, match="the set c has 0 texts in its part train"):
-        de.evaluate_sentences(ENCODER, [ClassifiedTexts("c", ["a"], ["ak"], ["test"])])
+        de.evaluate_sentences(ENCODER, [classes_of("c", ["a"], ["ak"], ["test"])])
 
 
 def test_pairs_without_a_correlation_have_no_interval():
     scores = np.array([1.0, np.nan, 2.0, 4.0])
-    (score,) = de.evaluate_sentences(
-        ENCODER, [SentencePairs("s", scores, sentences_of(4), sentences_of(4, seed=2))]
-    )
+    (score,) = de.evaluate_sentences(ENCODER, [pairs_of(scores, sentences_of(4), sentences_of(4, seed=2))])
     assert np.isnan(score.value)
     assert score.interval is None
 

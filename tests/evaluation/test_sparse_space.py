@@ -14,14 +14,7 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import (
-    AnalogySet,
-    AntonymSet,
-    AssociationSet,
-    CategorySet,
-    PrimingSet,
-    SimilaritySet,
-    SynonymSet,
-    words_of,
+    EvaluationSet,
 )
 from distembed.vectors import WordVectors
 from tests.benchmarks.halves import half_of
@@ -30,11 +23,15 @@ WORDS = [f"w{i}" for i in range(14)]
 PAIRS = [(WORDS[i], WORDS[j]) for i, j in [(0, 1), (0, 2), (0, 3), (4, 5), (4, 6), (4, 13), (7, 8), (9, 2)]]
 NUMBERS = np.array([0.9, 0.2, 0.4, 0.3, 0.8, 0.1, 0.5, 0.6])
 SETS = [
-    SimilaritySet("similarity", [*PAIRS, ("w0", "unknown")], np.append(NUMBERS, 1)),
-    SynonymSet("synonym", ["w0", "w3", "w5"], [("w1", "w2"), ("w4", "w6", "w7"), ("w8", "unknown")]),
-    CategorySet("category", WORDS[:9], list("aaabbbccc")),
-    AssociationSet("association", PAIRS, NUMBERS),
-    PrimingSet("priming", PAIRS, [("x",)] * 5 + [("y",)] * 3, np.column_stack([NUMBERS, -NUMBERS])),
+    EvaluationSet("similarity", "similarity", [*PAIRS, ("w0", "unknown")], np.append(NUMBERS, 1)),
+    EvaluationSet(
+        "synonym", "synonym", [("w0", "w1", "w2"), ("w3", "w4", "w6", "w7"), ("w5", "w8", "unknown")]
+    ),
+    EvaluationSet("category", "categorization", [(word,) for word in WORDS[:9]], groups=list("aaabbbccc")),
+    EvaluationSet("association", "normed priming", PAIRS, NUMBERS),
+    EvaluationSet(
+        "priming", "priming", PAIRS, np.column_stack([NUMBERS, -NUMBERS]), [("x",)] * 5 + [("y",)] * 3
+    ),
 ]
 
 
@@ -90,22 +87,21 @@ def test_nearest_words_equal_those_of_dense_vectors(chunks, kind):
 
 
 def test_every_word_of_a_set_is_told():
-    assert words_of(SETS[0]) == {word for pair in PAIRS for word in pair} | {"unknown"}
-    assert words_of(SynonymSet("s", ["Big Cat"], [("lion", "dog")])) == {"Big_Cat", "lion", "dog"}
-    assert words_of(SETS[2]) == set(WORDS[:9])
-    assert words_of(AnalogySet("g", [("a", "b", "c", "d")], [""])) == {"a", "b", "c", "d"}
+    assert SETS[0].words == {word for pair in PAIRS for word in pair} | {"unknown"}
+    assert EvaluationSet("s", "synonym", [("Big Cat", "lion", "dog")]).words == {"Big_Cat", "lion", "dog"}
 
 
 @pytest.mark.parametrize("word_set", SETS, ids=lambda word_set: word_set.name)
 def test_the_halves_of_a_set_are_whole_items_and_together_all_of_it(word_set):
     halves = [half_of(word_set, development=development) for development in (True, False)]
-    assert sum(len(half[1]) for half in halves) == len(word_set[1])
-    assert all(len(field) == len(half[1]) for half in halves for field in half[2:])
-    first = [{item if isinstance(item, str) else item[0] for item in half[1]} for half in halves]
+    assert sum(len(half.items) for half in halves) == len(word_set.items)
+    assert all(len(field) in (0, len(half.items)) for half in halves for field in half[3:])
+    first = [{item[0] for item in half.items} for half in halves]
     assert not first[0] & first[1]
     for half in halves:
-        places = [word_set[1].index(item) for item in half[1]]
-        assert list(half[2]) == [word_set[2][place] for place in places]
+        places = [word_set.items.index(item) for item in half.items]
+        for field, whole in zip(half[3:], word_set[3:], strict=True):
+            assert len(field) == 0 or np.array_equal(field, [whole[place] for place in places])
 
 
 def test_bad_input():
@@ -119,7 +115,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="NaN or infinity"):
         SparseSpace(WORDS, broken)
     with pytest.raises(TypeError, match="analogies, which need word vectors"):
-        evaluate_sets(SparseSpace(WORDS, rows), [AnalogySet("a", [("w0", "w1", "w2", "w3")], [""])])
+        evaluate_sets(SparseSpace(WORDS, rows), [EvaluationSet("a", "analogy", [("w0", "w1", "w2", "w3")])])
     with pytest.raises(ValueError, match="'other' is not among the 14 words"):
         nearest_words(da.from_array(rows.toarray()), WORDS, ["other"])
 
@@ -135,7 +131,7 @@ def test_items_of_one_first_word_are_in_one_half_whatever_its_case():
     pairs = [
         (form(word), "y") for word in ("ab" * n for n in range(1, 20)) for form in (str.lower, str.upper)
     ]
-    half = half_of(AntonymSet("s", pairs), development=True)
-    folded = [first.lower() for first, _ in half.pairs]
+    half = half_of(EvaluationSet("s", "antonyms", pairs), development=True)
+    folded = [first.lower() for first, _ in half.items]
     assert 0 < len(folded) < len(pairs)
     assert all(folded.count(word) == 2 for word in folded)

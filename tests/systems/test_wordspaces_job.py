@@ -10,8 +10,8 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import evaluate_sets, evaluate_similarity
-from distembed.evaluation.wordsets import SimilaritySet, find_word_sets
+from distembed.evaluation.words import evaluate_sets, pearson_score
+from distembed.evaluation.wordsets import find_sets
 from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job
 from distembed.job.run import run_stages
@@ -120,7 +120,7 @@ def test_a_baseline_of_counts_has_a_shift_an_exponent_and_contexts_added(job: Pa
 def test_the_first_components_of_a_space_are_scored(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
-    sets = find_word_sets(job.parent / "sets")
+    sets = find_sets(job.parent / "sets").sets
     largest = workspace.array("spaces/lpp").compute()
     for k in (1, 3):
         fewer = LocalityPreservingProjection(k, n_neighbors=6).fit_transform(
@@ -159,14 +159,14 @@ def test_the_halves_of_hal_are_transposes(finished: tuple[Path, str]) -> None:
 def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
-    sets = find_word_sets(job.parent / "sets")
+    sets = find_sets(job.parent / "sets").sets
     for name in ("vsm", "lpp", "wc"):
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
         found = read_scores(workspace, SCORES.of(recipe=name))
         spearman, policy = evaluate_sets(dense, sets, Policy()), Policy().for_words(words)
-        similar = [word_set for word_set in sets if isinstance(word_set, SimilaritySet)]
-        (pearson,) = (evaluate_similarity(dense, each, policy, metric="pearson") for each in similar)
+        similar = [one for one in sets if one.task == "similarity"]
+        pearson = [pearson_score(dense, each, policy) for each in similar]
         for mine, expected in zip(found, spearman + pearson, strict=True):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)

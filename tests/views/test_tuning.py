@@ -13,7 +13,7 @@ import pytest
 from distembed.cli.tuning import _doubts
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
-from distembed.evaluation.wordsets import find_word_sets
+from distembed.evaluation.wordsets import find_sets
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
 from distembed.job.progress import Silent
@@ -118,12 +118,9 @@ def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: 
     found = tune(with_keys(job, "psdvec.n_components=2"), grid, pairs_of(job)).candidates[0]
     plain = open_job(job, settings=("psdvec.n_components=2", "psdvec.smoothing=0.3"))
     run_stages(plain, until="vectors")
-    word_set = find_word_sets(pairs_of(job))[0]
+    word_set = find_sets(pairs_of(job)).sets[0]
     chosen = item_halves(word_set) == 0
-    half = word_set._replace(
-        pairs=[pair for pair, kept in zip(word_set.pairs, chosen, strict=True) if kept],
-        scores=word_set.scores[chosen],
-    )
+    half = word_set.part(chosen)
     score = evaluate_sets(read_vectors(Workspace.open(tmp_path / "w")), [half], Policy())[0]
     assert score.value == found.chosen["value"]
 
@@ -256,10 +253,10 @@ def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
 
 
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
-    word_set = find_word_sets(pairs_of(job))[0]
+    word_set = find_sets(pairs_of(job)).sets[0]
     halves = item_halves(word_set)
     assert 50 < halves.sum() < 100
-    rest = word_set._replace(pairs=word_set.pairs[1:], scores=word_set.scores[1:])
+    rest = word_set.part(np.arange(len(word_set.items)) > 0)
     np.testing.assert_array_equal(item_halves(rest), halves[1:])
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_word_sets, look_for_word_sets
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
 from distembed.factorization.blocks import solve_new_words
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
@@ -318,7 +318,7 @@ def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def check_evaluation(job: PSDVecJob) -> list[str]:
     """Read the evaluation sets of a job, and return how many there are and which files were passed over."""
-    found = look_for_word_sets(job.evaluation.sets)
+    found = find_sets(job.evaluation.sets)
     check_figures_of_scores(job, [METHOD], found.sets)
     return set_lines(found) if job.evaluation.sets else []
 
@@ -328,7 +328,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
-        vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_word_sets(section.sets)
+        vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_sets(section.sets).sets
         policy = Policy(section.case, section.unknown)
         scores = evaluation.score_known(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):

@@ -13,15 +13,8 @@ import dask.array as da
 import numpy as np
 
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import evaluate_similarity, score_known
-from distembed.evaluation.wordsets import (
-    AnalogySet,
-    AntonymSet,
-    SimilaritySet,
-    find_word_sets,
-    look_for_word_sets,
-    words_of,
-)
+from distembed.evaluation.words import pearson_score, score_known
+from distembed.evaluation.wordsets import find_sets
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
@@ -137,7 +130,7 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     job: WordSpacesJob = ctx.job
     keep = set(job.vocabulary.keep)
     if job.evaluation.keep_words and job.evaluation.sets:
-        tested = {word for word_set in find_word_sets(job.evaluation.sets) for word in words_of(word_set)}
+        tested = set().union(*(one.words for one in find_sets(job.evaluation.sets).sets))
         keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
     return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
@@ -210,9 +203,9 @@ def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noq
     JobError
         If a space is sparse and a set asks for analogies, or a paper's figure would stand beside no score.
     """
-    found = look_for_word_sets(job.evaluation.sets)
+    found = find_sets(job.evaluation.sets)
     sparse = [name for name in job.spaces if not isinstance(job.recipes[name], ReducedRecipe)]
-    asking = [word_set.name for word_set in found.sets if isinstance(word_set, AnalogySet)]
+    asking = [one.name for one in found.sets if one.task == "analogy"]
     if sparse and asking:
         raise JobError(
             f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
@@ -225,9 +218,9 @@ def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noq
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space and its first components on every set, and list neighbors of the report's words."""
     job: WordSpacesJob = ctx.job
-    sets = find_word_sets(job.evaluation.sets) if job.evaluation.sets else []
-    tested = {word for word_set in sets for word in words_of(word_set)}
-    is_whole = isinstance(job.recipes[name], ReducedRecipe) or any(isinstance(s, AntonymSet) for s in sets)
+    sets = find_sets(job.evaluation.sets).sets if job.evaluation.sets else []
+    tested = set().union(*(one.words for one in sets))
+    is_whole = isinstance(job.recipes[name], ReducedRecipe) or any(one.task == "antonyms" for one in sets)
     stored = outputs.SPACE.read(ctx.workspace, recipe=name)
     words = vocabulary_of(ctx.workspace).words
     space = in_memory(words, stored, None if is_whole else tested)
@@ -238,9 +231,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
             assert isinstance(space, WordVectors)
             judged = WordVectors(words, np.ascontiguousarray(space.vectors[:, :k]))
         scores = score_known(judged, sets, policy, vocabulary=words)
-        for word_set in sets:
-            if isinstance(word_set, SimilaritySet):
-                scores += evaluate_similarity(judged, word_set, policy, metric="pearson")
+        scores += [pearson_score(judged, one, policy) for one in sets if one.task == "similarity"]
         store_scores(ctx, outputs.SCORES.of(recipe=scored), scores)
     store_nearest(ctx, outputs.NEAREST.of(recipe=name), stored)
     return {"n_sets": len(sets)}
