@@ -93,7 +93,7 @@ SYSTEMS = {
             "recipes.contexts={of='documents', method='counts'}": (2, "bears the name of a table of counts"),
             "wordspaces.spaces=['lsb']": (2, "wordspaces.spaces names 'lsb'"),
             "wordspaces.vectors=vsm": (2, "name a dense space of the job"),
-            "evaluation.sets=['corpus.txt']": (2, "corpus.txt"),
+            "evaluation.sets=['corpus.txt']": (1, "corpus.txt"),
             "hal.direction=symmetric": (2, "hal.direction = 'symmetric' is not allowed"),
         },
     ),
