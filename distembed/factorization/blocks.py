@@ -174,8 +174,20 @@ def without_core_diagonal(counts: object, first_row: Int64s) -> csr_array:
     return without_diagonal(canonical_csr(counts), int(first_row[0]))
 
 
+class CorePairs(NamedTuple):
+    """What the rounds of core mode need of the pairs of one row block."""
+
+    start: csr_array
+    """The sparse part of the first iterate's matrix."""
+    weights: csr_array
+    target: csr_array
+    """Ws and S, on the same support, without the diagonal."""
+    error: Floats
+    """What no symmetric matrix can fit. Shape (1,)."""
+
+
 @block(temporaries=5)
-def core_start(
+def core_pairs(
     forward: object,
     backward: object,
     own: Floats,
@@ -183,8 +195,8 @@ def core_start(
     first_row: Int64s,
     *,
     weighting: PairWeighting,
-) -> csr_array:
-    """Return the sparse part of the first iterate's matrix for one row block of the core.
+) -> CorePairs:
+    """Return the input of all rounds for one row block of the core, from one merge of both orders.
 
     Parameters
     ----------
@@ -197,38 +209,24 @@ def core_start(
     weighting : PairWeighting
         How counts become weights.
     """
-    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
-    return first_sparse_part(pairs, int(first_row[0]), float(np.log(weighting.smoothing)))
+    pairs, first = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting), int(first_row[0])
+    start = first_sparse_part(pairs, first, float(np.log(weighting.smoothing)))
+    off = pairs.support.indices != rows_of(pairs.support) + first
+    others = Pairs(without_diagonal(pairs.support, first), *(values[off] for values in pairs[1:]))
+    return CorePairs(start, symmetric_weights(others), symmetric_target(others), irreducible_error(others))
 
 
-def _pairs_off_diagonal(
-    weighting: PairWeighting,
-    forward: object,
-    backward: object,
-    own: Floats,
-    facing: Floats,
-    first_row: Int64s,
-) -> Pairs:
-    off = (without_core_diagonal(counts, first_row) for counts in (forward, backward))
-    return weigh_pairs(*off, *own.T, *facing.T, weighting=weighting)
+@block(temporaries=0.5)
+def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
+    """Return one matrix of the pairs of a row block."""
+    part: csr_array = getattr(pairs, name)
+    return part
 
 
-@block(temporaries=4)
-def core_weights(*pairs: Any, weighting: PairWeighting) -> csr_array:
-    """Return Ws of one row block of the core; the arguments are those of `core_start`."""
-    return symmetric_weights(_pairs_off_diagonal(weighting, *pairs))
-
-
-@block(temporaries=4)
-def core_target(*pairs: Any, weighting: PairWeighting) -> csr_array:
-    """Return S of one row block of the core; the arguments are those of `core_start`."""
-    return symmetric_target(_pairs_off_diagonal(weighting, *pairs))
-
-
-@block(temporaries=9)
-def core_error(*pairs: Any, weighting: PairWeighting) -> Floats:
-    """Return the irreducible error of one row block of the core; the arguments are those of `core_start`."""
-    return irreducible_error(_pairs_off_diagonal(weighting, *pairs))
+@block(temporaries=0.5)
+def ones_beside(vectors: Floats) -> Floats:
+    """Return vectors with a first column of ones."""
+    return np.hstack([np.ones_like(vectors[:, :1]), vectors])
 
 
 @block(temporaries=0.5)

@@ -17,7 +17,7 @@ from distembed.execution import compute, counted_from, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_inputs import check_length
-from distembed.lift import first_rows, fold, lift, total
+from distembed.lift import first_rows, fold, lift, total, total_of_part
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -88,8 +88,10 @@ def rounds_of(options: Any, n_core: int) -> list[Round]:
 
 
 class CoreProblem(NamedTuple):
-    """The input of all rounds of core mode after the first."""
+    """The input of all rounds of core mode."""
 
+    start: da.Array
+    """The sparse part of the first iterate's matrix. Dask array (n, n) of csr_array row blocks, float32."""
     weights: da.Array
     target: da.Array
     """Ws and S, on the same support. Dask arrays (n, n) of csr_array row blocks, float32."""
@@ -132,19 +134,14 @@ def factorize(
     words = _sides(word_counts, row_totals)
     with scope("core"):
         done, now = newest("round", CoreRound)
-        problem: CoreProblem | None = None
+        problem = keep("problem", partial(_core_problem, counts, words, weighting), CoreProblem)
         for number, one in enumerate(rounds[done:], start=done + 1):
-            # The problem not before the second: the basis of the first is the largest array of all, and does without.
-            if number > 1 and problem is None:
-                problem = keep("problem", partial(_core_problem, counts, words, weighting), CoreProblem)
-            make = partial(_first_round, counts, words, weighting, one, options)
-            if problem is not None:
+            make = partial(_first_round, problem, one, options)
+            if number > 1:
                 make = partial(_next_round, problem, now, one, options)
             with counted_from("passes", passes[number - 1], passes[-1]):
                 now = keep("round", make, CoreRound, number=number)
             tell("passes", passes[number], passes[-1])
-        if problem is None:
-            problem = keep("problem", partial(_core_problem, counts, words, weighting), CoreProblem)
         vectors, before = now.vectors, compute(now.objective)
         last = _objective_of(problem, _residual_of(problem, vectors))
     return vectors, [*before.tolist(), last], compute(column_powers(vectors, 2)), weighting
@@ -177,43 +174,34 @@ def _sides(word_counts: Floats, row_totals: Floats) -> Floats:
 
 def _core_problem(counts: da.Array, words: Floats, weighting: PairWeighting) -> CoreProblem:
     """Return the input of the rounds."""
-    pairs = (
-        counts,
-        keep("transposed", partial(transpose_row_blocks, counts)),
-        words,
-        words,
-        first_rows(counts),
+    backward = keep("transposed", partial(transpose_row_blocks, counts))
+    sides = counts, backward, words, words, first_rows(counts)
+    pairs = lift(
+        blocks.core_pairs, "wc,wc,wf,cf,w->w", *sides, dtype=object, sizes={"w": 1}, weighting=weighting
     )
-    return CoreProblem(
-        lift(blocks.core_weights, "wc,wc,wf,cf,w->wc", *pairs, sparse=True, weighting=weighting),
-        lift(blocks.core_target, "wc,wc,wf,cf,w->wc", *pairs, sparse=True, weighting=weighting),
-        fold(total(blocks.core_error), "wc,wc,wf,cf,w", *pairs, shape=(1,), fan_in=4, weighting=weighting),
-    )
+    start, weights, target = (
+        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name,
+             sizes={"w": counts.chunks[0], "c": counts.shape[1]})
+        for name in ("start", "weights", "target")
+    )  # fmt: skip
+    return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))
 
 
-def _first_round(
-    counts: da.Array, words: Floats, weighting: PairWeighting, one: Round, options: Any
-) -> CoreRound:
+def _first_round(problem: CoreProblem, one: Round, options: Any) -> CoreRound:
     """Return V of the first iterate's matrix A_1, sparse beside a constant."""
-
-    def make() -> da.Array:
-        backward = keep("transposed", partial(transpose_row_blocks, counts))
-        pairs = (counts, backward, words, words, first_rows(counts))
-        return lift(blocks.core_start, "wc,wc,wf,cf,w->wc", *pairs, sparse=True, weighting=weighting)
-
-    sparse = keep("sparse", make)
     constant = float(np.log(options.smoothing)) / 2
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
     # from the start, it takes no precision from the others.
-    vectors = _psd_factor(SparsePlusLowRank(sparse, constant=constant), _ones(sparse), one, options)
-    return CoreRound(vectors, np.zeros(0))
+    matrix = SparsePlusLowRank(problem.start, constant=constant)
+    return CoreRound(_psd_factor(matrix, _ones(problem.start), one, options), np.zeros(0))
 
 
 def _next_round(problem: CoreProblem, before: CoreRound, one: Round, options: Any) -> CoreRound:
     """Return V of the matrix A_t, which is low rank beside the residual of the round before, and its objective."""
     sparse = keep("residual", partial(_residual_of, problem, before.vectors))
     objective = np.append(compute(before.objective), _objective_of(problem, sparse))
-    start = da.concatenate([_ones(sparse), before.vectors], axis=1).rechunk({1: -1})
+    sizes = {"b": before.vectors.shape[1] + 1}
+    start = lift(blocks.ones_beside, "wr->wb", before.vectors, sizes=sizes)
     vectors = _psd_factor(SparsePlusLowRank(sparse, factor=before.vectors), start, one, options)
     return CoreRound(vectors, objective)
 

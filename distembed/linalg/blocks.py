@@ -6,8 +6,9 @@ Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -155,6 +156,81 @@ def times_matrix(block: Floats, matrix: Floats) -> Floats:
 def basis_products(block: Floats, *basis: Floats) -> Floats:
     """Return the contribution QᵀZ of one row block, shape (columns of all of Q, b), float64."""
     return np.concatenate([q.T @ block for q in basis]).astype(np.float64)
+
+
+@block(temporaries=0.5)
+def side_by_side(left: Floats, right: Floats) -> Floats:
+    """Return columns beside others, in the dtype of these."""
+    return np.hstack([left.astype(right.dtype), right])
+
+
+class Multiplied(NamedTuple):
+    """What a pass of the eigensolver finds of one row block."""
+
+    product: Floats
+    """A_i X. Shape (rows, b)."""
+    inside: Floats
+    """The contribution to QᵀA X, beside that to Qᵀ of combinations of the columns of X. Shape (m, b + s), float64."""
+
+
+@block(temporaries=1)
+def multiply(*arrays: Any, function: Callable[..., Floats], n_operands: int, mix: Floats) -> Multiplied:
+    """Return A_i X, made by a function, and its products with the blocks Q_i, of which the last is X_i."""
+    product, basis = function(*arrays[:n_operands]), arrays[n_operands:]
+    sketch = basis[-1] @ mix.astype(product.dtype)
+    return Multiplied(product, np.hstack([basis_products(product, *basis), basis_products(sketch, *basis)]))
+
+
+class Outside(NamedTuple):
+    """What the product with one row block has outside a basis."""
+
+    rest: Floats
+    """Shape (rows, b)."""
+    squares: Floats
+    """Its Gram matrix. Shape (b, b), float64."""
+
+
+@block(temporaries=2)
+def outside_of_basis(found: Multiplied, coefficients: Floats, *basis: Floats) -> Outside:
+    """Return A_i X - Q_i C, and its contribution to the Gram matrix."""
+    rest = remove_basis(found.product, coefficients, *basis)
+    return Outside(rest, gram(rest))
+
+
+@block(temporaries=0.5)
+def turned(outside: Outside, matrix: Floats) -> Floats:
+    """Return what was outside times a small matrix."""
+    return times_matrix(outside.rest, matrix)
+
+
+@block(temporaries=1)
+def sparse_plus_low_rank(
+    block: csr_array, vectors: list[Floats], *low_rank: Floats, constant: float
+) -> Floats:
+    """Return A_i X of ``A = S + V Vᵀ + constant · 1 1ᵀ``.
+
+    Parameters
+    ----------
+    block : csr_array (rows, n), S_i
+    vectors : list of arrays (n_j, b), X
+    low_rank : V_i and VᵀX where there is a V, and the sums of the columns of X where there is a constant
+    constant : float
+    """
+    result = sparse_times_dense(block, vectors)
+    if len(low_rank) > 1:
+        result += low_rank[0] @ low_rank[1].astype(result.dtype)
+    if constant:
+        result += (constant * low_rank[-1]).astype(result.dtype)
+    return result
+
+
+@block(temporaries=0.5)
+def sparse_plus_shift(block: csr_array, images: list[Floats], vectors: Floats, *, shift: float) -> Floats:
+    """Return A_i Y + shift X_i."""
+    result = sparse_times_dense(block, images)
+    if shift:
+        result += shift * vectors
+    return result
 
 
 @block(temporaries=1.5)

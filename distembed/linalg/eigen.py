@@ -1,9 +1,12 @@
 """The algebraically largest eigenpairs of a symmetric matrix that is known only by its products.
 
-The method is block Krylov with full orthogonalization in two passes, followed by Rayleigh-Ritz: after s
-products the basis spans {X, AX, .., A^(s-1) X}, which contains both ends of the spectrum, so that one huge
-negative eigenvalue takes one direction of the basis and does not delay convergence. A single
-orthogonalization pass in float32 loses the basis within three rounds of PSDVec.
+The method is block Krylov with thick restarts: after s products the basis spans {X, AX, .., A^(s-1) X}, which
+contains both ends of the spectrum, so that one huge negative eigenvalue takes one direction of the basis and does not
+delay convergence. Where the basis has reached its width, its best Ritz vectors take its place; A times each of them
+still lies in their span and that of the block that follows. A pass is three tasks for each row block: the product with
+what it has in common with the basis, what it adds to the basis, and the orthonormal block of that. One projection is
+enough as long as a few random combinations of the new block have next to nothing in common with the basis, which every
+pass sees; otherwise the block is projected once more.
 
 Where hundreds of eigenvalues are close together, as in a graph, block Krylov spaces grow too large to store.
 There a polynomial of the matrix that is small on the unwanted eigenvalues is applied to a block of fixed
@@ -22,9 +25,15 @@ from scipy.linalg import eigh
 
 from distembed.dtypes import Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import block, fold, lift, total
+from distembed.lift import block, fold, lift, total, total_of_part
 from distembed.linalg import blocks
-from distembed.linalg.operators import SymmetricMatrix, column_powers, dense_blocks, times_matrix
+from distembed.linalg.operators import (
+    SymmetricMatrix,
+    column_powers,
+    column_products,
+    dense_blocks,
+    times_matrix,
+)
 from distembed.states import keep, newest
 
 SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
@@ -48,6 +57,16 @@ LEAST_RESIDUAL = 10
 """Residual, in epsilons times the largest eigenvalue, that is left to rounding: more passes do not lower it."""
 
 
+LEAST_BEYOND = 10
+"""Ritz vectors beyond k that a restart keeps at least; it keeps a quarter of k beyond."""
+BLOCKS_BEYOND = 4
+"""Blocks that may follow the kept Ritz vectors until the next restart."""
+LEAST_WIDTH = 512
+"""Columns up to which no basis is restarted: their eigenproblem takes no time."""
+SKETCHES = 4
+"""Random combinations of a block that are compared with the basis."""
+LARGEST_LOSS = 2**13
+"""Length, in epsilons, of what they may have in common with it."""
 EIGEN_COPIES = 5
 """Square matrices of an eigenproblem that are there at once: its symmetric part, LAPACK's copy and workspace of two,
 and the vectors."""
@@ -62,11 +81,14 @@ class KrylovBasis(NamedTuple):
     """The products that are asked for, and as many more as the eigenpairs need."""
     most_passes: int
     """The passes after which the basis has a column for each row, or all that are asked for."""
+    kept: int
+    """The Ritz vectors that take the place of a basis that is as wide as it may be."""
 
     @property
     def width(self) -> int:
-        """The columns of all passes."""
-        return self.columns * self.most_passes
+        """The most columns of the basis."""
+        widest = max(self.kept + BLOCKS_BEYOND * self.columns, LEAST_WIDTH)
+        return min(self.columns * self.most_passes, widest)
 
 
 def krylov_basis(
@@ -75,7 +97,39 @@ def krylov_basis(
     """Return the basis in which k eigenpairs of so many rows are looked for, from some vectors to start with."""
     columns = min(n_rows, max(block_size or k, n_start))
     asked = max(n_passes, -(-k // columns))
-    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)))
+    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 4))
+
+
+class Space(NamedTuple):
+    """Ritz vectors, and the block that follows them: the products of both with the matrix say all of the basis."""
+
+    block: da.Array
+    """Orthonormal, or zero where not `used`, and orthogonal to the Ritz vectors. Dask array (n, b)."""
+    used: Any
+    """Shape (b,), boolean."""
+    ritz: da.Array
+    """Dask array (n, m)."""
+    values: Any
+    """The eigenvalues of the projected matrix that belong to them. Shape (m,), float64."""
+    n_passes: Any
+    """The products that were made. Shape (1,)."""
+
+
+class Grown(NamedTuple):
+    """A basis after some passes."""
+
+    bases: list[da.Array]
+    used: Mask
+    """Which of its columns are not zero."""
+    projected: Floats
+    """QᵀA Q."""
+    outside: da.Array
+    """What A times the last block has outside the basis, by row blocks: `blocks.Outside`."""
+    squares: Floats
+    """Its Gram matrix."""
+    n_passes: int
+    is_last: bool
+    """Whether the eigenpairs are good enough, or all passes are made."""
 
 
 class Eigenpairs(NamedTuple):
@@ -106,7 +160,7 @@ def largest_eigenpairs(
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix.
 
-    ``basis-<p>`` and ``product-<p>`` of each pass p are kept, in the scope of the caller.
+    The block of each pass, and the Ritz vectors of each restart, are kept, in the scope of the caller.
 
     Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks. Where all passes are
     made and their vectors are as many as the rows, the basis is that of the whole space, so that nothing is missed
@@ -123,7 +177,8 @@ def largest_eigenpairs(
     block_size : int, optional
         Columns of the first block, `start` filled up with random ones. Default: the larger of s and k.
     n_passes : int
-        Most products with the matrix. The basis holds ``n_passes * block_size`` vectors.
+        Most products with the matrix. The basis holds at most ``5/4 k + 4 block_size`` vectors,
+        or `LEAST_WIDTH`.
     tol : float, optional
         Stop as soon as every residual is at most ``tol * |value|``, or rounding error; this is judged after
         `JUDGED_FROM` passes and each later one. Default: make all passes.
@@ -151,26 +206,159 @@ def largest_eigenpairs(
     basis = krylov_basis(
         n, k, block_size=block_size, n_start=0 if start is None else start.shape[1], n_passes=n_passes
     )
-    width, is_whole = basis.columns, tol is None and basis.n_passes * basis.columns >= n
-    first = starting_block(matrix.row_chunks, width, start=start, random_state=random_state, dtype=dtype)
-    bases: list[da.Array] = []
-    products: list[da.Array] = []
-    columns: list[Floats] = []
-    for number in range(1, basis.most_passes + 1):
-        make = partial(_orthonormal, first, ())
-        if products:
-            make = partial(_orthonormal, products[-1], tuple(bases), columns[-1])
-        if is_whole:
-            make = partial(_unit_vectors, matrix.row_chunks, (number - 1) * width, width, dtype)
-        bases.append(keep(f"basis-{number}", make))
-        products.append(keep(f"product-{number}", partial(matrix.apply, bases[-1])))
-        columns.append(compute(_stacked_products(products[-1], tuple(bases))))
-        tell("passes", number, basis.n_passes if tol is None else None)
-        if tol is not None and number >= JUDGED_FROM and _has_settled(products[-1], columns, k, tol):
-            break
-    found = _rayleigh_ritz(bases, products, columns, k)
+    if tol is None and basis.n_passes * basis.columns >= n:
+        unit = dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)
+        return _rayleigh_ritz(unit, matrix.apply(unit).persist(), k)
+    number, space = newest("space", Space)
+    if not number:
+        first = starting_block(
+            matrix.row_chunks, basis.columns, start=start, random_state=random_state, dtype=dtype
+        )
+        space = _first_space(first)
+    while not (grown := _grow(matrix, space, basis, k, tol)).is_last:
+        number += 1
+        space = keep("space", partial(_restart, grown, basis.kept), Space, number=number)
+    found = _best_pairs(grown, k)
     is_good = tol is None or _all_small(found.values, found.residuals, tol, dtype)
     return found._replace(converged=is_good)
+
+
+def _first_space(first: da.Array) -> Space:
+    """Return an orthonormal basis of the columns of a block, that follows nothing."""
+    width = first.shape[1]
+    squares = compute(fold(total(blocks.gram), "wb", first, shape=(width, width)))
+    turn = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(first.dtype)])
+    block = keep("block-1", partial(times_matrix, first, turn))
+    return Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
+
+
+def _grow(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Grown:
+    """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made."""
+    used, values, done = (np.asarray(part) for part in compute((space.used, space.values, space.n_passes)))
+    bases, block, n_passes = [space.ritz] * bool(len(values)), space.block, int(done[0])
+    all_used, projected = np.ones(len(values), bool), np.diag(values)
+    while True:
+        n_passes += 1
+        block, found, inside = _multiply(matrix, block, bases, used)
+        bases, all_used = [*bases, block], np.concatenate([all_used, used])
+        projected = _bordered(projected, inside)
+        outside, squares = _project_out(found, inside, bases)
+        tell("passes", n_passes, basis.n_passes if tol is None else None)
+        is_last = n_passes == basis.most_passes or (
+            tol is not None
+            and n_passes >= JUDGED_FROM
+            and _all_small(*_ritz(projected, all_used, squares, k)[::2], tol, block.dtype)
+        )
+        if is_last or len(projected) + basis.columns > basis.width:
+            return Grown(bases, all_used, projected, outside, squares, n_passes, is_last)
+        turn = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(block.dtype)])
+        used = turn.any(axis=0)
+        block = keep(f"block-{n_passes + 1}", partial(_turned, outside, turn, block))
+
+
+def _multiply(
+    matrix: SymmetricMatrix, block: da.Array, before: list[da.Array], used: Mask
+) -> tuple[da.Array, da.Array, Floats]:
+    """Return a block of a basis, A times it by row blocks, and QᵀA of it.
+
+    Where the block is not orthogonal to those before it, it is projected once more, and multiplied again.
+    """
+    mix = np.random.default_rng(len(used)).standard_normal((len(used), SKETCHES)) * used[:, None]
+    found, inside = _step(matrix, block, before, mix)
+    first = len(inside) - len(used)
+    inside[first:, len(used) :] -= mix
+    if np.linalg.norm(inside[:, len(used) :], axis=0).max() > LARGEST_LOSS * np.finfo(block.dtype).eps:
+        block = _orthonormal_again(block, before).persist()
+        found, inside = _step(matrix, block, before, mix)
+    return block, found, inside[:, : len(used)]
+
+
+def _step(
+    matrix: SymmetricMatrix, block: da.Array, before: list[da.Array], mix: Floats
+) -> tuple[da.Array, Floats]:
+    """Return A X by row blocks, and QᵀA X beside Qᵀ of a few combinations of the columns of X, the last block of Q."""
+    product = matrix.product(block)
+    n_rows, n_columns = sum(part.shape[1] for part in (*before, block)), sum(mix.shape)
+    found = lift(
+        partial(blocks.multiply, function=product.function, n_operands=len(product.arrays)),
+        ",".join([*product.indices, *["wa"] * (len(before) + 1)]) + "->w",
+        *product.arrays, *before, block, dtype=object, sizes={"w": 1}, mix=mix,
+    ).persist()  # fmt: skip
+    return found, compute(total_of_part(found, "inside", shape=(n_rows, n_columns)))
+
+
+def _project_out(found: da.Array, inside: Floats, bases: list[da.Array]) -> tuple[da.Array, Floats]:
+    """Return what A X has outside a basis, by row blocks, and its Gram matrix, given QᵀA X."""
+    indices = ",".join(["w", "ab", *["wa"] * len(bases)])
+    outside = lift(
+        blocks.outside_of_basis, f"{indices}->w", found, inside, *bases, dtype=object, sizes={"w": 1}
+    ).persist()
+    return outside, compute(total_of_part(outside, "squares", shape=(inside.shape[1],) * 2))
+
+
+def _turned(outside: da.Array, turn: Floats, like: da.Array) -> da.Array:
+    """Return the orthonormal columns of what a product had outside the basis."""
+    sizes = {"w": like.chunks[0]}
+    return lift(blocks.turned, "w,ab->wb", outside, turn, dtype=like.dtype, sizes=sizes)
+
+
+def _orthonormal_again(block: da.Array, before: list[da.Array]) -> da.Array:
+    """Return an orthonormal block without what it has in common with the blocks before it."""
+    if before:
+        indices, width = ",".join(["wa"] * len(before)), sum(part.shape[1] for part in before)
+        shape = width, block.shape[1]
+        inside = compute(fold(total(blocks.basis_products), f"wb,{indices}", block, *before, shape=shape))
+        block = lift(
+            blocks.remove_basis, f"wb,ab,{indices}->wb", block, inside, *before, dtype=block.dtype
+        ).persist()
+    return _whiten(block, blocks.renormalizing, SHORTENED)
+
+
+def _bordered(projected: Floats, inside: Floats) -> Floats:
+    """Return QᵀA Q of a basis with one more block, given that of the others and QᵀA of the block."""
+    before, width = len(projected), inside.shape[1]
+    bordered = np.zeros((before + width,) * 2)
+    bordered[:before, :before] = projected
+    bordered[:, before:], bordered[before:, :before] = inside, inside[:before].T
+    square = inside[before:]
+    bordered[before:, before:] = (square + square.T) / 2
+    return bordered
+
+
+def _restart(grown: Grown, kept: int) -> Space:
+    """Return the best Ritz vectors of a basis, and the block that follows them."""
+    values, rotation, _ = _ritz(grown.projected, grown.used, grown.squares, kept)
+    dtype = grown.bases[-1].dtype
+    turn = blocks.whitening(grown.squares, threshold=SMALLEST_SHARE[np.dtype(dtype)])
+    block = _turned(grown.outside, turn, grown.bases[-1])
+    ritz = _combine(grown.bases, rotation)
+    return Space(block, turn.any(axis=0), ritz, values, np.array([grown.n_passes]))
+
+
+def _best_pairs(grown: Grown, k: int) -> Eigenpairs:
+    """Return the eigenpairs within the span of a basis."""
+    values, rotation, residuals = _ritz(grown.projected, grown.used, grown.squares, k)
+    residuals = np.hypot(residuals, np.finfo(grown.bases[0].dtype).eps * np.abs(values).max())
+    vectors = _signed(_combine(grown.bases, rotation))
+    return Eigenpairs(values, vectors, residuals, grown.n_passes)
+
+
+def _ritz(projected: Floats, used: Mask, squares: Floats, k: int) -> tuple[Floats, Floats, Floats]:
+    """Return the k largest eigenvalues of QᵀA Q, their vectors, zero where Q is, and the residuals of Q times these.
+
+    A times all but the last block lies within the basis, so that the residual of a Ritz vector is what the product with
+    the last block has outside, of which `squares` is the Gram matrix, weighted with the vector's last coordinates.
+    """
+    with one_blas_thread():
+        values, rotation = _ritz_values(projected, used, k)
+        last = rotation[-len(squares) :]
+        return values, rotation, np.sqrt(np.maximum((last * (squares @ last)).sum(axis=0), 0))
+
+
+def _signed(vectors: da.Array) -> da.Array:
+    """Return vectors with the sign that makes the sum of the cubes of each column positive."""
+    vectors = vectors.persist()
+    return vectors * np.where(compute(column_powers(vectors, 3)) < 0, -1, 1).astype(vectors.dtype)
 
 
 def filtered_eigenpairs(
@@ -237,10 +425,10 @@ def filtered_eigenpairs(
     begun, basis = newest("basis")
     if not begun:
         block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
-        begun, basis = 1, keep("basis", partial(_orthonormal, block, ()), number=1)
+        begun, basis = 1, keep("basis", partial(_orthonormal, block), number=1)
     for number in range(begun, n_rounds + 1):
         product = matrix.apply(basis).persist()
-        found = _rayleigh_ritz([basis], [product], [compute(_stacked_products(product, (basis,)))], width)
+        found = _rayleigh_ritz(basis, product, width)
         n_passes = number + sum(map(_degree, range(1, number)))
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes)
         tell("rounds", number)
@@ -273,7 +461,7 @@ def _filtered_basis(
         _filter(matrix, vectors[:, first : first + FILTERED_COLUMNS], lower, cut, upper, degree)
         for first in range(0, vectors.shape[1], FILTERED_COLUMNS)
     ]
-    return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}), ())
+    return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}))
 
 
 def _filter(
@@ -317,11 +505,10 @@ def starting_block(
         normal_rows, "w,w->wb", first, last, dtype=dtype, sizes={"w": row_chunks, "b": width - n_given},
         n_columns=width - n_given, random_state=random_state, dtype_name=np.dtype(dtype).name,
     )  # fmt: skip
-    if start is None:
-        return filler
-    return (
-        da.concatenate([start.astype(dtype), filler], axis=1).rechunk({1: -1}) if width > n_given else start
-    )
+    if start is None or width == n_given:
+        return filler if start is None else start.astype(dtype)
+    sizes = {"b": width}
+    return lift(blocks.side_by_side, "wa,wc->wb", start, filler, dtype=dtype, sizes=sizes)
 
 
 @block(temporaries=0.5)
@@ -339,38 +526,10 @@ def normal_rows(first: Int64s, last: Int64s, *, n_columns: int, dtype_name: str,
     return drawn
 
 
-def _unit_vectors(row_chunks: tuple[int, ...], first: int, width: int, dtype: Any) -> da.Array:
-    """Return columns `first` to `first + width` of the identity."""
-    n = sum(row_chunks)
-    return dense_blocks(np.eye(n, min(width, n - first), -first, dtype=dtype), row_chunks)
-
-
-def _orthonormal(
-    block: da.Array, bases: tuple[da.Array, ...], coefficients: Floats | None = None
-) -> da.Array:
-    """Return an orthonormal basis of what a block Z adds to the bases before it, in two passes; QᵀZ may be given."""
+def _orthonormal(block: da.Array) -> da.Array:
+    """Return an orthonormal basis of the columns of a block, in two passes."""
     smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
-    once = _whiten(_project_out(block, bases, coefficients), blocks.whitening, smallest)
-    return _whiten(_project_out(once, bases), blocks.renormalizing, SHORTENED)
-
-
-def _project_out(
-    block: da.Array, bases: tuple[da.Array, ...], coefficients: Floats | None = None
-) -> da.Array:
-    """Return Z - Q QᵀZ."""
-    if not bases:
-        return block
-    inside = _stacked_products(block, bases) if coefficients is None else coefficients
-    indices = ",".join(["wb", "ab", *["wa"] * len(bases)])
-    return lift(blocks.remove_basis, f"{indices}->wb", block, inside, *bases, dtype=block.dtype)
-
-
-def _stacked_products(block: da.Array, bases: tuple[da.Array, ...]) -> da.Array:
-    """Return QᵀZ for all bases one below the other, float64, one chunk."""
-    shape = sum(basis.shape[1] for basis in bases), block.shape[1]
-    return fold(
-        total(blocks.basis_products), ",".join(["wb", *["wa"] * len(bases)]), block, *bases, shape=shape
-    )
+    return _whiten(_whiten(block, blocks.whitening, smallest), blocks.renormalizing, SHORTENED)
 
 
 def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
@@ -380,32 +539,16 @@ def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
     return times_matrix(block, fold(row, "wb", block, shape=(width, width)))
 
 
-def _rayleigh_ritz(
-    bases: list[da.Array], products: list[da.Array], columns: list[Floats], k: int
-) -> Eigenpairs:
-    """Return the largest eigenpairs within the span of the bases, given A times each and QᵀA Q by its block columns."""
-    indices, width = ",".join(["wa"] * len(bases)), sum(basis.shape[1] for basis in bases)
-    kept = compute(fold(total(blocks.column_powers), indices, *bases, shape=(width,), power=2)) > 0.5
+def _rayleigh_ritz(basis: da.Array, product: da.Array, k: int) -> Eigenpairs:
+    """Return the largest eigenpairs within the span of a basis, given A times it."""
+    used = compute(column_powers(basis, 2)) > 0.5
     with one_blas_thread():
-        values, rotation = _ritz_values(_projected(columns), kept, k)
-    vectors = _combine(bases, rotation)
-    misfit = _combine(products, rotation) - vectors * values.astype(vectors.dtype)
-    squares, cubes = compute((column_powers(misfit, 2), column_powers(vectors, 3)))
-    vectors = vectors * np.where(cubes < 0, -1, 1).astype(vectors.dtype)
-    return Eigenpairs(values, vectors, np.sqrt(squares), len(products))
-
-
-def _projected(columns: list[Floats]) -> Floats:
-    """Return QᵀA Q, given its block columns from the top to the diagonal; below it lies what is above, transposed."""
-    height = len(columns[-1])
-    projected = np.zeros((height, height))
-    for column in columns:
-        last, first = len(column), len(column) - column.shape[1]
-        projected[:last, first:last] = column
-        projected[first:last, :last] = column.T
-        square = column[first:]
-        projected[first:last, first:last] = (square + square.T) / 2
-    return projected
+        projected = compute(column_products(basis, product))
+        values, rotation = _ritz_values((projected + projected.T) / 2, used, k)
+    vectors = times_matrix(basis, rotation).persist()
+    misfit = times_matrix(product, rotation) - vectors * values.astype(vectors.dtype)
+    residuals = np.sqrt(compute(column_powers(misfit, 2)))
+    return Eigenpairs(values, _signed(vectors), residuals, 1)
 
 
 def _ritz_values(projected: Floats, kept: Mask, k: int) -> tuple[Floats, Floats]:
@@ -424,22 +567,6 @@ def _combine(bases: list[da.Array], rotation: Floats) -> da.Array:
     """Return Q C for the bases side by side."""
     indices = ",".join(["ab", *["wa"] * len(bases)])
     return lift(blocks.combine_basis, f"{indices}->wb", rotation, *bases, dtype=bases[0].dtype)
-
-
-def _has_settled(product: da.Array, columns: list[Floats], k: int, tol: float) -> bool:
-    """Return whether the Ritz pairs have small residuals, given the last product and QᵀA Q by its block columns.
-
-    A times all but the last vectors of the basis lies within it, so that the residual of a Ritz vector is what the
-    last product, weighted with the vector's last coordinates, has outside.
-    """
-    width, projected = columns[-1].shape[1], _projected(columns)
-    squares = compute(fold(total(blocks.gram), "wb", product, shape=(width, width)))
-    with one_blas_thread():
-        values, rotation = _ritz_values(projected, np.asarray(projected.any(axis=0)), k)
-        outside = squares - columns[-1].T @ columns[-1]
-        last = rotation[-width:]
-        residuals = np.sqrt(np.maximum((last * (outside @ last)).sum(axis=0), 0))
-    return _all_small(values, residuals, tol, product.dtype)
 
 
 def _all_small(values: Floats, residuals: Floats, tol: float, dtype: Any) -> bool:

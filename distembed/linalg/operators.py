@@ -7,10 +7,11 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
 import numpy as np
@@ -25,12 +26,24 @@ from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.csr import canonical_csr, row_range
 
 
+class BlockProduct(NamedTuple):
+    """A product of row blocks that is not made yet: `lift` calls a function with blocks of arrays."""
+
+    function: Callable[..., Floats]
+    indices: tuple[str, ...]
+    """The axes of each array, as in `lift`; those of the product are "wb"."""
+    arrays: tuple[Any, ...]
+
+
 class SymmetricMatrix(Protocol):
     """What the eigensolver and the linear solvers need to know of a symmetric matrix."""
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
         """Rows of each block."""
+
+    def product(self, vectors: da.Array) -> BlockProduct:
+        """Return how the product with vectors (n × b), in the same row chunks, is made of row blocks."""
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return the product with vectors (n × b), in the same row chunks."""
@@ -122,6 +135,11 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     return lift(blocks.sparse_times_dense, "wc,Cb->wb", rows, vectors, dtype=vectors.dtype)
 
 
+def applied(product: BlockProduct, dtype: Any) -> da.Array:
+    """Return a product that is not made yet, lazily."""
+    return lift(product.function, ",".join(product.indices) + "->wb", *product.arrays, dtype=dtype)
+
+
 def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:
     """Return the transpose of a sparse matrix of row blocks, as row blocks.
 
@@ -183,12 +201,17 @@ class SparsePlusLowRank:
         """Rows of each block."""
         return tuple(self.sparse.chunks[0])
 
+    def product(self, vectors: da.Array) -> BlockProduct:
+        """Return how A X is made of row blocks, for vectors X (n × b) in the same row chunks."""
+        indices, arrays = ["wc", "Cb"], [whole_rows(self.sparse), vectors]
+        if self.factor is not None:
+            indices += ["wr", "rb"]
+            arrays += [self.factor, column_products(self.factor, vectors)]
+        if self.constant:
+            indices, arrays = [*indices, "b"], [*arrays, column_powers(vectors, 1)]
+        function = partial(blocks.sparse_plus_low_rank, constant=self.constant)
+        return BlockProduct(function, tuple(indices), tuple(arrays))
+
     def apply(self, vectors: da.Array) -> da.Array:
         """Return A X for vectors X (n × b) in the same row chunks."""
-        result = sparse_times(self.sparse, vectors)
-        if self.factor is not None:
-            result = result + times_matrix(self.factor, column_products(self.factor, vectors))
-        if self.constant:
-            sums = column_powers(vectors, 1)
-            result = result + (self.constant * sums).astype(vectors.dtype)
-        return result
+        return applied(self.product(vectors), vectors.dtype)

@@ -8,6 +8,7 @@ Iterates are Dask arrays in the row chunks of the matrix.
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,11 +22,14 @@ from distembed.lift import fold, total
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
+    BlockProduct,
     SymmetricMatrix,
+    applied,
     column_products,
     dense_blocks,
     sparse_times,
     times_matrix,
+    whole_rows,
 )
 
 SOLVED_TOGETHER = 128
@@ -61,9 +65,15 @@ class NormalMatrix(NamedTuple):
         """The number of rows of each block."""
         return tuple(self.transposed.chunks[0])
 
+    def product(self, vectors: da.Array) -> BlockProduct:
+        """Return how (XᵀX + alpha I) times vectors (m × b) is made of row blocks."""
+        function = partial(blocks.sparse_plus_shift, shift=self.alpha)
+        images = sparse_times(self.matrix, vectors)
+        return BlockProduct(function, ("wc", "Cb", "wb"), (whole_rows(self.transposed), images, vectors))
+
     def apply(self, vectors: da.Array) -> da.Array:
         """Return (XᵀX + alpha I) times vectors (m × b)."""
-        return sparse_times(self.transposed, sparse_times(self.matrix, vectors)) + self.alpha * vectors
+        return applied(self.product(vectors), vectors.dtype)
 
 
 def conjugate_gradients(

@@ -81,7 +81,7 @@ def plan_of_core(
     counts, both_orders = dims.block(pair, itemsize=PAIR_BYTES), dims.block(pair, itemsize=2 * PAIR_BYTES)
     sparse = dims.whole(pair, itemsize=2 * PAIR_BYTES)
     return stage_plan(
-        task(blocks.core_weights, counts, counts, output=both_orders),
+        task(blocks.core_pairs, counts, counts, output=3 * both_orders),
         task(sparse_times_dense, both_orders, output=dims.block(core, columns)),
         task(combine_basis, dims.block(core, max(width, later)), output=dims.block(core, columns)),
         whole=[
@@ -90,7 +90,7 @@ def plan_of_core(
             2 * dims.whole(pair, itemsize=PAIR_BYTES),  # cut for their transpose
             beside,
         ],
-        stored=2 * sparse + dims.whole(core, columns),
+        stored=3 * sparse + dims.whole(core, columns),
         n_tasks=dims.n_blocks(pair),
         states=sparse + 2 * dims.whole(core, max(width, later)),
     )
