@@ -98,6 +98,8 @@ ELSEWHERE = (
     "factorization.nmf_rounds._exact_times",
     "factorization.replicates.differences_of_words",
     "factorization.replicates.samples_of_words",
+    "linalg.blocks.remove_basis",
+    "linalg.blocks.side_by_side",
     "linalg.csr.row_lengths",
     "systems.topics.stages._sum_of",
     "factorization.starts.run_start",

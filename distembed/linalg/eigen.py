@@ -28,6 +28,7 @@ from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import block, fold, lift, total, total_of_part
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
+    BlockwiseMatrix,
     SymmetricMatrix,
     column_powers,
     column_products,
@@ -58,15 +59,16 @@ LEAST_RESIDUAL = 10
 
 
 LEAST_BEYOND = 10
-"""Ritz vectors beyond k that a restart keeps at least; it keeps a quarter of k beyond."""
-BLOCKS_BEYOND = 4
+"""Ritz vectors beyond k that a restart keeps at least; it keeps half of k beyond."""
+BLOCKS_BEYOND = 5
 """Blocks that may follow the kept Ritz vectors until the next restart."""
 LEAST_WIDTH = 512
 """Columns up to which no basis is restarted: their eigenproblem takes no time."""
 SKETCHES = 4
 """Random combinations of a block that are compared with the basis."""
-LARGEST_LOSS = 2**13
-"""Length, in epsilons, of what they may have in common with it."""
+LARGEST_LOSS = 2**11
+"""Length, in epsilons, of what they may have in common with it: in float32 about the root of epsilon, from which on the
+projected matrix is no longer exact."""
 EIGEN_COPIES = 5
 """Square matrices of an eigenproblem that are there at once: its symmetric part, LAPACK's copy and workspace of two,
 and the vectors."""
@@ -97,7 +99,7 @@ def krylov_basis(
     """Return the basis in which k eigenpairs of so many rows are looked for, from some vectors to start with."""
     columns = min(n_rows, max(block_size or k, n_start))
     asked = max(n_passes, -(-k // columns))
-    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 4))
+    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 2))
 
 
 class Space(NamedTuple):
@@ -148,7 +150,7 @@ class Eigenpairs(NamedTuple):
 
 
 def largest_eigenpairs(
-    matrix: SymmetricMatrix,
+    matrix: BlockwiseMatrix,
     k: int,
     *,
     start: da.Array | None = None,
@@ -168,7 +170,7 @@ def largest_eigenpairs(
 
     Parameters
     ----------
-    matrix : SymmetricMatrix
+    matrix : BlockwiseMatrix
         Products with (n × b) blocks.
     k : int
         Number of pairs.
@@ -177,7 +179,7 @@ def largest_eigenpairs(
     block_size : int, optional
         Columns of the first block, `start` filled up with random ones. Default: the larger of s and k.
     n_passes : int
-        Most products with the matrix. The basis holds at most ``5/4 k + 4 block_size`` vectors,
+        Most products with the matrix. The basis holds at most ``3/2 k + 5 block_size`` vectors,
         or `LEAST_WIDTH`.
     tol : float, optional
         Stop as soon as every residual is at most ``tol * |value|``, or rounding error; this is judged after
@@ -227,19 +229,19 @@ def _first_space(first: da.Array) -> Space:
     """Return an orthonormal basis of the columns of a block, that follows nothing."""
     width = first.shape[1]
     squares = compute(fold(total(blocks.gram), "wb", first, shape=(width, width)))
-    turn = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(first.dtype)])
+    turn = _turn(squares, first.dtype)
     block = keep("block-1", partial(times_matrix, first, turn))
     return Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
 
 
-def _grow(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Grown:
+def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Grown:
     """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made."""
     used, values, done = (np.asarray(part) for part in compute((space.used, space.values, space.n_passes)))
     bases, block, n_passes = [space.ritz] * bool(len(values)), space.block, int(done[0])
     all_used, projected = np.ones(len(values), bool), np.diag(values)
     while True:
         n_passes += 1
-        block, found, inside = _multiply(matrix, block, bases, used)
+        block, used, found, inside = _multiply(matrix, block, bases, used)
         bases, all_used = [*bases, block], np.concatenate([all_used, used])
         projected = _bordered(projected, inside)
         outside, squares = _project_out(found, inside, bases)
@@ -251,40 +253,44 @@ def _grow(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, tol
         )
         if is_last or len(projected) + basis.columns > basis.width:
             return Grown(bases, all_used, projected, outside, squares, n_passes, is_last)
-        turn = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(block.dtype)])
+        turn = _turn(squares, block.dtype)
         used = turn.any(axis=0)
         block = keep(f"block-{n_passes + 1}", partial(_turned, outside, turn, block))
 
 
 def _multiply(
-    matrix: SymmetricMatrix, block: da.Array, before: list[da.Array], used: Mask
-) -> tuple[da.Array, da.Array, Floats]:
-    """Return a block of a basis, A times it by row blocks, and QᵀA of it.
+    matrix: BlockwiseMatrix, block: da.Array, before: list[da.Array], used: Mask
+) -> tuple[da.Array, Mask, da.Array, Floats]:
+    """Return a block of a basis, which of its columns are not zero, A times it by row blocks, and QᵀA of it.
 
     Where the block is not orthogonal to those before it, it is projected once more, and multiplied again.
     """
-    mix = np.random.default_rng(len(used)).standard_normal((len(used), SKETCHES)) * used[:, None]
-    found, inside = _step(matrix, block, before, mix)
-    first = len(inside) - len(used)
-    inside[first:, len(used) :] -= mix
-    if np.linalg.norm(inside[:, len(used) :], axis=0).max() > LARGEST_LOSS * np.finfo(block.dtype).eps:
+    found, inside, loss = _step(matrix, block, before, used)
+    if loss > LARGEST_LOSS * np.finfo(block.dtype).eps:
         block = _orthonormal_again(block, before).persist()
-        found, inside = _step(matrix, block, before, mix)
-    return block, found, inside[:, : len(used)]
+        used = np.asarray(compute(column_powers(block, 2)) > 0.5)
+        found, inside, _ = _step(matrix, block, before, used)
+    return block, used, found, inside
 
 
 def _step(
-    matrix: SymmetricMatrix, block: da.Array, before: list[da.Array], mix: Floats
-) -> tuple[da.Array, Floats]:
-    """Return A X by row blocks, and QᵀA X beside Qᵀ of a few combinations of the columns of X, the last block of Q."""
-    product = matrix.product(block)
-    n_rows, n_columns = sum(part.shape[1] for part in (*before, block)), sum(mix.shape)
+    matrix: BlockwiseMatrix, block: da.Array, before: list[da.Array], used: Mask
+) -> tuple[da.Array, Floats, float]:
+    """Return A X by row blocks, QᵀA X, and what a few combinations of columns of X have in common with the rest of Q.
+
+    X is the last block of Q.
+    """
+    product, width = matrix.product(block), len(used)
+    mix = np.random.default_rng(width).standard_normal((width, SKETCHES)) * used[:, None]
+    shape = sum(part.shape[1] for part in (*before, block)), width + SKETCHES
     found = lift(
         partial(blocks.multiply, function=product.function, n_operands=len(product.arrays)),
         ",".join([*product.indices, *["wa"] * (len(before) + 1)]) + "->w",
         *product.arrays, *before, block, dtype=object, sizes={"w": 1}, mix=mix,
     ).persist()  # fmt: skip
-    return found, compute(total_of_part(found, "inside", shape=(n_rows, n_columns)))
+    inside, common = np.split(compute(total_of_part(found, "inside", shape=shape)), [width], axis=1)
+    common[-width:] -= mix
+    return found, inside, float(np.linalg.norm(common, axis=0).max())
 
 
 def _project_out(found: da.Array, inside: Floats, bases: list[da.Array]) -> tuple[da.Array, Floats]:
@@ -294,6 +300,12 @@ def _project_out(found: da.Array, inside: Floats, bases: list[da.Array]) -> tupl
         blocks.outside_of_basis, f"{indices}->w", found, inside, *bases, dtype=object, sizes={"w": 1}
     ).persist()
     return outside, compute(total_of_part(outside, "squares", shape=(inside.shape[1],) * 2))
+
+
+def _turn(squares: Floats, dtype: Any) -> Floats:
+    """Return what makes the columns of a block orthonormal, or zero, given their Gram matrix."""
+    with one_blas_thread():
+        return blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(dtype)])
 
 
 def _turned(outside: da.Array, turn: Floats, like: da.Array) -> da.Array:
@@ -328,8 +340,7 @@ def _bordered(projected: Floats, inside: Floats) -> Floats:
 def _restart(grown: Grown, kept: int) -> Space:
     """Return the best Ritz vectors of a basis, and the block that follows them."""
     values, rotation, _ = _ritz(grown.projected, grown.used, grown.squares, kept)
-    dtype = grown.bases[-1].dtype
-    turn = blocks.whitening(grown.squares, threshold=SMALLEST_SHARE[np.dtype(dtype)])
+    turn = _turn(grown.squares, grown.bases[-1].dtype)
     block = _turned(grown.outside, turn, grown.bases[-1])
     ritz = _combine(grown.bases, rotation)
     return Space(block, turn.any(axis=0), ritz, values, np.array([grown.n_passes]))

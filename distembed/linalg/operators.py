@@ -42,11 +42,15 @@ class SymmetricMatrix(Protocol):
     def row_chunks(self) -> tuple[int, ...]:
         """Rows of each block."""
 
-    def product(self, vectors: da.Array) -> BlockProduct:
-        """Return how the product with vectors (n × b), in the same row chunks, is made of row blocks."""
-
     def apply(self, vectors: da.Array) -> da.Array:
         """Return the product with vectors (n × b), in the same row chunks."""
+
+
+class BlockwiseMatrix(SymmetricMatrix, Protocol):
+    """What the Krylov solver needs to know, which joins the product with what it does with it."""
+
+    def product(self, vectors: da.Array) -> BlockProduct:
+        """Return how the product with vectors (n × b), in the same row chunks, is made of row blocks."""
 
 
 def whole_csr(matrix: da.Array) -> csr_array:

@@ -75,7 +75,7 @@ def plan_of_core(
     )
     columns = max(basis.columns, min(n_core, rounds[0].rank + 1))
     width, later = (
-        basis.columns * basis.most_passes,
+        basis.width,
         columns * max(one.n_passes for one in rounds[1:] or rounds),
     )
     counts, both_orders = dims.block(pair, itemsize=PAIR_BYTES), dims.block(pair, itemsize=2 * PAIR_BYTES)
