@@ -254,7 +254,7 @@ def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol
         if is_last or len(projected) + basis.columns > basis.width:
             return Grown(bases, all_used, projected, outside, squares, n_passes, is_last)
         turn = _turn(squares, block.dtype)
-        used = turn.any(axis=0)
+        used = np.asarray(turn.any(axis=0))
         block = keep(f"block-{n_passes + 1}", partial(_turned, outside, turn, block))
 
 
