@@ -186,7 +186,7 @@ class CorePairs(NamedTuple):
     """What no symmetric matrix can fit. Shape (1,)."""
 
 
-@block(temporaries=5)
+@block(temporaries=6.5)
 def core_pairs(
     forward: object,
     backward: object,

@@ -173,7 +173,7 @@ class Multiplied(NamedTuple):
     """The contribution to QᵀA X, beside that to Qᵀ of combinations of the columns of X. Shape (m, b + s), float64."""
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def multiply(*arrays: Any, function: Callable[..., Floats], n_operands: int, mix: Floats) -> Multiplied:
     """Return A_i X, made by a function, and its products with the blocks Q_i, of which the last is X_i."""
     product, basis = function(*arrays[:n_operands]), arrays[n_operands:]
@@ -203,7 +203,7 @@ def turned(outside: Outside, matrix: Floats) -> Floats:
     return times_matrix(outside.rest, matrix)
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def sparse_plus_low_rank(
     block: csr_array, vectors: list[Floats], *low_rank: Floats, constant: float
 ) -> Floats:
