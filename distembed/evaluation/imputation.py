@@ -16,7 +16,7 @@ from sklearn.metrics import pairwise_distances
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import Policy, bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
-from distembed.execution import one_blas_thread
+from distembed.execution import compute, one_blas_thread
 from distembed.linalg.blocks import row_cosines
 from distembed.linalg.csr import unit_rows
 
@@ -359,22 +359,22 @@ class LabelAccuracy(NamedTuple):
 
 
 def label_accuracies(
-    spaces: Mapping[str, tuple[ArrayLike, Sequence[Any]]], *, max_names: int, seed: int
+    spaces: Mapping[str, tuple[Any, Sequence[Any]]], *, max_names: int, seed: int
 ) -> list[LabelAccuracy]:
     """Return the accuracy of each space by both kinds of votes, for each k of Table 1 that its rows allow.
 
     Parameters
     ----------
-    spaces : vectors and labels by name
+    spaces : vectors and labels by name, NumPy or Dask arrays, of which one is in memory at a time
     max_names : names that are asked for, at most, drawn at random; their neighbors are searched among all
     seed : of the draw
     """
     found = []
     for name, (vectors, labels) in spaces.items():
-        n = len(labels)
+        n, rows = len(labels), compute(vectors)
         asked = np.sort(np.random.default_rng(seed).permutation(n)[:max_names])
         counts = [k for k in NEIGHBOR_COUNTS if k < n]
         for votes in VOTES if counts else ():
-            shares = neighbor_label_accuracy(vectors, labels, n_neighbors=counts, weights=votes, judged=asked)
+            shares = neighbor_label_accuracy(rows, labels, n_neighbors=counts, weights=votes, judged=asked)
             found += [LabelAccuracy(name, votes, k, n, share) for k, share in shares.items()]
     return found

@@ -57,7 +57,9 @@ def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float)
     ridge : float
         The weight of the penalty on F.
     """
-    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * _relative_gram(Z))
+    gram = Z.T @ Z
+    gram /= max(float(np.trace(gram)), np.finfo(float).tiny)
+    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * gram)
     root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T
     _, values, right = np.linalg.svd(root @ F, full_matrices=False)
     sizes = np.sqrt(np.maximum(values, ZERO_EIGENVALUE * max(values[0], np.finfo(float).tiny)))
@@ -66,11 +68,6 @@ def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float)
     rotated = np.zeros_like(Z)
     rotated[:, : len(sizes)] = ridge**0.25 * (Z @ (F @ right.T)) / sizes
     return rotated, weights
-
-
-def _relative_gram(Z: Float64s) -> Float64s:
-    gram = Z.T @ Z
-    return gram / max(float(np.trace(gram)), np.finfo(float).tiny)
 
 
 def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s | None = None) -> Float64s:

@@ -73,7 +73,7 @@ def has_settled(found: Embedding, options: Any) -> bool:
 
 
 def _round(problem: Problem, state: Embedding) -> Embedding:
-    known = _fill_unknown(problem, state.Z, state.F)
+    known = _fill_unknown(problem, state.Z @ state.F)
     Z, residual = _solve(problem, known, state.Z, state.F)
     Z, F, value = _regress(problem, Z, known)
     return Embedding(Z, F, np.append(state.objective, value), np.append(state.residuals, residual))
@@ -86,15 +86,15 @@ class _Known(NamedTuple):
     target: Float64s
 
 
-def _fill_unknown(problem: Problem, Z: Float64s, F: Float64s) -> _Known:
-    """Return the known values, or those with the unknown ones filled with Z F (the paper's step 8.3).
+def _fill_unknown(problem: Problem, inferred: Float64s) -> _Known:
+    """Return the known values, or those with the unknown ones filled with inferred ones (the paper's step 8.3).
 
     Filling majorizes the objective, so that it falls in these rounds too.
     """
     if problem.options.missing == "masked":
         return _Known(problem.confidence, problem.target)
     weight = problem.confidence[:, None]
-    return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * (Z @ F))
+    return _Known(np.ones_like(problem.confidence), weight * problem.target + (1 - weight) * inferred)
 
 
 def _begin(problem: Problem) -> tuple[Float64s, Float64s, Float64s]:
@@ -103,9 +103,7 @@ def _begin(problem: Problem) -> tuple[Float64s, Float64s, Float64s]:
     Eigenvectors that are constant over the known rows, as the first of a connected graph is, explain nothing of
     centered values, and no round departs from them: then the start is random.
     """
-    known = _Known(problem.confidence, problem.target)
-    if problem.options.missing == "imputed":
-        known = _Known(np.ones_like(problem.confidence), problem.target * problem.confidence[:, None])
+    known = _fill_unknown(problem, np.zeros_like(problem.target))
     Z, F, value = _regress(problem, _start(problem, problem.options.init), known)
     explained = np.abs(known.confidence[:, None] * (Z @ F)).max()
     if explained <= EXPLAINED * np.abs(known.target).max():

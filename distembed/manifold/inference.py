@@ -21,7 +21,7 @@ from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 from distembed.manifold.correspondences import shared_values
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.propagation import Propagation, propagate_correspondences
+from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.graphs import components, joint_adjacency
 from distembed.validation import seed_of
 
@@ -75,7 +75,7 @@ def infer_by_each_method(
 ) -> dict[str, Inference]:
     """Return the inference of each method from the same correspondences.
 
-    - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `control_features`;
+    - "mean", "ridge", "ridge_map", "procrustes", "procrustes_1": `linear_controls`;
     - "alignment": semisupervised alignment (Ham, Lee & Saul 2005), then the mean of the 5 nearest rows' values;
     - "printed": the algorithm that the paper prints, for so many rounds, with the links alone;
     - "matching", "matching_1": the space of `propagate_correspondences`, then 5 nearest rows or the one;
@@ -101,11 +101,7 @@ def infer_by_each_method(
         means = np.tile(known.features.mean(axis=0), (links.shape[1], 1))
         found = {"mean": Inference(means, None)}
     else:
-        first, rotated, regressed = _linear_images(known.first, known.second, links)
-        turned = first, rotated
-        spaces = {"ridge_map": (first, regressed), "procrustes": turned, "procrustes_1": turned}
-        values = control_features(known.first, known.second, known.features, links)
-        found = {name: Inference(inferred, spaces.get(name)) for name, inferred in values.items()}
+        found = linear_controls(known.first, known.second, known.features, links)
     found["alignment"] = _infer_by_alignment(known, links, ALIGNMENT_COMPONENTS)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
@@ -115,18 +111,12 @@ def infer_by_each_method(
         more = propagate_correspondences(
             sets.first, sets.second, links, random_state=seed_of(model.random_state)
         )
-        found |= _infer_by_matching(known, more)
+        first, second = compute(more.spaces)
+        for name, k in (("matching", 5), ("matching_1", 1)):
+            matched = nearest_features(first, second, known.features, n_neighbors=k)
+            found[name] = Inference(matched, (first, second))
         found["embedding"] = _infer_by_embedding(sets, more.links, model)
     return found
-
-
-def _infer_by_matching(sets: TwoSets, found: Propagation) -> dict[str, Inference]:
-    first, second = spaces = compute(found.spaces)
-    values = np.asarray(sets.features, np.float64)
-    return {
-        name: Inference(nearest_features(first, second, values, n_neighbors=k), spaces)
-        for name, k in (("matching", 5), ("matching_1", 1))
-    }
 
 
 def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
@@ -157,10 +147,10 @@ def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) 
     return np.asarray(V1, np.float64)[nearest].mean(axis=1)
 
 
-def control_features(
+def linear_controls(
     X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
-) -> dict[str, Float64s]:
-    """Return the features that the plain controls infer for the rows of X2, each (m × f).
+) -> dict[str, Inference]:
+    """Return what the plain controls infer for the rows of X2, features of (m × f) each.
 
     - "mean": the column means of V1;
     - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
@@ -184,29 +174,22 @@ def control_features(
     ValueError
         If there is no link.
     """
-    values, pairs = np.asarray(V1, np.float64), links.tocoo()
-    first, rotated, regressed = _linear_images(X1, X2, links, ridge=ridge)
-    second = unit_rows(np.asarray(X2, np.float64))
-    with one_blas_thread():
-        direct = ridge_map(second[pairs.col], values[pairs.row], ridge=ridge)(second)
-    return {
-        "mean": np.tile(values.mean(axis=0), (len(second), 1)),
-        "ridge": direct,
-        "ridge_map": nearest_features(first, regressed, values, n_neighbors=n_neighbors),
-        "procrustes": nearest_features(first, rotated, values, n_neighbors=n_neighbors),
-        "procrustes_1": nearest_features(first, rotated, values),
-    }
-
-
-def _linear_images(
-    X1: Any, X2: Any, links: sp.csr_array, *, ridge: float = 0.3
-) -> tuple[Float64s, Float64s, Float64s]:
-    """Return the unit rows of X1, and the images of those of X2 by the best rotation and by ridge regression."""
     if not links.nnz:
         raise ValueError("the controls are fitted to correspondences, but there are none")
+    values, pairs = np.asarray(V1, np.float64), links.tocoo()
     first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
-    pairs = links.tocoo()
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():
         rotated = second @ procrustes_map(there, here, pairs.data)
-        return first, rotated, ridge_map(there, here, ridge=ridge)(second)
+        regressed = ridge_map(there, here, ridge=ridge)(second)
+        direct = ridge_map(there, values[pairs.row], ridge=ridge)(second)
+    turned = first, rotated
+    return {
+        "mean": Inference(np.tile(values.mean(axis=0), (len(second), 1)), None),
+        "ridge": Inference(direct, None),
+        "ridge_map": Inference(
+            nearest_features(first, regressed, values, n_neighbors=n_neighbors), (first, regressed)
+        ),
+        "procrustes": Inference(nearest_features(first, rotated, values, n_neighbors=n_neighbors), turned),
+        "procrustes_1": Inference(nearest_features(first, rotated, values), turned),
+    }

@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from distembed.evaluation.transfer import on_simplex, score_methods, score_transfer
 from distembed.linalg.csr import unit_rows
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.inference import TwoSets, control_features, infer_by_each_method, nearest_features
+from distembed.manifold.inference import TwoSets, infer_by_each_method, linear_controls, nearest_features
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.evaluation.test_transfer import proportions
 from tests.references import alignment as reference
@@ -37,9 +37,9 @@ def test_every_method_infers_from_the_same_pairs():
     sets, rows = two_sets(), np.arange(10, 80)
     model = FeaturePreservingEmbedding(4, regularization=0.1, propagate=True)
     found = infer_by_each_method(sets, known(80, 10), model)
-    controls = control_features(sets.first, sets.second, sets.features, known(80, 10))
+    controls = linear_controls(sets.first, sets.second, sets.features, known(80, 10))
     for name, inferred in controls.items():
-        np.testing.assert_array_equal(found[name].features, inferred)
+        np.testing.assert_array_equal(found[name].features, inferred.features)
     scores = {score.method: score for score in score_methods(found, sets.features[rows], rows, rows)}
     assert set(scores) == {
         *controls, "alignment", "embedding_given", "matching", "matching_1", "embedding"
@@ -86,7 +86,8 @@ def test_controls():
     X2 = X1 @ np.linalg.qr(generator.standard_normal((6, 6)))[0]
     V = proportions(60)
     links = sp.csr_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(60, 60))
-    found = control_features(X1, X2, V, links, n_neighbors=1)
+    inferred = linear_controls(X1, X2, V, links, n_neighbors=1)
+    found = {name: one.features for name, one in inferred.items()}
     np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
     np.testing.assert_allclose(found["procrustes"], V)
     np.testing.assert_allclose(found["procrustes_1"], V)
@@ -95,4 +96,4 @@ def test_controls():
     mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
     np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
     with pytest.raises(ValueError, match="there are none"):
-        control_features(X1, X2, V, sp.csr_array((60, 60)))
+        linear_controls(X1, X2, V, sp.csr_array((60, 60)))

@@ -17,7 +17,7 @@ from distembed.evaluation.imputation import (
     LabelAccuracy,
     label_accuracies,
 )
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import one_blas_thread
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.model import check_figures
@@ -441,20 +441,12 @@ def run_labels(ctx: Context) -> dict[str, Any]:
     of_known, labeled = known & (labels != ""), labels != ""
     shuffled = np.random.default_rng(options.random_state).permutation(labels[labeled])
     spaces = {
-        KNOWN: (vectors[of_known], labels[of_known]),
-        ALL: (vectors[labeled], labels[labeled]),
-        TABLE: (domain[labeled], labels[labeled]),
-        SHUFFLED_LABELS: (vectors[labeled], shuffled),
+        KNOWN: (vectors[of_known], labels[of_known].tolist()),
+        ALL: (vectors[labeled], labels[labeled].tolist()),
+        TABLE: (domain[labeled], labels[labeled].tolist()),
+        SHUFFLED_LABELS: (vectors[labeled], shuffled.tolist()),
     }
-    found = [
-        row
-        for name, (rows, of_rows) in spaces.items()
-        for row in label_accuracies(
-            {name: (compute(rows), of_rows.tolist())},
-            max_names=options.max_names,
-            seed=options.random_state,
-        )
-    ]
+    found = label_accuracies(spaces, max_names=options.max_names, seed=options.random_state)
     columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
     ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
     return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}
