@@ -17,19 +17,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.display import first_words, plural
 from distembed.dtypes import Floats
-from distembed.execution import compute, one_blas_thread
 from distembed.manifold.imputation_systems import (
     UnreachedRowsError,
-    array_blocks,
     given_graph,
     impute,
+    infer,
     known_rows,
-    mixtures,
     mst_knn_graph,
-    new_weights,
     reconstruction_weights,
 )
-from distembed.manifold.regressions import fit_known, predictions
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
@@ -84,7 +80,7 @@ class LatentSemanticImputation(BaseEstimator):
         largest relative residual of a column, by its recurrence; "power" ‖ΔY_q‖₁ / ‖Y_q‖₁. Every second, fourth, …
         step where there were more than `columns.RECORDED_STEPS`
     options_ : the options of the fit by which `infer` finds new rows
-    regressor_ : the fitted regressor, where there is one
+    regressor_ : the fitted regressor, None without one
 
     Notes
     -----
@@ -188,8 +184,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
         limits = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
         found = impute(self.weights_, Y, known, matrix, regressor=self.regressor, **limits)
-        if self.regressor is not None:
-            self.regressor_ = found.regressor
+        self.regressor_ = found.regressor
         self.vectors_ = in_frame(found.vectors, *frames)
         self.n_iter_, self.residual_, self.converged_, self.history_ = found.solution[1:]
         return self
@@ -253,42 +248,10 @@ class LatentSemanticImputation(BaseEstimator):
         """
         check_is_fitted(self, "vectors_")
         matrix, given = self._training_matrix(X), (X_new, Y)
-        known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])
-        with one_blas_thread():
-            if self.regressor is not None and not hasattr(
-                self, "regressor_"
-            ):  # the vectors are those of a job
-                self.regressor_ = fit_known(self.regressor, matrix, Y, known)
-            return in_frame(self._infer(same_columns(X_new, X), matrix), *given)
-
-    def _infer(self, X_new: Any, X: Any) -> Any:
-        options = {name: getattr(self, name) for name in OPTIONS_OF_FIT} | getattr(self, "options_", {})
-        rows = domain_rows(X, metric=options["metric"])
-        X_new = _new_rows(X_new, rows)
-        weights = new_weights(
-            rows,
-            domain_rows(X_new, metric=options["metric"]),
-            options["min_degree"],
-            simplex=options["weights"] == "simplex",
-            floor=options["floor"],
-        )
+        known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])
+        options = {"model": self.regressor_, **self.options_}
         fitted = array_of(self.vectors_, "vectors_")
-        if self.regressor is None:
-            return mixtures(weights, fitted).astype(fitted.dtype)
-        n_columns = fitted.shape[1]
-        residuals = array_blocks(fitted) - predictions(self.regressor_, X, n_columns)
-        base = compute(predictions(self.regressor_, X_new, n_columns))
-        return (base + mixtures(weights, residuals)).astype(fitted.dtype)
-
-
-def _new_rows(X_new: Any, rows: da.Array) -> Any:
-    """Return new rows in the dtype of those of a fit, or raise ValueError where they have other columns."""
-    X_new = array_of(X_new, "X_new")
-    if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
-        raise ValueError(
-            f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
-        )
-    return X_new.astype(rows.dtype)
+        return in_frame(infer(same_columns(X_new, X), matrix, fitted, **options), *given)
 
 
 def is_frame(X: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.dtypes import Float64s, Int64s, Mask
+from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.lift import lift
 from distembed.linalg import columns
@@ -19,9 +19,11 @@ from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.regressions import fit_known, predictions, with_known
+from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_rows, search_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import block_memory, keep, newest, scope
+from distembed.validation import array_of
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -335,6 +337,47 @@ def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
 
 
 # --- new rows --------------------------------------------------------------------------------------------------
+
+
+def infer(
+    X_new: Any,
+    X: Any,
+    vectors: Any,
+    *,
+    model: Any = None,
+    min_degree: int,
+    metric: Metric,
+    weights: str,
+    floor: float,
+) -> Floats:
+    """Return the vectors of new rows from those of X, (m, s): the mixtures that `LatentSemanticImputation.infer` takes.
+
+    Parameters
+    ----------
+    X_new, X : rows (m, d) and (n, d)
+    vectors : NumPy or Dask array (n, s), those of X
+    model : the fitted regressor of which `vectors` hold predictions and imputed residuals, optional
+    min_degree, metric, weights, floor : see `LatentSemanticImputation`
+
+    Raises
+    ------
+    ValueError
+        If X_new has other columns than X, or holds NaN or infinity.
+    """
+    rows, X_new = domain_rows(X, metric=metric), array_of(X_new, "X_new")
+    if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
+        )
+    X_new = X_new.astype(rows.dtype)
+    with one_blas_thread():
+        new = domain_rows(X_new, metric=metric)
+        mixed = new_weights(rows, new, min_degree, simplex=weights == "simplex", floor=floor)
+        if model is None:
+            return mixtures(mixed, vectors).astype(vectors.dtype)
+        residuals = array_blocks(vectors) - predictions(model, X, vectors.shape[1])
+        base = compute(predictions(model, X_new, vectors.shape[1]))
+        return np.asarray(base + mixtures(mixed, residuals)).astype(vectors.dtype)
 
 
 def new_weights(

@@ -11,12 +11,14 @@ from distembed.execution import one_blas_thread
 from distembed.formats.tables import some
 from distembed.job.stage import read_vectors
 from distembed.job.tables import Numbers, Piece, Table
+from distembed.manifold.imputation import OPTIONS_OF_FIT
+from distembed.manifold.imputation_systems import infer as impute_new
 from distembed.manifold.imputation_systems import known_rows
 from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import REGRESSORS, estimator_of
+from distembed.systems.imputation.solving import REGRESSORS
 from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folding
 from distembed.tables.rows import Domain, Scales, scales_of
@@ -125,11 +127,12 @@ def _new_names(
 def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
     """Return the vectors of new rows, (m, s), from those that the job has imputed."""
     X, Y = outputs.DOMAIN.read(workspace), outputs.KNOWN_VECTORS.read(workspace)
-    method = workspace.stages()["vectors"].facts["method"]
-    if method in REGRESSORS:
-        with one_blas_thread():
-            model = fit_known(REGRESSORS[method], X, Y, known_rows(Y, X.shape[0]))
+    method, known = workspace.stages()["vectors"].facts["method"], known_rows(Y, X.shape[0])
+    with one_blas_thread():
+        if method in REGRESSORS:
+            model = fit_known(REGRESSORS[method], X, Y, known)
             return np.asarray(model.predict(rows.astype(np.float64)), np.float32)
-    model = estimator_of(job).set_params(regressor=LinearRidge() if method == "residuals" else None)
-    model.vectors_ = outputs.VECTORS.read(workspace)[: X.shape[0]]
-    return np.asarray(model.infer(rows, X, Y), np.float32)
+        model = fit_known(LinearRidge(), X, Y, known) if method == "residuals" else None
+    vectors = outputs.VECTORS.read(workspace)[: X.shape[0]]
+    options = job.imputation.model_dump(include=set(OPTIONS_OF_FIT))
+    return np.asarray(impute_new(rows, X, vectors, model=model, **options), np.float32)

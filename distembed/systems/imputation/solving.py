@@ -26,7 +26,6 @@ from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.linalg.operators import row_blocks, whole_csr
-from distembed.manifold.imputation import LatentSemanticImputation
 from distembed.manifold.imputation_blocks import krylov, power_sweeps, weigh
 from distembed.manifold.imputation_systems import (
     Imputed,
@@ -238,11 +237,6 @@ KEPT_DISTANCES = KeptRows(
     "name",
     lambda _, dims: dims.size("column"),
 )
-
-
-def estimator_of(job: ImputationJob) -> LatentSemanticImputation:
-    """Return the estimator of a job, without a regressor."""
-    return LatentSemanticImputation(**job.imputation.model_dump(exclude={"method"}))
 
 
 def plan_graph(job: ImputationJob, dims: Dimensions) -> StagePlan:
