@@ -18,7 +18,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus.stop_words import read_stop_words
-from distembed.evaluation.sentence_files import find_sentence_sets
+from distembed.evaluation.wordsets import find_sets
 from distembed.job.load import load_job
 from tests.campaigns import _samples
 from tests.campaigns.fuzzing import outcome
@@ -71,7 +71,7 @@ FILES = [
     (
         "labeled.jsonl",
         b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
-        lambda path: find_sentence_sets([path]),
+        lambda path: find_sets(path, sentences=True),
     ),
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),

@@ -16,10 +16,9 @@ from distembed.encoding.encoder import Weighting, Whitening
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.items import item_table
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
-from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.sentences import evaluate_sentences
+from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
 from distembed.evaluation.words import case_advice
-from distembed.evaluation.wordsets import FoundSets, find_sets, read_pairs
+from distembed.evaluation.wordsets import EvaluationSet, FoundSets, find_sets, read_pairs
 from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, parse_source
@@ -115,32 +114,32 @@ def evaluate(
     places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
     if columns:
         places = tuple(read_pairs(path, roles_of(columns), needs_scores=items is None) for path in places)
-    sentences = find_sentence_sets(() if columns else places)
-    found = find_sets(places, besides=sentences.files)
-    if items and not found.sets:
+    found = find_sets(places, sentences=True)
+    sentences = [one for one in found.sets if one.task in SENTENCE_TASKS]
+    words = [one for one in found.sets if one.task not in SENTENCE_TASKS]
+    if items and not words:
         raise click.UsageError("--items writes the items of word sets, and --sets names none")
     scores: dict[str, list[Score]] = {path: [] for path in vectors}
     options: dict[str, Any] = {"case": case}
     if unknown is not None:
         options["unknown"] = unknown
     policy = Policy(**options)
-    if found.sets:
-        scores = evaluation.compare(files, found.sets, same_words=same_words, **options)
-    if sentences.sets:
+    if words:
+        scores = evaluation.compare(files, words, same_words=same_words, **options)
+    if sentences:
         # Unknown words of a sentence cannot count as wrong.
         encoding: dict[str, Any] = {"weighting": weighting, "whitening": whitening}
         encoding["unknown"] = None if unknown == "zero" else unknown
         for path, source in sources.items():
             encoder = open_encoder(source, vectors=files[path], **encoding)
-            scores[path] = scores[path] + evaluate_sentences(encoder, sentences.sets)
+            scores[path] = scores[path] + evaluate_sentences(encoder, sentences)
     _write_scores(scores, few=few)
-    if found.sets:
-        _write_advice(found, files, policy)
-        if items and items_format:
-            rows = item_table(evaluation.on_common_words(files) if same_words else files, found.sets, policy)
-            table = Table(rows.schema, None, rows.num_rows, [Piece(rows, None)], "items")
-            write_table(items, table, format=items_format)
-            write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
+    _write_advice(found, words, files, policy)
+    if items and items_format:
+        rows = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
+        table = Table(rows.schema, None, rows.num_rows, [Piece(rows, None)], "items")
+        write_table(items, table, format=items_format)
+        write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
     if json_file:
         records = {path: evaluation.score_records(column) for path, column in scores.items()}
         Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
@@ -157,6 +156,17 @@ def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
         write(FEW_KNOWN)
 
 
+def _write_advice(
+    found: FoundSets, words: list[EvaluationSet], files: dict[str, WordVectors], policy: Policy
+) -> None:
+    """Write which files were passed over, and whether another case would know more words."""
+    if found.omissions:
+        write(shown(found.omissions), err=True)
+    for path, model in files.items():
+        if advice := case_advice(model.words, words, policy):
+            write(f"{shown(path)}: {shown(advice)}", err=True)
+
+
 def roles_of(columns: str) -> dict[str, str]:
     """Return the columns that --columns names, by what they hold."""
     roles = {}
@@ -166,15 +176,6 @@ def roles_of(columns: str) -> dict[str, str]:
             raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {part!r}")
         roles[role.strip()] = name.strip()
     return roles
-
-
-def _write_advice(found: FoundSets, files: dict[str, WordVectors], policy: Policy) -> None:
-    """Write which files were passed over, and whether another case would know more words."""
-    if found.omissions:
-        write(shown(found.omissions), err=True)
-    for path, model in files.items():
-        if advice := case_advice(model.words, found.sets, policy):
-            write(f"{shown(path)}: {shown(advice)}", err=True)
 
 
 @command(

@@ -34,12 +34,13 @@ from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Measure, Policy, Score
-from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.wordsets import FORMATS_PAGE, EvaluationSet
+from distembed.evaluation.wordsets import FORMATS_PAGE, EvaluationSet, find_sets
 from distembed.execution import one_blas_thread, tell
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """The values of C that are tried: from strong regularization to weak."""
+
+SENTENCE_TASKS = ("sentences", "classification")
 
 N_FOLDS = 10
 MAX_ITERATIONS = 300
@@ -101,7 +102,7 @@ def evaluate_sentences(
 def _sets(sets: Iterable[EvaluationSet] | str | Path) -> list[EvaluationSet]:
     if not isinstance(sets, (str, Path)):
         return list(sets)
-    found = find_sentence_sets([sets]).sets
+    found = [one for one in find_sets(sets, sentences=True).sets if one.task in SENTENCE_TASKS]
     if not found:
         raise ValueError(f"{sets} has no set of sentences: the formats are in {FORMATS_PAGE}")
     return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,6 +74,11 @@ ScoredPairs = list[tuple[tuple[str, str], float]]
 
 Lines = Sequence[tuple[int, str]]
 """Lines that are not empty, with their numbers."""
+
+Row = tuple[tuple[str, ...], Any, Any]
+"""The words or texts of an item, its value, and its group; None where a task has none."""
+Rows = tuple[str, list[Row]]
+"""The name of a task, and its items."""
 
 
 def parse_number(field: str) -> float | None:

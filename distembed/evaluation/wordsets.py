@@ -20,7 +20,7 @@ Columns have tabs, commas or semicolons between them, and other columns may stan
 from __future__ import annotations
 
 import lzma
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,10 +29,13 @@ import numpy as np
 
 from distembed.corpus.paths import files_below
 from distembed.dtypes import Float64s, Mask
+from distembed.evaluation.sentence_files import PARTS, json_rows, sentence_rows
 from distembed.evaluation.similarity_files import (
     CLOSED,
     LineError,
     Lines,
+    Row,
+    Rows,
     guess_columns,
     parse_number,
     read_scored_pairs,
@@ -72,16 +75,17 @@ class EvaluationSet(NamedTuple):
     ----------
     name : str
     task : str
-        A name of `distembed.evaluation.words.TASKS`.
+        A name of `distembed.evaluation.words.TASKS`, or "sentences" or "classification".
     items : sequence of tuples of str
         The words of each item: of a pair two; of an analogy ``a, a2, b, b2``; of a synonym the question, its answer and
-        the other options; of a category one word.
+        the other options; of a category one word. Or two sentences, or one text.
     values : float64 array (n,) or (n, 2)
         The human score of a pair; the share of people who answered a cue with a target; of priming the milliseconds,
         reaction time to the target after an unrelated prime minus that after the prime, when it follows the prime by
         200 and by 1200 ms, NaN where none was measured. Empty for other tasks.
     groups : sequence
-        The section of an analogy, the category of a word, the relations (a tuple) of a prime. Empty for other tasks.
+        The section of an analogy, the category of a word, the relations (a tuple) of a prime, the label of a text and
+        its part ("train", "dev" or "test", "" for cross-validation). Empty for other tasks.
     """
 
     name: str
@@ -118,7 +122,7 @@ class FoundSets(NamedTuple):
 
 
 def find_sets(
-    sets: str | Path | Iterable[str | Path | EvaluationSet], *, besides: Collection[Path] = ()
+    sets: str | Path | Iterable[str | Path | EvaluationSet], *, sentences: bool = False
 ) -> FoundSets:
     """Read evaluation sets from a folder and all below it, from a file, or from several of either, each file once.
 
@@ -126,49 +130,50 @@ def find_sets(
 
     In a folder, files of other formats are passed over and so is everything in a folder named
     `crosslingual`, whose pairs need one space for two languages; a file given by name must be a set.
-    The files `besides` are sets of another kind, and are not listed.
+    Sets of `sentences`, which need an encoder of texts, are read where they are wanted; else their files are of no
+    known format.
 
     Raises
     ------
     WordSetError
-        A file given by name is not a set, a set holds a bad line, or a folder holds no set at all.
+        A file given by name is not a set, a set holds a bad line or has texts for training and none for the test, or a
+        folder holds no set at all.
     FileNotFoundError
         There is no such file or folder.
     """
     found = FoundSets([], [])
     for path in [sets] if isinstance(sets, str | Path) else sets:
-        each = FoundSets([path], []) if isinstance(path, EvaluationSet) else _sets_at(Path(path), besides)
+        each = FoundSets([path], []) if isinstance(path, EvaluationSet) else _sets_at(Path(path), sentences)
         found.sets.extend(each.sets)
         found.passed_over.extend(each.passed_over)
-    return found
+    return found._replace(sets=_with_parts_joined(found.sets))
 
 
-def _sets_at(path: Path, besides: Collection[Path]) -> FoundSets:
+def _sets_at(path: Path, sentences: bool) -> FoundSets:
     if not path.is_dir():
-        return FoundSets([] if path in besides else [read_set(path)], [])
-    found = FoundSets([], [])
-    files = set(files_below(path))
-    for file in sorted(files - set(besides)):
+        return FoundSets([read_set(path, sentences=sentences)], [])
+    found, suffixes = FoundSets([], []), (*SET_SUFFIXES, *([".jsonl"] if sentences else []))
+    for file in sorted(files_below(path)):
         name = file.relative_to(path)
         if "crosslingual" in name.parts:
             found.passed_over.append(f"{name} (its pairs need one space for two languages)")
-        elif suffix_of(file.name) not in SET_SUFFIXES:
-            found.passed_over.append(f"{name} (not {', '.join(SET_SUFFIXES)})")
-        elif (one := _recognize(file, _content_lines(file))) is None:
+        elif suffix_of(file.name) not in suffixes:
+            found.passed_over.append(f"{name} (not {', '.join(suffixes)})")
+        elif (one := _recognize(file, _content_lines(file), sentences)) is None:
             found.passed_over.append(f"{name} (of no known format)")
         else:
             found.sets.append(one)
-    if not found.sets and not files & set(besides):
+    if not found.sets:
         passed = f", only {', '.join(found.passed_over[:3])}" if found.passed_over else ""
         raise WordSetError(f"{path} holds no evaluation set{passed}; the formats are in {FORMATS_PAGE}")
     return found
 
 
-def read_set(path: str | Path) -> EvaluationSet:
+def read_set(path: str | Path, *, sentences: bool = False) -> EvaluationSet:
     """Read one evaluation set; WordSetError where it is of no known format."""
     path = Path(path)
     lines = _content_lines(path)
-    if (one := _recognize(path, lines)) is None:
+    if (one := _recognize(path, lines, sentences)) is None:
         first = lines[0][1].strip() if lines else ""
         raise WordSetError(
             f"{path} is no evaluation set of a known format: its first line is {first[:60]!r}, and a list of pairs "
@@ -178,11 +183,17 @@ def read_set(path: str | Path) -> EvaluationSet:
     return one
 
 
-def _recognize(path: Path, lines: Lines) -> EvaluationSet | None:
+def _recognize(path: Path, lines: Lines, sentences: bool) -> EvaluationSet | None:
     """Return the set in some lines, by its header or its first line; None where it is of no known format."""
-    stripped = [(number, line.rstrip().lstrip(" ")) for number, line in lines]
+    if not lines:
+        return None
+    stripped, suffix = [(number, line.rstrip().lstrip(" ")) for number, line in lines], suffix_of(path.name)
     try:
-        found = _read_table(lines) or (stripped and _read_lines(stripped))
+        found = sentence_rows(lines) if sentences and suffix == ".tsv" else None
+        if suffix == ".jsonl":
+            found = json_rows(lines) if sentences else None
+        else:
+            found = found or _read_table(lines) or _read_lines(stripped)
     except LineError as error:
         raise WordSetError(
             f"{path}, line {error.line}: {error.text[:60]!r}, expected {error.expected}; correct or remove the line"
@@ -193,17 +204,50 @@ def _recognize(path: Path, lines: Lines) -> EvaluationSet | None:
     items, values, groups = zip(*rows, strict=True)
     has_values, has_groups = values[0] is not None, groups[0] is not None
     return EvaluationSet(
-        stem(path), task, list(items), np.array(values, np.float64) if has_values else NO_VALUES,
+        _stem(path), task, list(items), np.array(values, np.float64) if has_values else NO_VALUES,
         list(groups) if has_groups else (),
     )  # fmt: skip
 
 
+def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
+    """Return the sets, those of classified texts whose parts are in several files as one each."""
+    joined: dict[Any, EvaluationSet] = {}
+    for place, one in enumerate(sets):
+        if one.task != "classification":
+            joined[place] = one
+            continue
+        name, _, part = one.name.rpartition("-")
+        if part not in PARTS or not name:
+            name, part = one.name, ""
+        before = joined.get(name, one._replace(name=name, items=[], groups=[]))
+        groups = [*before.groups, *((label, own or part) for label, own in one.groups)]
+        joined[name] = before._replace(items=[*before.items, *one.items], groups=groups)
+    for one in joined.values():
+        parts = sorted({part for _, part in one.groups}) if one.task == "classification" else [""]
+        if parts != [""] and not {"train", "test"} <= set(parts):
+            raise WordSetError(
+                f"the set {one.name} has the parts {', '.join(parts)}: give its files {one.name}-train and "
+                f"{one.name}-test both, or texts of both parts in one file of JSON lines"
+            )
+    return list(joined.values())
+
+
 def _content_lines(path: Path) -> Lines:
-    numbered = enumerate(text_of(path).split("\n"), start=1)
+    if suffix_of(path.name) == ".jsonl" and not _has_label(path):
+        return []
+    numbered = enumerate(_text_of(path).split("\n"), start=1)
     return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 
 
-def text_of(path: Path) -> str:
+def _has_label(path: Path) -> bool:
+    """Return whether the first of some JSON lines has a label, by the head of a file: it may be of any size."""
+    lines = (
+        line.strip() for line in read_head(path, HEAD_BYTES).replace(b"\0", b"").split(b"\n")
+    )  # of UTF-16
+    return b'"label"' in next(filter(None, lines), b"")
+
+
+def _text_of(path: Path) -> str:
     """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
 
     Raises
@@ -222,17 +266,12 @@ def text_of(path: Path) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def stem(path: Path) -> str:
+def _stem(path: Path) -> str:
     """Return the name of a file without its endings."""
     return without_compression(path.name).rpartition(".")[0]
 
 
 # ---- lines without a header ---------------------------------------------------------------------------------------
-
-Row = tuple[tuple[str, ...], Any, Any]
-"""The words of an item, its value, and its group; None where a task has none."""
-Rows = tuple[str, list[Row]]
-"""The name of a task, and its items."""
 
 
 def _read_lines(lines: Lines) -> Rows | None:
@@ -345,7 +384,7 @@ READERS: dict[tuple[str, ...], Reader] = {
 def _read_table(lines: Lines) -> Rows | None:
     """Return the items of a table whose header has the columns of a reader, None where it has not."""
     for delimiter in TABLE_DELIMITERS:
-        header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)] if lines else []
+        header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)]
         for columns, reader in READERS.items():
             if set(columns) <= set(header):
                 rows = list(_table_rows(lines[1:], delimiter, header, columns, reader))
@@ -417,4 +456,4 @@ def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = Tr
     kept = np.array([all(pair) for pair in pairs], np.bool_) & ~(needs_scores & np.isnan(scores))
     if needs_scores and not kept.any():
         raise ValueError(f"{path} has no pair with a number in the column {roles['score']!r}: name another")
-    return EvaluationSet(stem(Path(path)), "similarity", pairs, scores).part(kept)
+    return EvaluationSet(_stem(Path(path)), "similarity", pairs, scores).part(kept)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distembed.evaluation.scoring import Policy, Score
-from distembed.evaluation.sentence_files import read_sentences
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
@@ -219,10 +217,7 @@ def _scoring(job: Job, items: EvaluationSet) -> Callable[[Any], Score]:
 
 
 def _one_set(path: str) -> EvaluationSet:
-    sentences = read_sentences(Path(path)) if Path(path).is_file() else None
-    if sentences is not None and sentences.task == "sentences":
-        return sentences
-    found = find_sets(path).sets
+    found = [one for one in find_sets(path, sentences=True).sets if one.task != "classification"]
     if len(found) != 1:
         raise ValueError(f"{path} holds {len(found)} evaluation sets: name the file of one, which chooses")
     return found[0]

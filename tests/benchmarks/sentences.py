@@ -13,9 +13,8 @@ from pathlib import Path
 
 import distembed as de
 from distembed.evaluation.scoring import text_table
-from distembed.evaluation.sentence_files import find_sentence_sets
 from distembed.evaluation.sentences import encoder_name, evaluate_sentences
-from distembed.evaluation.wordsets import EvaluationSet
+from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.job.opening import load_vectors, parse_source
 from distembed.views.texts import open_encoder
 from tests.benchmarks.measures import run_main, tell
@@ -62,7 +61,7 @@ def add_row(rows: list[list[str]], cells: list[str], values: list[float]) -> Non
 
 
 def main(folder: Path, workspace: str, *candidates: str, classes: bool = False) -> None:
-    sets = {each.name: each for each in find_sentence_sets([folder]).sets}
+    sets = {each.name: each for each in find_sets(folder, sentences=True).sets}
     labeled = [each for each in sets.values() if each.task == "classification"]
     base = open_encoder(parse_source(workspace), unknown="skip")
     tokenizer, counts = base.tokenizer, dict(zip(base.vectors.words, base.counts.tolist(), strict=True))

@@ -26,8 +26,7 @@ from distembed.corpus.metadata import read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner
-from distembed.evaluation.sentence_files import find_sentence_sets
-from distembed.evaluation.wordsets import read_set
+from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.job.load import load_job
 from distembed.job.new import look_at_table, records_of, text_fields
 from distembed.job.opening import open_job
@@ -191,13 +190,14 @@ def word_files() -> Iterable[tuple[str, Sample]]:
     yield (
         "sentences.tsv",
         Sample(
-            b"a\t4.5\tthe sea\tan ocean\nb\t1\ta tree\tthe tide\n", lambda path: find_sentence_sets([path])
+            b"a\t4.5\tthe sea\tan ocean\nb\t1\ta tree\tthe tide\n",
+            lambda path: find_sets(path, sentences=True),
         ),
     )
     labeled = (
         b'{"label": "a", "split": "train", "text": "sea"}\n{"label": "b", "split": "test", "text": "tide"}\n'
     )
-    yield "labeled.jsonl", Sample(labeled, lambda path: find_sentence_sets([path]))
+    yield "labeled.jsonl", Sample(labeled, lambda path: find_sets(path, sentences=True))
     yield "job.toml", Sample(psdvec.JOB.encode(), load_job)
 
 

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import spearmanr
 
 import distembed as de
-from distembed.evaluation import sentences
-from distembed.evaluation.sentence_files import find_sentence_sets, read_sentences
-from distembed.evaluation.wordsets import EvaluationSet, find_sets
+from distembed.evaluation import sentences, wordsets
+from distembed.evaluation.wordsets import EvaluationSet, find_sets, read_set
+from distembed.files import read_small
 
 WORDS = [f"{first}{second}" for first in "abcdefghij" for second in "klmnopqrst"]
 VECTORS = de.WordVectors(WORDS, np.random.default_rng(0).normal(size=(100, 12)))
@@ -48,30 +48,28 @@ def folder(tmp_path):
 
 
 def test_files_of_sentences_are_found_among_others(folder):
-    found = find_sentence_sets([folder])
-    pairs, classes = found.sets
+    found = find_sets(folder, sentences=True)
+    classes, pairs, words = found.sets
     assert (pairs.name, pairs.task, pairs.values.tolist()) == ("year", "sentences", [4.5, 0])
     assert pairs.items == [("ak bl", "bk, al!"), ("ak", "zz")]
     assert (classes.name, classes.task, len(classes.items)) == ("kind", "classification", 20)
     assert [part for _, part in classes.groups] == ["test"] * 10 + ["train"] * 10
-    assert find_sets(folder / "sts", besides=found.files).sets == []
-    words = find_sets(folder, besides=found.files)
-    assert [each.name for each in words.sets] == ["words"]
-    assert words.passed_over == ["notes.tsv (of no known format)"]
+    assert (words.name, words.task) == ("words", "similarity")
+    assert found.passed_over == ["notes.tsv (of no known format)"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("p.tsv", "a\t1\tb\tc\na\tx\tb\tc\n", r"row 2: 'a \| x \| b \| c', expected subset, score and two"),
-        ("c.tsv", "1\tb\n" * 9 + "1\n", "row 10: '1', expected a label and a text"),
+        ("p.tsv", "a\t1\tb\tc\na\tx\tb\tc\n", r"line 2: 'a\\tx\\tb\\tc', expected subset, score and two"),
+        ("c.tsv", "1\tb\n" * 9 + "1\n", "line 10: '1', expected a label and a text"),
         ("k-train.tsv", "1\tb\n" * 9, "the set k has the parts train: give its files k-train and k-test"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, name, text, message):
     (tmp_path / name).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        find_sentence_sets([tmp_path])
+        find_sets(tmp_path, sentences=True)
 
 
 def test_similarity_is_the_correlation_over_all_pairs():
@@ -94,7 +92,7 @@ def test_similarity_is_the_correlation_over_all_pairs():
 def test_sentences_of_other_encodings_are_read(tmp_path, encoding):
     lines = ["news\t4.5\tein Bär schläft\tder Bär ruht", "news\t1\tüber Nacht\tein Hund"]
     (tmp_path / "STS.TSV").write_bytes("\r\n".join(lines).encode(encoding))
-    found = read_sentences(tmp_path / "STS.TSV")
+    found = read_set(tmp_path / "STS.TSV", sentences=True)
     assert (found.name, found.items[1]) == ("STS", ("über Nacht", "ein Hund"))
 
 
@@ -102,10 +100,10 @@ def test_a_damaged_file_of_sentences_is_named(tmp_path):
     whole = lzma.compress("\n".join(["0\tone text", "1\tanother"] * 20).encode())
     (tmp_path / "bad.tsv.xz").write_bytes(whole[:-20])
     with pytest.raises(ValueError, match=r"bad\.tsv\.xz is not a whole xz file .*; copy it again"):
-        find_sentence_sets([tmp_path])
+        find_sets(tmp_path, sentences=True)
     (tmp_path / "bad.tsv.xz").write_bytes(lzma.compress("ä".encode() * 40 + b"\xff\t1"))
     with pytest.raises(ValueError, match=r"bad\.tsv\.xz: byte 80 is not utf-8 like the rest"):
-        find_sentence_sets([tmp_path])
+        find_sets(tmp_path, sentences=True)
 
 
 def two_kinds(n, seed=5):
@@ -172,7 +170,7 @@ def test_json_lines_have_labels_titles_and_parts(tmp_path):
         (tmp_path / f"two-{part}.jsonl").write_text(
             json_lines([{"label": "a", "text": part}]), encoding="utf-8"
         )
-    news, two = find_sentence_sets([tmp_path]).sets
+    news, two = find_sets(tmp_path, sentences=True).sets
     assert news[:3] == ("news", "classification", [("bk\nak bl",), ("bl",)])
     assert news.groups == [("a", "train"), ("7", "test")]
     assert (two.name, two.items, two.groups) == (
@@ -183,15 +181,18 @@ def test_json_lines_have_labels_titles_and_parts(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ('{"label": 1, "text": "a"}\n{"label"\n', r"line 2: '\{\"label\"' is no JSON"),
-        ('{"label": 1, "text": "a"}\n\n{"label": 1}\n', "line 3: .* has no field 'text' that is a string"),
+        ('{"label": 1, "text": "a"}\n{"label"\n', r"line 2: '\{\"label\"', expected JSON"),
+        (
+            '{"label": 1, "text": "a"}\n\n{"label": 1}\n',
+            "line 3: .*, expected a field 'text' that is a string",
+        ),
         ('{"label": 1, "text": "a", "split": "train"}\n', "the set d has the parts train: give its files"),
     ],
 )
 def test_a_bad_line_of_json_is_named(tmp_path, lines, message):
     (tmp_path / "d.jsonl").write_text(lines, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        find_sentence_sets([tmp_path])
+        find_sets(tmp_path, sentences=True)
 
 
 def test_a_label_of_one_training_text_does_not_stop_the_choice():
@@ -241,4 +242,15 @@ def test_pairs_without_a_correlation_have_no_interval():
 
 def test_json_lines_without_a_label_are_no_set(tmp_path):
     (tmp_path / "d.jsonl").write_text(json_lines([{"label": None, "text": "ak"}]), encoding="utf-8")
-    assert find_sentence_sets([tmp_path]).sets == []
+    with pytest.raises(ValueError, match="is no evaluation set of a known format"):
+        find_sets(tmp_path / "d.jsonl", sentences=True)
+
+
+def test_a_file_is_read_once_and_json_lines_without_a_label_only_at_their_head(folder, monkeypatch):
+    (folder / "log.jsonl").write_text(json_lines([{"text": "no label"}] * 3), encoding="utf-8")
+    read = []
+    monkeypatch.setattr(wordsets, "read_small", lambda path: read.append(path.name) or read_small(path))
+    found = find_sets(folder, sentences=True)
+    de.evaluate(VECTORS, [one for one in found.sets if one.task == "similarity"])
+    assert sorted(read) == ["kind-test.tsv.xz", "kind-train.tsv.xz", "notes.tsv", "words.txt", "year.tsv"]
+    assert found.passed_over == ["log.jsonl (of no known format)", "notes.tsv (of no known format)"]
