@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -419,10 +420,8 @@ def words_in_majority(asked: Asked) -> Float64s:
     return points
 
 
-def cosines(asked: Asked) -> Float64s:
-    """Return the cosine of each pair, float64 (n,)."""
-    return asked.cosines
-
+cosines = attrgetter("cosines")
+"""What gives the points of pairs."""
 
 TASKS: dict[str, Task] = {
     "similarity": Task(cosines, correlations),
@@ -443,14 +442,11 @@ ASK_ALL_WORDS = ("analogy", "antonyms")
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
     """Return scores as dictionaries for JSON; NaN becomes None, and `composed` is there where words were composed."""
-    return [_score_record(score) for score in scores]
-
-
-def _score_record(score: Score) -> dict[str, Any]:
-    record = {**score._asdict(), "value": None if math.isnan(score.value) else score.value}
-    if not score.composed:
-        del record["composed"]
-    return record
+    return [
+        {name: value for name, value in score._asdict().items() if name != "composed" or value}
+        | {"value": None if math.isnan(score.value) else score.value}
+        for score in scores
+    ]
 
 
 def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:

@@ -233,22 +233,14 @@ def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
 
 
 def _content_lines(path: Path) -> Lines:
-    if suffix_of(path.name) == ".jsonl" and not _has_label(path):
-        return []
     numbered = enumerate(_text_of(path).split("\n"), start=1)
     return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _has_label(path: Path) -> bool:
-    """Return whether the first of some JSON lines has a label, by the head of a file: it may be of any size."""
-    lines = (
-        line.strip() for line in read_head(path, HEAD_BYTES).replace(b"\0", b"").split(b"\n")
-    )  # of UTF-16
-    return b'"label"' in next(filter(None, lines), b"")
-
-
 def _text_of(path: Path) -> str:
     """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
+
+    JSON lines, which may be of any size, are read whole only if the first of them has a label; else the text is "".
 
     Raises
     ------
@@ -256,6 +248,10 @@ def _text_of(path: Path) -> str:
         If the file is damaged.
     """
     try:
+        if suffix_of(path.name) == ".jsonl":
+            head = read_head(path, HEAD_BYTES).replace(b"\0", b"")  # without the zeros of UTF-16
+            if b'"label"' not in next(filter(bytes.strip, head.split(b"\n")), b""):
+                return ""
         text = decoded(read_small(path))
     except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error

@@ -101,6 +101,10 @@ def test_a_damaged_file_of_sentences_is_named(tmp_path):
     (tmp_path / "bad.tsv.xz").write_bytes(whole[:-20])
     with pytest.raises(ValueError, match=r"bad\.tsv\.xz is not a whole xz file .*; copy it again"):
         find_sets(tmp_path, sentences=True)
+    (tmp_path / "bad.tsv.xz").rename(tmp_path / "bad.jsonl.xz")
+    with pytest.raises(ValueError, match=r"bad\.jsonl\.xz is not a whole xz file .*; copy it again"):
+        find_sets(tmp_path, sentences=True)
+    (tmp_path / "bad.jsonl.xz").unlink()
     (tmp_path / "bad.tsv.xz").write_bytes(lzma.compress("ä".encode() * 40 + b"\xff\t1"))
     with pytest.raises(ValueError, match=r"bad\.tsv\.xz: byte 80 is not utf-8 like the rest"):
         find_sets(tmp_path, sentences=True)

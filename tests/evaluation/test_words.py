@@ -91,6 +91,8 @@ def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
     values = iter(np.linspace(0, 100, 1000))
     interval = bootstrap_interval(lambda draws: np.array([next(values) for _ in draws]), 3, Policy())
     assert interval == pytest.approx((2.5, 97.5))
+    assert [bootstrap_interval(lambda draws: draws[:, 0], n, Policy()) for n in (2, 10_001)] == [None, None]
+    assert bootstrap_interval(lambda draws: np.ones(len(draws)), 10_000, Policy()) == (1, 1)
 
 
 @pytest.mark.parametrize(("values", "share"), [((0.5, 0.4), 1), ((0.5, 0.5, 0.1), 0.5), ((0.4, 0.5), 0)])
@@ -404,7 +406,7 @@ def test_bad_sets(tmp_path, name):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("A.CSV", "# note\n\n,category,word\n# more\n0,a,b\n\n1,a,c\n,,\n"),
+        ("A.CSV", "# note\n\n,category,word\n# more\n0,a,b\n\n1,a,c\n,,\n2,a,b\n"),
         ("A.Tsv", "# note\nword\tantonym\nhot\tcold\n\nold\tnew\n\n"),
         ("a.TXT", '"word"\t"antonym"\n"hot"\t"cold"\n"old"\t"new"\n'),
         ("A.CSV.XZ", '"","category","word"\r"0","a","b"\r"1","a","c"\r'),
