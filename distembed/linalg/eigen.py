@@ -62,8 +62,8 @@ LEAST_BEYOND = 10
 """Ritz vectors beyond k that a restart keeps at least; it keeps half of k beyond."""
 BLOCKS_BEYOND = 5
 """Blocks that may follow the kept Ritz vectors until the next restart."""
-LEAST_WIDTH = 512
-"""Columns up to which no basis is restarted: their eigenproblem takes no time."""
+LEAST_WIDTH = 2048
+"""Columns up to which no basis is restarted: their eigenproblem takes a second or two."""
 SKETCHES = 4
 """Random combinations of a block that are compared with the basis."""
 LARGEST_LOSS = 2**11
