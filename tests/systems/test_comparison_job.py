@@ -261,3 +261,13 @@ def test_contexts_of_one_side_are_those_that_it_has_more_often():
     assert found.argmax() == 0
     assert found[2] == 0
     assert _largest(np.array([0.0, 0.5, 3.0]), ["none", "weak", "strong"], 3) == ["strong", "weak"]
+
+
+def test_what_is_drawn_does_not_depend_on_where_the_files_lie(tmp_path):
+    found = []
+    for place in ("here", "elsewhere/and/deeper"):
+        (tmp_path / place).mkdir(parents=True)
+        novels(tmp_path / place)
+        succeed("run", tmp_path / place / "job.toml", "--until", "parts")
+        found.append(de.Workspace.open(tmp_path / place / "w").table("document_groups"))
+    assert found[0].equals(found[1])

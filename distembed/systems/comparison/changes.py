@@ -47,7 +47,8 @@ class Changes(NamedTuple):
         first, second = (self.parts.index(name) for name in (part, other))
         floor = self.floor * (self.measures["noise", part, None] + self.measures["noise", other, None]) / 2
         of_pair = {name: self.measures[name, part, other] for name in ("distance", "change", "low", "high")}
-        is_judged = self.judged[:, first] & self.judged[:, second]
+        # Halves of a rare word may all lack it: its change is not measured then.
+        is_judged = self.judged[:, first] & self.judged[:, second] & np.isfinite(of_pair["change"])
         is_changed = is_judged & (of_pair["change"] > floor) & (of_pair["low"] > 0)
         verdict = np.where(is_changed, CHANGED, np.where(is_judged, LEVEL, UNJUDGED))
         return {

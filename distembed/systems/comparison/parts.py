@@ -64,7 +64,7 @@ def run_parts(ctx: Context) -> dict[str, Any]:
     ids = documents["id"].to_pylist()
     files = _files_of(ids) if job.parts.path is None else _urls_of(ctx)
     parts = parts_of(job, documents, files)
-    units = files if job.parts.drawn == "file" else ids
+    units = _below_one_folder(files) if job.parts.drawn == "file" else ids
     groups, sizes = deal_groups(parts, units, job.comparison.groups, job.comparison.random_state)
     ctx.store_table(outputs.DOCUMENT_GROUPS, pa.table({"group": groups}))
     n_tokens = documents["n_tokens"].to_numpy()
@@ -178,6 +178,14 @@ def _text(value: Any) -> str | None:
 def _files_of(ids: Sequence[str]) -> list[str]:
     """Return the name of the file of each document, which its id begins with; the id where it is one of its own."""
     return [one.rpartition(":")[0] or one for one in ids]
+
+
+def _below_one_folder(files: Sequence[str]) -> list[str]:
+    """Return the names of files without the folders that all share: what is drawn does not depend on where they lie."""
+    folders = [file.split("/")[:-1] for file in dict.fromkeys(files)]
+    levels = enumerate(zip(*folders, strict=False))
+    n_shared = next((n for n, names in levels if len(set(names)) > 1), min(map(len, folders), default=0))
+    return ["/".join(file.split("/")[n_shared:]) for file in files]
 
 
 def _stem(file: str) -> str:
