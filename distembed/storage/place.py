@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -47,7 +48,15 @@ def is_workspace(folder: Folder) -> bool:
     except (ManifestError, OSError) as error:
         if has_records(folder):
             return True
-        if isinstance(error, OSError) or folder.read(WORKSPACE_FILE).strip(b"\0"):
+        if isinstance(error, OSError):
+            raise
+        data = folder.read(WORKSPACE_FILE)
+        if _is_header(data):
+            raise ManifestError(
+                f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
+                "folder, or remove this one and run the job again."
+            ) from error
+        if data.strip(b"\0"):
             raise
         return False
     if found.format != FORMAT:
@@ -71,6 +80,14 @@ def check_place(url: str | os.PathLike[str]) -> Folder:
     if folder.exists(""):
         refuse_other_things(folder)
     return folder
+
+
+def _is_header(data: bytes) -> bool:
+    """Return whether bytes are the first file of a workspace, though not as this version writes it."""
+    try:
+        return bool(json.loads(data)["format"] == FORMAT)
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return False
 
 
 def refuse_other_things(folder: Folder) -> None:

@@ -13,6 +13,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -380,6 +381,12 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
         ManifestError, match=r"other/workspace\.json is that of another program: choose another"
     ):
         Workspace.create(tmp_path / "other", owner="test")
+    (tmp_path / "other" / "workspace.json").write_text(
+        '{"format":"distembed workspace","seal":"0","version":1}\n'
+    )
+    for opened in (Workspace.open, partial(Workspace.create, owner="test")):
+        with pytest.raises(ManifestError, match=r"/other was made by another version of distembed"):
+            opened(tmp_path / "other")
     if os.geteuid() != 0:
         (tmp_path / "sealed").mkdir(mode=0o500)
         with pytest.raises(PermissionError, match="cannot be written"):
