@@ -46,19 +46,7 @@ def is_workspace(folder: Folder) -> bool:
     except FileNotFoundError:
         return has_records(folder)
     except (ManifestError, OSError) as error:
-        if has_records(folder):
-            return True
-        if isinstance(error, OSError):
-            raise
-        data = folder.read(WORKSPACE_FILE)
-        if _is_header(data):
-            raise ManifestError(
-                f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
-                "folder, or remove this one and run the job again."
-            ) from error
-        if data.strip(b"\0"):
-            raise
-        return False
+        return has_records(folder) or _has_emptied_header(folder, error)
     if found.format != FORMAT:
         raise ManifestError(
             f"{folder.path(WORKSPACE_FILE)} is that of another program: choose another folder."
@@ -82,12 +70,29 @@ def check_place(url: str | os.PathLike[str]) -> Folder:
     return folder
 
 
-def _is_header(data: bytes) -> bool:
-    """Return whether bytes are the first file of a workspace, though not as this version writes it."""
+def _has_emptied_header(folder: Folder, error: ManifestError | OSError) -> bool:
+    """Return False of a folder whose first file is empty or of zeros, as after a power cut; raise of any other file.
+
+    Raises
+    ------
+    ManifestError
+        If the file is damaged, or that of another version of distembed.
+    """
+    if isinstance(error, OSError):
+        raise error
+    data = folder.read(WORKSPACE_FILE)
     try:
-        return bool(json.loads(data)["format"] == FORMAT)
+        is_of_another_version = json.loads(data)["format"] == FORMAT
     except (ValueError, LookupError, TypeError, RecursionError):
-        return False
+        is_of_another_version = False
+    if is_of_another_version:
+        raise ManifestError(
+            f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
+            "folder, or remove this one and run the job again."
+        ) from error
+    if data.strip(b"\0"):
+        raise error
+    return False
 
 
 def refuse_other_things(folder: Folder) -> None:
