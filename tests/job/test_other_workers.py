@@ -258,9 +258,9 @@ def test_a_scheduler_without_workers_is_named_with_the_command_that_starts_one(
 def test_a_worker_with_less_memory_than_a_task_is_named() -> None:
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, memory_limit="600MiB", dashboard_address=":0"
+            n_workers=2, threads_per_worker=1, processes=False, memory_limit=None, dashboard_address=":0"
         ) as small,
-        Workers(scheduler=small.scheduler_address) as crew,
+        Workers(scheduler=small.scheduler_address, memory_limit=600 << 20) as crew,
     ):
         crew.start()
         crew.check_memory(600 * 2**20)

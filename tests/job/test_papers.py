@@ -87,14 +87,14 @@ def test_every_figure_of_a_paper_has_its_place_in_the_report(system: str, shared
 
 
 def test_a_measure_that_the_report_lacks_is_refused_unless_it_has_no_figure() -> None:
-    job = load_job(
-        JOBS / "topics_paper.toml", settings=("paper.table_2.columns=['NMI', 'ARI', 'nmi', 'ARI']",)
-    )
+    text = (f"corpus.paths=['{__file__}']", "corpus.format='text'")
+    other = "paper.table_2.columns=['NMI', 'ARI', 'nmi', 'ARI']"
+    job = load_job(JOBS / "topics_paper.toml", settings=(*text, other))
     with pytest.raises(
         JobError, match=r"no column 'nmi'.*--set paper\.table_2\.rows=\{\} leaves the figures out"
     ):
         check_stages(job)
-    check_stages(load_job(JOBS / "topics_paper.toml", settings=("paper.table_2.rows={}",)))
+    check_stages(load_job(JOBS / "topics_paper.toml", settings=(*text, "paper.table_2.rows={}")))
 
 
 def check_stages(job: Any) -> None:
