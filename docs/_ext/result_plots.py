@@ -1,20 +1,23 @@
-"""Draw the plots of the summary of results from its tables: `python docs/_ext/result_plots.py`."""
+"""Draw the plots of the pages of results from their tables: `python docs/_ext/result_plots.py`."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from result_tables import ROOT, Results, results, table
 
-FOLDER = ROOT / "docs/_static/results"
+DOCS = Path(__file__).resolve().parents[1]
+FOLDER = DOCS / "_static/results"
 
 
-def rows(found: Results, name: str) -> list[list[str]]:
-    """Return the cells of the rows of a table, its head first."""
-    lines = [line for line in table(found, name).split("\n") if line.startswith("|") and "|--" not in line]
+def rows(name: str) -> list[list[str]]:
+    """Return the cells of the table below `<!-- table: NAME -->` of a page of results, its head first."""
+    pages = "".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "results").glob("*.md")))
+    table = pages.partition(f"<!-- table: {name} -->\n")[2].partition("\n\n")[0]
+    lines = [line for line in table.split("\n") if "|--" not in line]
     return [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -23,22 +26,22 @@ def numbers(cell: str) -> list[float]:
     return [float(one) for one in re.findall(r"[+-]?\d+\.?\d*", re.sub(r"(?<=\d),(?=\d)", "", cell))]
 
 
-def draw_time(found: Results, axes: Axes) -> None:
+def draw_time(axes: Axes) -> None:
     """Draw the seconds of counting against millions of tokens."""
-    counted = [row for row in rows(found, "counting")[1:] if "window 10" in row[0]]
+    counted = [row for row in rows("counting")[1:] if "window 10" in row[0]]
     for column, (label, marker) in enumerate(
         [("GloVe's C programs, wall", "s"), ("distembed, wall", "o")], 1
     ):
         points = [(numbers(row[0])[0], y) for row in counted for y in numbers(row[column])]
         axes.plot(*zip(*points, strict=True), marker, alpha=0.7, label=label)
-    large = [(numbers(row[0])[0], numbers(row[1])[0]) for row in rows(found, "growth")[1:]]
+    large = [(numbers(row[0])[0], numbers(row[1])[0]) for row in rows("growth")[1:]]
     axes.plot(*zip(*large, strict=True), "^-", label="distembed, from XML, processor seconds")
     axes.set(xscale="log", yscale="log", xlabel="million tokens", ylabel="seconds")
 
 
-def draw_memory(found: Results, axes: Axes) -> None:
+def draw_memory(axes: Axes) -> None:
     """Draw the planned beside the measured peak of each stage."""
-    stages = rows(found, "memory")[1:]
+    stages = rows("memory")[1:]
     for i, label in enumerate(["planned", "measured"], 1):
         places = [place + 0.4 * i - 0.6 for place in range(len(stages))]
         axes.barh(places, [numbers(row[i])[0] / 1024 for row in stages], 0.38, label=label)
@@ -46,9 +49,9 @@ def draw_memory(found: Results, axes: Axes) -> None:
     axes.invert_yaxis()
 
 
-def draw_scores(found: Results, axes: Axes) -> None:
+def draw_scores(axes: Axes) -> None:
     """Draw the difference to each rival with its interval."""
-    head, *sets = [row for row in rows(found, "rivals") if "analogies" not in row[0]]
+    head, *sets = [row for row in rows("rivals") if "analogies" not in row[0]]
     for i, column in enumerate([3, 5]):
         middle, low, high = zip(*(numbers(row[column]) for row in sets), strict=True)
         places = [place + 0.3 * i - 0.15 for place in range(len(sets))]
@@ -59,16 +62,15 @@ def draw_scores(found: Results, axes: Axes) -> None:
     axes.invert_yaxis()
 
 
-def draw_starts(found: Results, axes: Axes) -> None:
+def draw_starts(axes: Axes) -> None:
     """Draw mean and deviation of the starts of each method."""
-    head, *sets = rows(found, "starts")
-    for column, label in enumerate(head[1:], 1):
-        middle, deviation = zip(*(numbers(row[column]) for row in sets), strict=True)
-        places = [place + 0.15 * (column - 2.5) for place in range(len(sets))]
+    head, *methods = [row for row in rows("starts") if "paper" not in row[0]]
+    for i, (label, *cells) in enumerate(methods):
+        middle, deviation = zip(*(numbers(cell)[:2] for cell in cells[::2]), strict=True)
+        places = [place + 0.15 * (i - 1.5) for place in range(len(middle))]
         axes.errorbar(places, middle, yerr=deviation, fmt="o", capsize=3, label=label)
-    axes.set(
-        xticks=range(len(sets)), xticklabels=[row[0] for row in sets], ylabel="NMI, 50 starts", ylim=(0, 1)
-    )
+    collections = [cell.partition(":")[0] for cell in head[1::2]]
+    axes.set(xticks=range(len(collections)), xticklabels=collections, ylabel="NMI, 50 starts", ylim=(0, 1))
 
 
 if __name__ == "__main__":
@@ -80,6 +82,6 @@ if __name__ == "__main__":
     }
     for name in ("time", "memory", "scores", "starts"):
         figure, panel = plt.subplots(figsize=(6, 3.8), layout="constrained")
-        globals()[f"draw_{name}"](results(), panel)
+        globals()[f"draw_{name}"](panel)
         figure.legend(loc="outside upper center", ncols=2)
         figure.savefig(FOLDER / f"{name}.svg", metadata={"Date": None, "Creator": None})

@@ -6,8 +6,8 @@ import importlib
 import pkgutil
 import sys
 
+from benchmarks.measures import run_main
 from tests import campaigns
-from tests.benchmarks.measures import run_main
 
 if __name__ == "__main__":
     modules = (module.name for module in pkgutil.iter_modules(campaigns.__path__))

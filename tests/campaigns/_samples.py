@@ -21,6 +21,7 @@ import scipy.sparse as sp
 import zstandard
 
 import distembed as de
+from benchmarks.measures import alone
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.metadata import read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
@@ -32,7 +33,6 @@ from distembed.job.new import look_at_table, records_of, text_fields
 from distembed.job.opening import open_job
 from distembed.tables.rows import read_rows
 from distembed.tables.sections import DomainSection
-from tests.benchmarks.measures import alone
 from tests.small_jobs import psdvec
 
 PAGE = "<page><title>Sea</title><ns>0</ns><id>{}</id><revision><text>{}</text></revision></page>"

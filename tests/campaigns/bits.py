@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import distembed as de
-from tests.benchmarks.measures import tell, tell_head, tell_row
+from benchmarks.measures import tell, tell_head, tell_row
 from tests.campaigns.corruption import filled
 from tests.campaigns.kills import SYSTEMS, job_words
 from tests.commands import dask_cluster, environment

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 
 import zstandard
 
+from benchmarks.measures import tell, tell_head, tell_row
 from distembed.storage.records import seal
-from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.campaigns._samples import Sample, all_samples
 
 SECONDS, BYTES = 20, 2 << 30

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import distembed as de
-from tests.benchmarks.measures import tell, tell_head, tell_row
+from benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import forget_stage
 from tests.growing_corpus import count, texts, write_file, write_job
 from tests.processes import Process, kill_group

@@ -27,11 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import distembed as de
+from benchmarks.measures import tell, tell_head, tell_row
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import load_job, parse_job
 from distembed.job.model import JobError
 from distembed.job.plan import plan_job
-from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import environment
 from tests.job.test_effects import choices_of
 

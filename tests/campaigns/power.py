@@ -27,12 +27,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.measures import tell, tell_head, tell_row
 from distembed.storage import lock
 from distembed.storage.catalog import Catalog
 from distembed.storage.folder import Folder
 from distembed.storage.verify import checks, run_checks
 from distembed.storage.workspace import Workspace
-from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import run
 from tests.faults.killed_at_every_write import SCENARIOS, Scenario, in_child, job
 from tests.small_jobs import imputation

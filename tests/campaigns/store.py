@@ -21,10 +21,10 @@ from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
+from benchmarks.measures import tell
 from distembed.storage import lock
 from distembed.storage.records import LOCK_FILE, LockedError
 from distembed.storage.workspace import Workspace
-from tests.benchmarks.measures import tell
 from tests.faults.killed_at_every_write import arm, in_child, job
 from tests.storage.examples import made_with
 

@@ -41,8 +41,8 @@ import psutil
 from distributed import Client
 
 import distembed as de
+from benchmarks.measures import tell, tell_head, tell_row
 from distembed.cli.failures import STOPPED
-from tests.benchmarks.measures import tell, tell_head, tell_row
 from tests.commands import SMALL_JOB, environment, forget_stage
 from tests.hosts.network import wait_until
 from tests.small_jobs import comparison, imputation, topics, transfer, wordspaces

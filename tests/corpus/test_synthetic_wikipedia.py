@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from tests.benchmarks.synthetic_wikipedia import Growth, read_source, walk_over, write
+from benchmarks.synthetic_wikipedia import Growth, read_source, walk_over, write
 
 
 @pytest.fixture(scope="module")

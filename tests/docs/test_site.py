@@ -105,12 +105,6 @@ def test_every_quotation_of_code_is_in_its_file() -> None:
     assert wrong == []
 
 
-def test_every_page_of_figures_is_on_the_site() -> None:
-    for page in tracked("tests/benchmarks/*.md"):
-        shown = (DOCS / "results" / f"{page.stem.lower()}.md").read_text(encoding="utf-8")
-        assert f"```{{include}} ../../tests/benchmarks/{page.name}\n" in shown
-
-
 def test_every_public_name_is_on_the_page_of_the_library() -> None:
     listed = re.findall(
         r"^   (\w+)$", (DOCS / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
@@ -140,14 +134,14 @@ def test_every_command_is_on_the_page_of_commands() -> None:
 
 def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:
     relinked = extension("repository_links")["relinked"]
-    shown = {ROOT / "tests/benchmarks/TOPICS.md": DOCS / "results/topics.md"}
-    at = {"page": DOCS / "results/plans.md", "shown": shown}
-    beside = relinked("[t](../../tests/benchmarks/TOPICS.md#time)", folder=DOCS / "papers", **at)
-    assert beside == "[t](topics.md#time)"
-    included = relinked("[a](TOPICS.md), [b](../../docs/faq.md)", folder=ROOT / "tests/benchmarks", **at)
-    assert included == "[a](topics.md), [b](../faq.md)"
-    code = "```\n[a](TOPICS.md)\n```\n[x](https://example.org/TOPICS.md)"
-    assert relinked(code, folder=ROOT / "tests/benchmarks", **at) == code
+    shown = {ROOT / "jobs/README.md": DOCS / "reference/jobs.md"}
+    at = {"page": DOCS / "reference/plans.md", "shown": shown}
+    beside = relinked("[t](../../jobs/README.md#time)", folder=DOCS / "papers", **at)
+    assert beside == "[t](jobs.md#time)"
+    included = relinked("[a](README.md), [b](../docs/faq.md)", folder=ROOT / "jobs", **at)
+    assert included == "[a](jobs.md), [b](../faq.md)"
+    code = "```\n[a](README.md)\n```\n[x](https://example.org/README.md)"
+    assert relinked(code, folder=ROOT / "jobs", **at) == code
 
 
 def test_every_extra_is_on_the_page_of_installing() -> None:

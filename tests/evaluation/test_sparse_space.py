@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.halves import half_of
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
@@ -17,7 +18,6 @@ from distembed.evaluation.wordsets import (
     EvaluationSet,
 )
 from distembed.vectors import WordVectors
-from tests.benchmarks.halves import half_of
 
 WORDS = [f"w{i}" for i in range(14)]
 PAIRS = [(WORDS[i], WORDS[j]) for i, j in [(0, 1), (0, 2), (0, 3), (4, 5), (4, 6), (4, 13), (7, 8), (9, 2)]]

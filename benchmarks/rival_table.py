@@ -1,0 +1,68 @@
+"""Print the scores of several vector files side by side in Markdown, each on the words that all share.
+
+``python -m benchmarks.rival_table SETS NAME=FILE... [--components 1] [--half A]`` leaves unknown words out and
+shows known/total. SETS is a folder or a file, or several with commas between them. Similarity and synonyms are scored
+without the mean and the first principal components of the whole file, analogies with them. ``--half`` takes one half of
+each set: options are chosen on half A and reported on half B.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+import distembed as de
+from benchmarks.halves import half_of
+from benchmarks.measures import run_main, tell, tell_head, tell_row
+from distembed.evaluation.words import common_words, score_known
+from distembed.evaluation.wordsets import find_sets
+
+EIGHT = (
+    "EN-WS-353-SIM", "EN-WS-353-REL", "EN-MEN-TR-3k", "EN-MTurk-287", "EN-RG-65", "EN-RW-STANFORD", "EN-TOEFL-80",
+    "EN-ESL-40",
+)  # fmt: skip
+SIX = EIGHT[:6]
+TASKS = ("similarity", "synonym", "analogy", "antonyms")
+
+
+def row(name, known, values):
+    best = max(values)
+    tell_row(name, known, *(f"**{100 * v:.1f}**" if v == best else f"{100 * v:.1f}" for v in values))
+
+
+def scores_of(name, vectors, shared, word_sets, components):
+    """Return the scores of a file in the order of the sets."""
+    cleaned = vectors.postprocess(n_components_removed=components).restricted(shared)
+    whole = vectors.restricted(shared)
+    return [
+        score
+        for one in word_sets
+        for score in score_known(whole if one.task == "analogy" else cleaned, [one], name=name)
+    ]
+
+
+def main(sets: str, *files: str, components: int = 1, half: Literal["A", "B"] | None = None) -> None:
+    word_sets = find_sets(sets.split(",")).sets
+    if half:
+        word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
+    named = (file.split("=", 1) for file in files)
+    candidates = {name: de.WordVectors.load(path) for name, path in named}
+    shared = common_words(list(candidates.values()))
+    scores = {
+        name: scores_of(name, vectors, shared, word_sets, components) for name, vectors in candidates.items()
+    }
+    tell(f"{len(shared):,} words")
+    tell_head("x 100", "known/total", *scores)
+    values = {}
+    for of_metric in zip(*scores.values(), strict=True):
+        first = of_metric[0]
+        if first.task in TASKS:
+            values[first.set] = [score.value for score in of_metric]
+            row(f"{first.set}, {first.metric}", f"{first.known}/{first.total}", values[first.set])
+    for title, names in (("mean of the eight", EIGHT), ("mean of the six of similarity", SIX)):
+        row(title, "", np.mean([values[name] for name in names], axis=0).tolist())
+
+
+if __name__ == "__main__":
+    run_main(main)
