@@ -25,7 +25,7 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.imputation.job import ImputationSection
 from distembed.systems.psdvec.job import PSDVecSection
 from distembed.systems.transfer.job import AlignmentSection
-from distembed.systems.wordspaces.job import RECIPES
+from distembed.systems.wordspaces.recipes import RECIPES
 from tests.commands import environment, run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"

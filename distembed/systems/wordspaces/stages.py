@@ -12,33 +12,25 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from distembed.counting.cooccurrence_options import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import pearson_score, score_known
-from distembed.evaluation.wordsets import find_sets
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
+from distembed.job.inputs import sizes_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
-from distembed.job.stage import (
-    Context,
-    StageSpec,
-    System,
-    nothing_to_check,
-)
+from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check
 from distembed.linalg.operators import count_values
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import search_neighborhood
+from distembed.manifold.projection import MAX_EDGES, search_neighborhood
+from distembed.neighbors.search import check_n_neighbors
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan
+from distembed.stages import corpus
 from distembed.stages import outputs as corpus_outputs
-from distembed.stages.corpus import (
-    DOCUMENTS,
-    TOKENS,
-    VOCABULARY,
-    count_pairs,
-    plan_counts,
-    plan_document_terms,
-    run_document_terms,
-    run_vocabulary,
-    tokens_of,
-    vocabulary_of,
-)
+from distembed.stages.core import blocks_of_rows
+from distembed.stages.corpus_sections import CountingSection
+from distembed.stages.dimensions import PAIR_BYTES, corpus_dimensions, described, pair_dimension
+from distembed.stages.graphs import plan_of_eigenmaps, plan_of_search
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import (
     check_figures_of_scores,
@@ -49,80 +41,89 @@ from distembed.stages.words import (
     store_scores,
 )
 from distembed.systems.wordspaces import outputs
-from distembed.systems.wordspaces.job import (
+from distembed.systems.wordspaces.job import PRESETS, WordSpacesJob
+from distembed.systems.wordspaces.recipes import (
+    COUNT_BLOCKS,
     COUNTED,
-    PRESETS,
+    DOCUMENT_BLOCKS,
+    TABLES,
     GraphRecipe,
     RecipeSection,
     ReducedRecipe,
-    WordSpacesJob,
-)
-from distembed.systems.wordspaces.methods import (
-    METHODS,
-    eigenmaps_output,
-    neighbor_graph,
-    neighbors_output,
-)
-from distembed.systems.wordspaces.plans import (
-    plan_eigenmaps,
-    plan_neighbors,
-    plan_scores,
-    plan_space,
-    plan_test_vocabulary,
-    plan_vectors,
-)
-from distembed.systems.wordspaces.sizes import (
-    COUNTING,
-    TABLES,
-    counting_options,
-    space_dimensions,
-    tables_of,
-    width_of,
 )
 from distembed.vectors import WordVectors
 
-# --- parameters ------------------------------------------------------------------------------------------------
+COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
+"""The section of the job that says how a table of pairs is counted."""
+
+
+def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence in a table; HAL's second half is counted to the right."""
+    section: CountingSection = getattr(job, COUNTING[table])
+    if table == "hal_preceding":
+        section = section.model_copy(update={"direction": "right"})
+    return section.counting_options()
+
+
+def tables_of(job: WordSpacesJob) -> list[str]:
+    """Return the tables of counts that the recipes of a job start from."""
+    kinds = {job.recipes[name].of for name in job.needed()}
+    return [table for kind in COUNTED if kind in kinds for table in TABLES[kind]]
+
+
+def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
+    """Return the dimensions of a job: of its corpus, of each table of counts and each kind of them, and of its graphs.
+
+    A sparse space has no more stored values than the counts that it comes from.
+    """
+    texts, facts = corpus_dimensions(job, counted), {}
+    if counted is not None:
+        facts = {name: manifest.facts for name, manifest in counted.stages.items()}
+    word, document, term = (texts.dimensions[name] for name in ("word", "document", "term"))
+    recipes = [job.recipes[name] for name in job.needed()]
+    found = {
+        name: pair_dimension(texts, counting_options(job, name), counted, name)
+        for name in tables_of(job)
+        if name in COUNTING
+    }
+    n_documents = int(facts.get("document_terms", {}).get("n_documents", document.size))
+    for kind in sorted({recipe.root(job) for recipe in recipes}):
+        tables = [term] if kind == "documents" else [found[table] for table in TABLES[kind]]
+        n_values, is_counted = sum(table.size for table in tables), all(table.counted for table in tables)
+        share = DOCUMENT_BLOCKS if kind == "documents" else COUNT_BLOCKS
+        values = job.resources.block_memory // share // PAIR_BYTES
+        n_columns = n_documents if kind == "documents" else word.size * len(tables)
+        found |= {
+            kind: Dimension(n_values, min(n_values, len(tables) * values), is_counted),
+            f"{kind}_row": blocks_of_rows(word.size, n_values, values, is_counted),
+            f"{kind}_column": blocks_of_rows(n_columns, n_values, values, is_counted),
+        }
+    for recipe in recipes:
+        if isinstance(recipe, GraphRecipe):
+            stage, most = recipe.neighbors_name, 2 * recipe.n_neighbors
+            if word.counted and recipe.threshold is None:
+                check_n_neighbors(recipe.n_neighbors, word.size)
+            n_edges = word.size * (most if recipe.threshold is None else MAX_EDGES)
+            n_edges = int(facts.get(stage, {}).get("n_edges", n_edges))
+            found[f"{stage}_edge"] = Dimension(n_edges, n_edges, stage in facts)
+    n_bytes = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
+    return described(texts.dimensions | found | {"set": Dimension(n_bytes, n_bytes)})
+
+
+# --- documents -> counts ---------------------------------------------------------------------------------------
 
 
 def vocabulary_parameters(job: WordSpacesJob) -> dict[str, Any]:
     """Return the section of the vocabulary, and the evaluation sets whose words it keeps."""
     kept = job.evaluation.sets if job.evaluation.keep_words else ()
-    return {**VOCABULARY.parameters(job), "keep_words_of": list(kept)}
+    return {**corpus.VOCABULARY.parameters(job), "keep_words_of": list(kept)}
 
 
-def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
-    """Return how a table of pairs is counted, and the memory of a block, which lays the grid."""
-    options = getattr(job, COUNTING[table]).model_dump(mode="json")
-    return {"counting": options, "table": table, **_block_parameters(job)}
-
-
-def _block_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    return {"block_memory": job.resources.block_memory}
-
-
-def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
-    return {"recipe": job.recipes[name].options(), **_block_parameters(job)}
-
-
-def _graph_parameters(job: WordSpacesJob, *, name: str, options: tuple[str, ...]) -> dict[str, Any]:
-    recipe = job.recipe(name, GraphRecipe)
-    chosen = recipe.model_dump(mode="json", include=set(options))
-    return {"graph_of": recipe.graph_source, **chosen, **_block_parameters(job)}
-
-
-def score_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:  # noqa: ARG001 - all are judged alike
-    """Return the sets in their order, the dimensions, and the words whose neighbors are listed."""
-    report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    judged = job.evaluation
-    return {
-        "report": report,
-        "sets": list(judged.sets),
-        "case": judged.case,
-        "dimensions": list(judged.dimensions),
-    }
-
-
-# --- documents -> counts ---------------------------------------------------------------------------------------
+def plan_test_vocabulary(job: WordSpacesJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the vocabulary, which reads the evaluation sets if it keeps their words."""
+    made = corpus.plan_vocabulary(job, dims)
+    sets = dims.whole("set", itemsize=SET_COPIES) if job.evaluation.keep_words else 0
+    return made._replace(whole_bytes=sum((made.whole_bytes, sets)))
 
 
 def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
@@ -133,66 +134,102 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
         tested = set().union(*(one.words for one in find_sets(job.evaluation.sets).sets))
         keep |= tested | {word.lower() for word in tested}
     section = job.vocabulary.model_copy(update={"keep": tuple(sorted(keep))})
-    return run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
+    return corpus.run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
+
+
+def _block_parameters(job: WordSpacesJob) -> dict[str, Any]:
+    return {"block_memory": job.resources.block_memory}
 
 
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Count each word in each document that is no shorter than `corpus.min_border_tokens`."""
     job: WordSpacesJob = ctx.job
     if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
-        return run_document_terms(ctx)
-    tokens = tokens_of(ctx.workspace)
+        return corpus.run_document_terms(ctx)
+    tokens = corpus.tokens_of(ctx.workspace)
     lengths = [tokens.documents(one)["n_tokens"].to_numpy() for one in tokens.partitions]
-    return run_document_terms(ctx, kept=np.flatnonzero(np.concatenate(lengths)))
+    return corpus.run_document_terms(ctx, kept=np.flatnonzero(np.concatenate(lengths)))
+
+
+def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
+    """Return how a table of pairs is counted, and the memory of a block, which lays the grid."""
+    options = getattr(job, COUNTING[table]).model_dump(mode="json")
+    return {"counting": options, "table": table, **_block_parameters(job)}
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
     """Count the pairs of words of a table, row block by row block."""
-    counts = count_pairs(ctx, table, counting_options(ctx.job, table))
+    counts = corpus.count_pairs(ctx, table, counting_options(ctx.job, table))
     stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
     return {"n_nonzero": count_values(stored)}
 
 
-# --- counts -> spaces ------------------------------------------------------------------------------------------
+# --- counts -> graphs -> spaces --------------------------------------------------------------------------------
+
+
+def _graph_parameters(job: WordSpacesJob, *, name: str, options: set[str]) -> dict[str, Any]:
+    recipe: Any = job.recipes[name]
+    chosen = recipe.model_dump(mode="json", include=options)
+    return {"graph_of": recipe.graph_source, **chosen, **_block_parameters(job)}
+
+
+def plan_neighbors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of comparing all words of a space."""
+    recipe: Any = job.recipes[name]
+    source, memory = job.recipes[recipe.graph_source], job.resources.block_memory
+    width, values = source.columns(job, dims)
+    search = plan_of_search(dims, "word", recipe.n_neighbors, width=width, values=values, memory=memory)
+    return in_turn(search, recipe.plan_graph(job, dims))
+
+
+def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Find each word's nearest words in a space."""
+    recipe: GraphRecipe = ctx.job.recipes[name]
+    space = outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source)
+    found = search_neighborhood(space, n_neighbors=recipe.n_neighbors, threshold=recipe.threshold)
+    return {"n_edges": int(recipe.graph(ctx, ctx.store(recipe.neighbors, found)).nnz)}
+
+
+def plan_eigenmaps(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of the eigenvectors of a graph of neighbors."""
+    recipe: Any = job.recipes[name]
+    maps = plan_of_eigenmaps(dims, "word", f"{recipe.neighbors_name}_edge", recipe.n_components)
+    return in_turn(recipe.plan_graph(job, dims), maps)
+
+
+def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Find the eigenvectors of a graph of neighbors; the eigenvalues are the last row of what is stored."""
+    recipe: GraphRecipe = ctx.job.recipes[name]
+    graph = recipe.graph(ctx)
+    found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
+    both = np.concatenate([found.vectors, found.eigenvalues[None]])
+    ctx.store(recipe.eigenmaps, da.from_array(both, chunks=-1))
+    return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
+
+
+def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
+    options = job.recipes[name].model_dump(mode="json", exclude={"title"})
+    return {"recipe": options, **_block_parameters(job)}
 
 
 def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
     """Make the space of one recipe and store it: row i is word i of the vocabulary."""
     recipe: RecipeSection = ctx.job.recipes[name]
-    made = METHODS[recipe.method](ctx, recipe)
-    output = outputs.SPACE.of(
-        recipe=name, title=ctx.job.title_of(name), method=recipe.method, source=recipe.of
-    )
-    stored = ctx.store(output, made.astype(np.float32))
+    parts = {"title": ctx.job.title_of(name), "method": recipe.method, "source": recipe.of}
+    stored = ctx.store(outputs.SPACE.of(recipe=name, **parts), recipe.make(ctx).astype(np.float32))
     return {"n_columns": stored.shape[1], **space_facts(ctx.workspace, stored)}
 
 
-# --- graphs ----------------------------------------------------------------------------------------------------
-
-
-def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Find each word's nearest words in a space."""
-    recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    space = outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source)
-    found = search_neighborhood(space, n_neighbors=recipe.n_neighbors, threshold=recipe.threshold)
-    graph = neighbor_graph(ctx, recipe, ctx.store(neighbors_output(recipe), found))
-    return {"n_edges": int(graph.nnz)}
-
-
-def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Find the eigenvectors of a graph of neighbors."""
-    recipe: GraphRecipe = ctx.job.recipe(name, GraphRecipe)
-    graph = neighbor_graph(ctx, recipe)
-    found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
-    # the eigenvalues are its last row
-    ctx.store(
-        eigenmaps_output(recipe),
-        da.from_array(np.concatenate([found.vectors, found.eigenvalues[None]]), chunks=-1),
-    )
-    return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
-
-
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
+
+
+def score_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:  # noqa: ARG001 - all are judged alike
+    """Return the sets in their order, the dimensions, and the words whose neighbors are listed."""
+    report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
+    return {
+        "report": report,
+        **job.evaluation.model_dump(mode="json", include={"sets", "case", "dimensions"}),
+    }
 
 
 def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noqa: ARG001 - of all spaces
@@ -215,6 +252,12 @@ def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noq
     return set_lines(found) if job.evaluation.sets else []
 
 
+def plan_scores(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of scoring a space, which is held as it is and of unit length."""
+    space = job.recipes[name].n_bytes(job, dims)
+    return stage_plan(whole=[space, space, dims.whole("set", itemsize=SET_COPIES), SETS_BYTES])
+
+
 def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     """Score a space and its first components on every set, and list neighbors of the report's words."""
     job: WordSpacesJob = ctx.job
@@ -222,12 +265,12 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     tested = set().union(*(one.words for one in sets))
     is_whole = isinstance(job.recipes[name], ReducedRecipe) or any(one.task == "antonyms" for one in sets)
     stored = outputs.SPACE.read(ctx.workspace, recipe=name)
-    words = vocabulary_of(ctx.workspace).words
+    words = corpus.vocabulary_of(ctx.workspace).words
     space = in_memory(words, stored, None if is_whole else tested)
     policy = Policy(job.evaluation.case).for_words(words)
-    for k, scored in zip((*job.dimensions_of(name), None), job.scored(name), strict=True):
+    for scored, k in job.scored(name).items():
         judged = space
-        if k is not None:
+        if scored != name:
             assert isinstance(space, WordVectors)
             judged = WordVectors(words, np.ascontiguousarray(space.vectors[:, :k]))
         scores = score_known(judged, sets, policy, vocabulary=words)
@@ -237,87 +280,17 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
     return {"n_sets": len(sets)}
 
 
+def plan_vectors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of copying a space."""
+    recipe = job.recipes[name]
+    block = dims.block(f"{recipe.root(job)}_row", recipe.columns(job, dims)[0])
+    return stage_plan(block, block, stored=recipe.n_bytes(job, dims))
+
+
 def run_vectors(ctx: Context, *, name: str) -> dict[str, Any]:
     """Store the space that other commands read as the vectors of the workspace."""
     ctx.store(outputs.VECTORS.of(recipe=name), outputs.SPACE.read(ctx.workspace, recipe=name))
     return {}
-
-
-# --- which stages ----------------------------------------------------------------------------------------------
-
-
-def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job, each after those it reads."""
-    needed = job.needed()
-    specs = [
-        TOKENS,
-        VOCABULARY._replace(
-            parameters=vocabulary_parameters, run=run_test_vocabulary, plan=plan_test_vocabulary
-        ),
-        DOCUMENTS,
-        *(spec for table in tables_of(job) for spec in _count_stages(table)),
-    ]
-    for name in needed:
-        specs += [spec for spec in _space_stages(job, name) if spec.name not in {done.name for done in specs}]
-        specs += [_score_stage(job, name)] if name in job.spaces else []
-    return (*specs, *_vectors_stages(job))
-
-
-def _count_stages(table: str) -> list[StageSpec]:
-    inputs = ("tokens", "vocabulary")
-    if table == "document_terms":
-        return [StageSpec(table, inputs, _block_parameters, run_terms, plan_document_terms)]
-    plan = partial(plan_counts, pair=table)
-    return [
-        StageSpec(
-            table, inputs, partial(counting_parameters, table=table), partial(run_table, table=table), plan
-        )
-    ]
-
-
-def _space_stages(job: WordSpacesJob, name: str) -> list[StageSpec]:
-    recipe = job.recipes[name]
-    sources = TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)
-    graph_stages = _graph_stages(name, recipe) if isinstance(recipe, GraphRecipe) else []
-    graph_inputs = [name for spec in graph_stages for name in (*spec.inputs, spec.name)]
-    inputs = tuple(dict.fromkeys([*sources, "vocabulary", *graph_inputs]))
-    space = StageSpec(f"space_{name}", inputs, _recipe_parameters, run_space, plan_space)
-    return [*graph_stages, space.of(name=name)]
-
-
-def _graph_stages(name: str, recipe: GraphRecipe) -> list[StageSpec]:
-    """Return the search for neighbors and the eigenvectors; recipes of equal graphs name equal stages."""
-    options = _graph_options(recipe)
-    searched = partial(_graph_parameters, options=options)
-    mapped = partial(
-        _graph_parameters, options=(*options, "affinity", "symmetry", "n_components", "random_state")
-    )
-    lists, source = recipe.neighbors_name, f"space_{recipe.graph_source}"
-    search = StageSpec(lists, (source,), searched, run_neighbors, plan_neighbors)
-    maps = StageSpec(recipe.eigenmaps_name, (source, lists), mapped, run_eigenmaps, plan_eigenmaps)
-    return [spec.of(name=name) for spec in (search, *((maps,) if recipe.uses_eigenmaps else ()))]
-
-
-def _graph_options(recipe: GraphRecipe) -> tuple[str, ...]:
-    return ("n_neighbors",) if recipe.threshold is None else ("threshold",)
-
-
-def _score_stage(job: WordSpacesJob, name: str) -> StageSpec:
-    check = check_answerable_sets if name == job.spaces[0] else nothing_to_check  # all read the same sets
-    inputs = (f"space_{name}", "vocabulary")
-    return StageSpec(f"scores_{name}", inputs, score_parameters, run_scores, plan_scores, check).of(name=name)
-
-
-def _vectors_stages(job: WordSpacesJob) -> list[StageSpec]:
-    chosen = job.wordspaces.vectors
-    if chosen is None:
-        return []
-    vectors = StageSpec("vectors", (f"space_{chosen}",), _vectors_parameters, run_vectors, plan_vectors)
-    return [vectors.of(name=chosen), *kept_stages(job, KEPT_DISTANCES.stage_spec)]
-
-
-def _vectors_parameters(_job: WordSpacesJob, *, name: str) -> dict[str, Any]:
-    return {"vectors": name}
 
 
 KEPT_DISTANCES = KeptRows(
@@ -326,8 +299,66 @@ KEPT_DISTANCES = KeptRows(
     "two words",
     metric_of_words,
     "word",
-    lambda job, dims: width_of(job, dims, job.wordspaces.vectors),
+    lambda job, dims: job.recipes[job.wordspaces.vectors].columns(job, dims)[0],
 )
+
+
+# --- which stages ----------------------------------------------------------------------------------------------
+
+
+def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
+    """Return the stages of a job, each after those it reads; recipes of equal graphs share their stages."""
+    vocabulary = corpus.VOCABULARY._replace(
+        parameters=vocabulary_parameters, run=run_test_vocabulary, plan=plan_test_vocabulary
+    )
+    specs = {spec.name: spec for spec in (corpus.TOKENS, vocabulary, corpus.DOCUMENTS)}
+    counted = ("tokens", "vocabulary")
+    for table in tables_of(job):
+        if table == "document_terms":
+            specs[table] = StageSpec(table, counted, _block_parameters, run_terms, corpus.plan_document_terms)
+            continue
+        run, plan = partial(run_table, table=table), partial(corpus.plan_counts, pair=table)
+        specs[table] = StageSpec(table, counted, partial(counting_parameters, table=table), run, plan)
+    for name in job.needed():
+        recipe = job.recipes[name]
+        reads = [*(TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)), "vocabulary"]
+        made = []
+        if isinstance(recipe, GraphRecipe):
+            options = {"n_neighbors" if recipe.threshold is None else "threshold"}
+            lists, source = recipe.neighbors_name, f"space_{recipe.graph_source}"
+            searched = partial(_graph_parameters, options=options)
+            made.append(StageSpec(lists, (source,), searched, run_neighbors, plan_neighbors))
+            reads += [source, lists]
+            if recipe.uses_eigenmaps:
+                more = {"affinity", "symmetry", "n_components", "random_state"}
+                mapped, maps = partial(_graph_parameters, options=options | more), recipe.eigenmaps_name
+                made.append(StageSpec(maps, (source, lists), mapped, run_eigenmaps, plan_eigenmaps))
+                reads.append(maps)
+        own = f"space_{name}"
+        unique = tuple(dict.fromkeys(reads))
+        made.append(
+            StageSpec(
+                own,
+                unique,
+                _recipe_parameters,
+                run_space,
+                lambda job, dims, name: job.recipes[name].plan(job, dims),
+            )
+        )
+        if name in job.spaces:
+            check = (
+                check_answerable_sets if name == job.spaces[0] else nothing_to_check
+            )  # all read the same sets
+            judged = (own, "vocabulary")
+            made.append(StageSpec(f"scores_{name}", judged, score_parameters, run_scores, plan_scores, check))
+        for spec in made:
+            specs.setdefault(spec.name, spec.of(name=name))
+    chosen = job.wordspaces.vectors
+    if chosen is None:
+        return tuple(specs.values())
+    inputs = (f"space_{chosen}",)
+    vectors = StageSpec("vectors", inputs, lambda _, name: {"vectors": name}, run_vectors, plan_vectors)
+    return (*specs.values(), vectors.of(name=chosen), *kept_stages(job, KEPT_DISTANCES.stage_spec))
 
 
 SYSTEM = System(
