@@ -115,7 +115,7 @@ class StagePlan(NamedTuple):
     stored_bytes: int = 0
     """What it writes, about: arrays before compression."""
     tasks: int = 1
-    """The tasks of its largest graph."""
+    """So many of its tasks may run at once: those of its largest step."""
     states_bytes: int = 0
     """States of an iteration that may stay in memory where there is room, else they lie on disk."""
     exact: bool = True

@@ -70,18 +70,30 @@ class Choice(click.Choice[str]):
         raise click.UsageError(f"there is no {name} {value!r}; {advice}", ctx)
 
 
-def choice(values: Any) -> Choice:
-    """Return the type of an option that takes one of the values of a `Literal`, in their order."""
-    return Choice(get_args(values))
+def argument(name: str, **how: Any) -> Decorator:
+    """Return an argument that is a file, a folder or a URL."""
+    return click.argument(name, type=PLACE, **how)
 
 
-def target(text: str, *, required: bool = True) -> Decorator:
-    """Return the option `--to`, the file that a command writes; `text` is its help."""
-    return click.option(
-        "--to", "target", type=Outside(readable=False), required=required, metavar="FILE", help=text
-    )
+def option(names: str, text: str, *, choices: Any = None, **how: Any) -> Decorator:
+    """Return an option by its names, as "--bytes n_bytes"; `text` is its help, `choices` a `Literal` of its values."""
+    if choices is not None:
+        how["type"] = Choice(get_args(choices))
+    elif how.get("metavar") in ("FILE", "DIR", "JOB.toml"):
+        how.setdefault("type", PLACE)
+    return click.option(*names.split(), help=text, **how)
 
 
-def number(text: str, *, default: int, name: str = "n") -> Decorator:
-    """Return the option `-n`, how many there are of something; `text` is its help."""
-    return click.option("-n", name, type=click.IntRange(min=1), default=default, show_default=True, help=text)
+def flag(names: str, text: str) -> Decorator:
+    """Return an option that is given or not."""
+    return option(names, text, is_flag=True)
+
+
+def target(text: str, *, names: str = "--to target", required: bool = True) -> Decorator:
+    """Return the option of a file or a folder that a command writes; `text` is its help."""
+    return option(names, text, type=Outside(readable=False), required=required, metavar="FILE")
+
+
+def number(names: str, text: str, *, default: int | None = None) -> Decorator:
+    """Return an option that is a number of 1 or more."""
+    return option(names, text, type=click.IntRange(min=1), default=default)

@@ -8,15 +8,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
 from packaging.requirements import Requirement
 
 import distembed
-from distembed.cli.command_line import command
+from distembed.cli.command_line import command, flag
 from distembed.cli.failures import fail
 from distembed.display import format_seconds
 from distembed.job.status import verify_job
@@ -30,9 +30,7 @@ from distembed.views.finished_job import run_job
     "distembed doctor",
     "distembed doctor --json",
 )
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object, a list of findings per section."
-)
+@flag("--json as_json", "Print one JSON object, a list of findings per section.")
 def doctor(*, as_json: bool) -> None:
     """Check this installation.
 
@@ -43,14 +41,18 @@ def doctor(*, as_json: bool) -> None:
     found: dict[str, list[Finding]] = {}
     for section, findings in examine():
         found[section] = findings
+        # Each finding is on a line, and its advice on the next.
+        width = max(len(each.name) for each in findings)
+        lines = [section]
+        for each in findings:
+            lines.append(f"  {shown(each.name):<{width}}  {shown(each.value)}")
+            if each.note:
+                lines.append(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
         if not as_json:
-            _write_section(section, findings)
+            write("\n".join(lines))
     if as_json:
-        write(
-            json.dumps(
-                {name: [each._asdict() for each in findings] for name, findings in found.items()}, indent=1
-            )
-        )
+        records = {name: [each._asdict() for each in findings] for name, findings in found.items()}
+        write(json.dumps(records, indent=1))
     wrong = [each for findings in found.values() for each in findings if each.is_wrong]
     if wrong:
         fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
@@ -68,16 +70,6 @@ class Finding(NamedTuple):
     value: str
     note: str = ""
     is_wrong: bool = False
-
-
-def _write_section(name: str, findings: list[Finding]) -> None:
-    """Print a section, each finding on a line and its advice on the next."""
-    width = max(len(each.name) for each in findings)
-    write(name)
-    for each in findings:
-        write(f"  {shown(each.name):<{width}}  {shown(each.value)}")
-        if each.note:
-            write(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
 
 
 FOR_CONTRIBUTORS = ("test", "docs", "dev")
@@ -104,45 +96,39 @@ def examine() -> Iterator[tuple[str, list[Finding]]]:
     yield "self check", [self_check()]
 
 
-def needed_packages(requirements: Iterable[str]) -> Iterator[Finding]:
-    """Yield the version of each required package, wrong where it is missing or older than required.
+def installed(requirements: Iterable[str], extra: str = "") -> dict[Requirement, str]:
+    """Return the version of each package that is required or, with an extra, that it adds; "" where it is missing.
 
     Parameters
     ----------
     requirements : iterable of str
-        As the metadata of a package lists them; those of extras are passed over.
+        As the metadata of a package lists them.
+    extra : str, optional
+        Extras that it includes are passed over.
     """
+    versions: dict[Requirement, str] = {}
     for needed in sorted(map(Requirement, requirements), key=lambda one: one.name.lower()):
-        if needed.marker and not needed.marker.evaluate({"extra": ""}):
-            continue
-        found = _version(needed.name)
-        if found and needed.specifier.contains(found, prereleases=True):
-            yield Finding(needed.name, found)
-        else:
-            advice = f"it is needed: pip install '{needed.name}{needed.specifier}'"
-            yield Finding(needed.name, found or "missing", advice, is_wrong=True)
+        is_required = needed.marker is None or needed.marker.evaluate({"extra": ""})
+        is_added = needed.marker is not None and not is_required and needed.marker.evaluate({"extra": extra})
+        if is_added and needed.name != "distembed" if extra else is_required:
+            versions[needed] = ""
+            with suppress(PackageNotFoundError):
+                versions[needed] = version(needed.name)
+    return versions
+
+
+def needed_packages(requirements: Iterable[str]) -> Iterator[Finding]:
+    """Yield the version of each required package, wrong where it is missing or older than required."""
+    for needed, found in installed(requirements).items():
+        is_wrong = not (found and needed.specifier.contains(found, prereleases=True))
+        advice = f"it is needed: pip install '{needed.name}{needed.specifier}'"
+        yield Finding(needed.name, found or "missing", advice if is_wrong else "", is_wrong)
 
 
 def _extra(name: str, requirements: Iterable[str]) -> Finding:
-    """Return the versions of the packages of an extra, other than those of the extras that it includes."""
-    versions = {
-        needed.name: _version(needed.name)
-        for needed in map(Requirement, requirements)
-        if needed.marker
-        and needed.marker.evaluate({"extra": name})
-        and not needed.marker.evaluate({"extra": ""})
-        and needed.name != "distembed"
-    }
-    value = ", ".join(f"{package} {found or 'missing'}" for package, found in versions.items())
-    return Finding(name, value, "" if all(versions.values()) else f"pip install 'distembed[{name}]'")
-
-
-def _version(package: str) -> str:
-    """Return the version of an installed package, "" where it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    found = {needed.name: each for needed, each in installed(requirements, name).items()}
+    value = ", ".join(f"{package} {each or 'missing'}" for package, each in found.items())
+    return Finding(name, value, "" if all(found.values()) else f"pip install 'distembed[{name}]'")
 
 
 def self_check() -> Finding:
@@ -168,8 +154,18 @@ def self_check() -> Finding:
 
 
 def _promises_kept(folder: Path) -> tuple[str, str]:
-    """Return what is wrong with a small job, "" if nothing is, and its digest."""
-    job = _small_job(folder)
+    """Return what is wrong with vectors of the 60 words in 400 lines of a text, "" if nothing is, and their digest."""
+    words = [first + second + "o" for first in "bcdfghklmn" for second in "aeiouy"]
+    lines = (" ".join(words[(i * i + 3 * j * i + j * j) % 60] for j in range(12)) for i in range(400))
+    text = folder / "text.txt"
+    text.write_text("\n".join(lines), encoding="utf-8")
+    job: dict[str, Any] = {
+        "job": {"system": "psdvec", "title": "self check", "workspace": str(folder / "0")},
+        "corpus": {"paths": [str(text)], "partition_bytes": "8KiB"},
+        "vocabulary": {"min_count": 1},
+        "psdvec": {"n_components": 5},
+        "resources": {"block_memory": "1MiB"},
+    }
     runs = [run_job(job, workspace=folder / f"{n}", workers=Workers(n_workers=n)).job for n in (1, 2)]
     (faults, one), (more, two) = map(verify_job, runs)
     if faults or more:
@@ -183,18 +179,3 @@ def _promises_kept(folder: Path) -> tuple[str, str]:
     content[-1] ^= 1
     file.write_bytes(content)
     return ("" if verify_job(runs[1])[0] else "a damaged byte was not found"), one
-
-
-def _small_job(folder: Path) -> dict[str, Any]:
-    """Write a text of 60 words in 400 lines, and return a job that makes vectors of its words."""
-    words = [first + second + "o" for first in "bcdfghklmn" for second in "aeiouy"]
-    lines = (" ".join(words[(i * i + 3 * j * i + j * j) % 60] for j in range(12)) for i in range(400))
-    text = folder / "text.txt"
-    text.write_text("\n".join(lines), encoding="utf-8")
-    return {
-        "job": {"system": "psdvec", "title": "self check", "workspace": str(folder / "0")},
-        "corpus": {"paths": [str(text)], "partition_bytes": "8KiB"},
-        "vocabulary": {"min_count": 1},
-        "psdvec": {"n_components": 5},
-        "resources": {"block_memory": "1MiB"},
-    }

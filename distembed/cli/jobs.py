@@ -13,13 +13,11 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import PLACE, command
+from distembed.cli.command_line import argument, command, flag, number, option
 from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
 from distembed.execution import uncollected
 from distembed.files import failures_told
-from distembed.job.ahead import plan_small
 from distembed.job.cluster import TLS
-from distembed.job.model import Job, JobError
 from distembed.job.opening import code_of, existing_workspace, open_job
 from distembed.job.plan import check_inputs
 from distembed.job.progress import (
@@ -31,7 +29,7 @@ from distembed.job.progress import (
     warnings_noted,
 )
 from distembed.job.provenance import made_with
-from distembed.job.run import run_stages
+from distembed.job.run import plan_small, run_stages
 from distembed.job.state import EMPTY, FINISHED, UNFINISHED, losses, stage_states, unread
 from distembed.job.status import status_record, status_text, verify_job
 from distembed.job.terminal import confirmed, shown, write
@@ -42,32 +40,12 @@ from distembed.urls import any_protocol
 
 def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command its job file, or the workspace that records one, and the options that change it."""
-    for decorate in (
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="SECTION.KEY=VALUE",
-            help="Override one key of the job.",
-        ),
-        click.option(
-            "--workspace",
-            type=PLACE,
-            metavar="DIR",
-            help="Override the job's workspace: a folder or an fsspec URL.",
-        ),
-        click.argument("job_file", type=PLACE, metavar="JOB"),
-    ):
-        command = decorate(command)
-    return command
-
-
-def load(job_file: str, settings: tuple[str, ...], workspace: str | None) -> Job:
-    """Return the job in a job file, or the one that a workspace records."""
-    try:
-        return open_job(job_file, settings=settings, workspace=workspace)
-    except FileNotFoundError as error:
-        raise JobError(str(error)) from None
+    job = argument("job_file", metavar="JOB")
+    place = option("--workspace", "Override the job's workspace: a folder or an fsspec URL.", metavar="DIR")
+    settings = option(
+        "--set settings", "Override one key of the job.", multiple=True, metavar="SECTION.KEY=VALUE"
+    )
+    return job(place(settings(command)))
 
 
 @contextmanager
@@ -76,7 +54,8 @@ def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -
 
     `allow_code` opens URLs of any protocol.
     """
-    reporter = _reporter(display)
+    kinds: dict[str | None, type[Reporter]] = {"json": EventReporter, "quiet": QuietReporter}
+    reporter = kinds[display]() if display in kinds else TerminalReporter(Console(soft_wrap=True))
     try:
         with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
             yield reporter
@@ -84,15 +63,6 @@ def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -
         message, code = ending(error)
         reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
         raise
-
-
-def _reporter(display: str | None) -> Reporter:
-    """Return what shows a run: to readers, at the length that they asked for, or to a program."""
-    if display == "json":
-        return EventReporter()
-    if display == "quiet":
-        return QuietReporter()
-    return TerminalReporter(Console(soft_wrap=True), verbose=display == "verbose")
 
 
 def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
@@ -112,31 +82,25 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
     "distembed plan job.toml --json",
 )
 @job_options
-@click.option(
-    "--bytes", "n_bytes", metavar="SIZE", help="Plan for files of this size together, such as 2TB or 25GiB."
-)
-@click.option("--tokens", metavar="N", help="Plan for so many tokens, such as 2e12.")
-@click.option(
+@option("--bytes n_bytes", "Plan for files of this size together, such as 2TB or 25GiB.", metavar="SIZE")
+@option("--tokens", "Plan for so many tokens, such as 2e12.", metavar="N")
+@option(
     "--sample",
-    type=PLACE,
+    "Text like that of the corpus, read in its place where it is not here. May be given again.",
     multiple=True,
     metavar="FILE",
-    help="Text like that of the corpus, read in its place where it is not here. May be given again.",
 )
-@click.option("--allow-code", is_flag=True, help="Open URLs of any protocol that the job names.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@flag("--allow-code", "Open URLs of any protocol that the job names.")
+@flag("--json as_json", "Print one JSON object.")
 def plan(
     job_file: str,
     settings: tuple[str, ...],
     workspace: str | None,
-    n_bytes: str | None,
-    tokens: str | None,
-    sample: tuple[str, ...],
     allow_code: bool,
-    *,
     as_json: bool,
+    **size: Any,
 ) -> None:
-    """Print the tasks, bytes and peak memory of each stage.
+    """Print the bytes and peak memory of each stage.
 
     Nothing is written to the workspace.
 
@@ -148,7 +112,7 @@ def plan(
     JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read.
     """
     with any_protocol(allowed=allow_code), uncollected():
-        job = load(job_file, (*settings, *_as_large(n_bytes, tokens, sample)), workspace)
+        job = open_job(job_file, settings=(*settings, *_as_large(**size)), workspace=workspace)
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
             states = stage_states(job, place)
@@ -174,41 +138,24 @@ def plan(
     "distembed run job.toml --scheduler tcp://10.0.0.1:8786",
 )
 @job_options
-@click.option(
+@option(
     "--scheduler",
+    "tcp://… or tls://… of a Dask scheduler; or threads (default), processes.",
     metavar="ADDRESS",
-    help="tcp://… or tls://… of a Dask scheduler; or threads (default), processes.",
 )
-@click.option(
-    "--workers",
-    "n_workers",
-    type=click.IntRange(min=1),
-    help="Local workers (default: the job's, else one per core).",
-)
-@click.option("--until", metavar="STAGE", help="Stop when this stage is done.")
-@click.option(
-    "--allow-code",
-    is_flag=True,
-    help="Let the job call the Python functions that it names, and open URLs of any protocol.",
-)
-@click.option(
-    "--replace",
-    is_flag=True,
-    help="Compute again what changed, also where that was more than a minute of work.",
-)
-@click.option(
-    "--json",
-    "display",
+@number("--workers n_workers", "Local workers (default: the job's, else one per core).")
+@option("--until", "Stop when this stage is done.", metavar="STAGE")
+@flag("--allow-code", "Let the job call the Python functions that it names, and open URLs of any protocol.")
+@flag("--replace", "Compute again what changed, also where that was more than a minute of work.")
+@option(
+    "--json display",
+    "Print one JSON event per line: stages begun and committed, progress, the end.",
     flag_value="json",
-    help="Print one JSON event per line: stages begun and committed, progress, the end.",
 )
-@click.option("--quiet", "display", flag_value="quiet", help="Print warnings and failures only.")
-@click.option("--verbose", "display", flag_value="verbose", help="Print more lines, each with its time.")
-@click.option(
-    "--tls-ca-file", type=click.Path(exists=True), help="Certificate authority of a tls:// scheduler."
-)
-@click.option("--tls-cert", type=click.Path(exists=True), help="This client's certificate.")
-@click.option("--tls-key", type=click.Path(exists=True), help="This client's private key.")
+@option("--quiet display", "Print warnings and failures only.", flag_value="quiet")
+@option("--tls-ca-file ca_file", "Certificate authority of a tls:// scheduler.", type=click.Path(exists=True))
+@option("--tls-cert cert", "This client's certificate.", type=click.Path(exists=True))
+@option("--tls-key key", "This client's private key.", type=click.Path(exists=True))
 def run(
     job_file: str,
     settings: tuple[str, ...],
@@ -219,9 +166,7 @@ def run(
     allow_code: bool,
     replace: bool,
     display: str | None,
-    tls_ca_file: str | None,
-    tls_cert: str | None,
-    tls_key: str | None,
+    **tls: str | None,
 ) -> None:
     """Run a job, or finish one that was stopped.
 
@@ -230,7 +175,7 @@ def run(
     if another try would fail alike, and 3 if the run was stopped and the same command goes on.
     """
     with terminal_reporter(allow_code=allow_code, display=display) as reporter:
-        job = load(job_file, settings, workspace)
+        job = open_job(job_file, settings=settings, workspace=workspace)
         code = code_of(job)
         outcome = run_stages(
             job,
@@ -238,7 +183,7 @@ def run(
                 scheduler=scheduler,
                 n_workers=n_workers or job.resources.workers,
                 memory_limit=job.resources.memory_limit,
-                tls=TLS(ca_file=tls_ca_file, cert=tls_cert, key=tls_key),
+                tls=TLS(**tls),
             ),
             reporter=reporter,
             until=until,
@@ -258,8 +203,8 @@ def run(
     "distembed status job.toml --json",
 )
 @job_options
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with figures and scores.")
-@click.option("--verbose", is_flag=True, help="Print memory, arrays and versions as well.")
+@flag("--json as_json", "Print one JSON object, with figures and scores.")
+@flag("--verbose", "Print memory, arrays and versions as well.")
 def status(
     job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool, verbose: bool
 ) -> None:
@@ -269,7 +214,7 @@ def status(
     compute again says why. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and
     2 are failures of the command itself.
     """
-    job = load(job_file, settings, workspace)
+    job = open_job(job_file, settings=settings, workspace=workspace)
     given = [option for setting in settings for option in ("--set", setting)]
     given += ["--workspace", workspace] if workspace else []
     same_options = shlex.join(["distembed", "run", job_file, *given])
@@ -297,7 +242,7 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     judged by the settings it was made with; a line tells where the job asks for others. The last line is the digest of
     all content; it is printed only where nothing is missing.
     """
-    job = load(job_file, settings, workspace)
+    job = open_job(job_file, settings=settings, workspace=workspace)
     place = Workspace.open(job.job.workspace)
     writing = place.writer()
     problems, digest = verify_job(job)

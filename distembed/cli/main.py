@@ -85,14 +85,14 @@ COMMANDS = {
         "doctor": ("doctor", "Check this installation."),
     },
     "Run a job": {
-        "plan": ("jobs", "Print the tasks, bytes and peak memory of each stage."),
+        "plan": ("jobs", "Print the bytes and peak memory of each stage."),
         "run": ("jobs", "Run a job, or finish one that was stopped."),
         "status": ("jobs", "Print which stages of a job are done, and how far others are."),
         "tune": ("tuning", "Compare every combination of some keys of a job."),
     },
     "Use its results": {
         "report": ("pages", "Write the HTML report of a finished job."),
-        "neighbors": ("vectors", "Print the nearest words by cosine."),
+        "neighbors": ("results", "Print the nearest words by cosine."),
         "explore": ("pages", "Write a page with a map, a search and exact neighbors."),
         "explain": ("pages", "Print why a result is so, with passages of the corpus."),
         "export": ("results", "Write a table of a finished job to a file for other tools."),
@@ -101,7 +101,7 @@ COMMANDS = {
     },
     "Check them": {
         "verify": ("jobs", "Check that every block of a job holds its digest."),
-        "evaluate": ("vectors", "Score word vectors on evaluation sets, in one table."),
+        "evaluate": ("results", "Score word vectors on evaluation sets, in one table."),
     },
 }
 """The commands by what they are for, as the help lists them: each with its module in `distembed.cli` and the first
@@ -168,7 +168,7 @@ class Commands(click.Group):
 @click.group(
     name="distembed",
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     epilog="\b\nExamples:\n  distembed demo psdvec\n  distembed new psdvec texts.txt\n  distembed run psdvec.toml",
 )
 @click.version_option(package_name="distembed")

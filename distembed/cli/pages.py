@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, Outside, choice, command, number, read_job, read_source, target
-from distembed.cli.jobs import job_options, load
+from distembed.cli.command_line import argument, command, flag, number, option, read_job, read_source, target
+from distembed.cli.jobs import job_options
+from distembed.job.opening import open_job
 from distembed.job.run import report_job
 from distembed.job.terminal import shown, write
 from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
@@ -23,21 +24,11 @@ from distembed.views.report.run import write_figures
     "distembed report runs/topics --figures figures --format pdf",
 )
 @job_options
-@click.option("--open", "in_browser", is_flag=True, help="Open the report in a browser.")
-@click.option(
-    "--figures",
-    type=Outside(readable=False),
-    metavar="DIR",
-    help="Write every figure of the report to a file in this folder as well.",
+@flag("--open in_browser", "Open the report in a browser.")
+@target(
+    "Write every figure of the report to a file in this folder as well.", names="--figures", required=False
 )
-@click.option(
-    "--format",
-    "form",
-    type=choice(FigureFormat),
-    default="svg",
-    show_default=True,
-    help="The format of these files.",
-)
+@option("--format form", "The format of these files.", choices=FigureFormat, default="svg")
 def report(
     job_file: str,
     settings: tuple[str, ...],
@@ -51,7 +42,7 @@ def report(
     JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is not drawn again. The
     line that is printed says where it is, also where this machine has no browser.
     """
-    job = load(job_file, settings, workspace)
+    job = open_job(job_file, settings=settings, workspace=workspace)
     where = report_job(job)
     write(shown(where))
     if figures:
@@ -68,12 +59,12 @@ def report(
     "distembed explore runs/psdvec",
     "distembed explore vectors.txt --to words.html -n 5000",
 )
-@click.argument("source", type=PLACE, metavar="WORKSPACE")
+@argument("source", metavar="WORKSPACE")
 @target("The page (default: beside the report, in the workspace).", required=False)
 @number(
+    "-n n_points",
     "How many are shown, at most: the most frequent words, or documents from first to last.",
     default=20_000,
-    name="n_points",
 )
 def explore(source: str, target: str | None, n_points: int) -> None:
     """Write a page with a map, a search and exact neighbors.
@@ -90,23 +81,17 @@ def explore(source: str, target: str | None, n_points: int) -> None:
     "distembed explain novels.toml gay -n 20",
     "distembed explain runs/topics 17 --html why.html",
 )
-@click.argument("workspace", type=PLACE)
+@argument("workspace")
 @click.argument("names", nargs=-1, required=True)
-@number("How many terms, or passages of one word, are shown.", default=12)
-@click.option(
-    "--passages",
-    "n_passages",
+@number("-n n", "How many terms, or passages of one word, are shown.", default=12)
+@option(
+    "--passages n_passages",
+    "How many passages of the corpus are shown for each of the largest terms; 0: none are looked for.",
     default=3,
-    show_default=True,
     type=click.IntRange(min=0),
-    help="How many passages of the corpus are shown for each of the largest terms; 0: none are looked for.",
 )
-@click.option(
-    "--json", "json_file", type=click.Path(dir_okay=False), help="Write the explanation there as well."
-)
-@click.option(
-    "--html", "html_file", type=click.Path(dir_okay=False), help="Write it there as a page as well."
-)
+@option("--json json_file", "Write the explanation there as well.", type=click.Path(dir_okay=False))
+@option("--html html_file", "Write it there as a page as well.", type=click.Path(dir_okay=False))
 def explain(
     workspace: str,
     names: tuple[str, ...],

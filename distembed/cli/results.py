@@ -1,25 +1,50 @@
-"""The commands that write what a job made, or what it says of new files: `distembed export|infer|encode`."""
+"""The commands that write what a job made or says of new files, and those on vectors."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from distembed.cli.command_line import PLACE, choice, command, read_source, target
+from distembed.cli.command_line import Decorator, argument, command, flag, number, option, read_source, target
+from distembed.cli.failures import fail
 from distembed.cli.jobs import terminal_reporter
 from distembed.corpus.readers import Layout, read_corpus
+from distembed.display import plural
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
-from distembed.job.opening import open_job, parse_source
-from distembed.job.terminal import shown, write
-from distembed.views.export import ExportOptions, export_source
+from distembed.evaluation import words as evaluation
+from distembed.evaluation.items import item_table
+from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
+from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
+from distembed.evaluation.words import case_advice
+from distembed.evaluation.wordsets import find_sets, read_pairs
+from distembed.formats.names import unknown_format
+from distembed.job.model import locate
+from distembed.job.opening import load_vectors, names_of, open_job, parse_source
+from distembed.job.tables import Piece, Table, neighbors_table
+from distembed.job.terminal import neighbor_line, safe_scores, shown, write
+from distembed.vectors import Neighbor, UnknownWordError, WordVectors
+from distembed.views.export import ExportOptions, TableFormat, export_source, table_format, write_table
 from distembed.views.inference import NewFiles, infer_job
 from distembed.views.static_model import export_static
 from distembed.views.texts import encode_files, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 """The options that say how a text becomes a vector; the others say how files are read."""
+
+
+def encoding_options(of: str = "") -> Decorator:
+    """Return the options of the encoder of texts."""
+    mean = "by smooth inverse frequency (default), or as the plain mean of the word vectors."
+    spread = "even out the spread of the words along their principal axes"
+    default = "(default: full, of few words half; of the plain mean none)."
+    weighting = option("--weighting", f"{of}how a text becomes a vector: {mean}", choices=Weighting)
+    whitening = option("--whitening", f"{of}{spread} {default}", choices=Whitening)
+    return lambda command: weighting(whitening(command))
 
 
 @command(
@@ -29,52 +54,35 @@ ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
     "distembed export vectors.bin --to static:model",
     "distembed export runs/psdvec --what counts --to counts.parquet",
 )
-@click.argument("source", type=PLACE)
-@click.option(
+@argument("source")
+@option(
     "--what",
-    metavar="WORD",
-    help="words, names, documents, topics or shares (default: what the method of the job is for); counts, pmi, "
+    "words, names, documents, topics or shares (default: what the method of the job is for); counts, pmi, "
     "document_terms, distances.",
+    metavar="WORD",
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors; for counts and PMI .parquet .csv .tsv. Text may end in .gz .bz2 .xz. static:DIR is a model folder "
     "for sentence-transformers and model2vec."
 )
-@click.option(
+@option(
     "--format",
-    metavar="NAME",
-    help="The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
+    "The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
     "safetensors; of counts parquet, csv, tsv.",
+    metavar="NAME",
 )
-@click.option(
+@option(
     "--space",
+    "Written in place of spaces in words, in formats that end a word at a space: --space _",
     metavar="CHARACTER",
-    help="Written in place of spaces in words, in formats that end a word at a space: --space _",
 )
-@click.option(
-    "--weighting",
-    type=choice(Weighting),
-    help="Of static:DIR: smooth inverse frequency (default), or the word vectors as they are.",
-)
-@click.option(
-    "--whitening",
-    type=choice(Whitening),
-    help="Of static:DIR: even out the spread of the words along their principal axes "
-    "(default: full, of few words half; of the plain mean none).",
-)
-@click.option(
+@encoding_options("Of static:DIR: ")
+@number(
     "--max-words",
-    type=click.IntRange(min=1),
-    help="Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
+    "Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
 )
-def export(
-    source: str,
-    target: str,
-    weighting: Weighting | None,
-    whitening: Whitening | None,
-    **options: Any,
-) -> None:
+def export(source: str, target: str, **options: Any) -> None:
     """Write a table of a finished job to a file for other tools.
 
     SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
@@ -87,7 +95,7 @@ def export(
 
     --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
     """
-    encoding = {"weighting": weighting, "whitening": whitening}
+    encoding = {name: options.pop(name) for name in ("weighting", "whitening")}
     if target.startswith("static:"):
         _refuse(options, of="a table")
         write(shown(export_static(read_source(source), target, **encoding)))
@@ -108,42 +116,29 @@ def _refuse(options: Mapping[str, object], *, of: str) -> None:
     "distembed infer runs/psdvec 'later/*.txt' --words words.txt --to vectors.txt",
     "distembed infer runs/imputation new.csv --to names.csv",
 )
-@click.argument("workspace", type=PLACE)
-@click.argument("files", type=PLACE, nargs=-1, required=True)
+@argument("workspace")
+@argument("files", nargs=-1, required=True)
 @target(
     "The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
     ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy."
 )
-@click.option(
-    "--words",
-    "words",
-    type=PLACE,
+@option(
+    "--words words",
+    "The words that get a vector, one per line; by default all words of FILES that the job lacks.",
     metavar="FILE",
-    help="The words that get a vector, one per line; by default all words of FILES that the job lacks.",
 )
-@click.option(
-    "--min-count",
-    type=click.IntRange(min=1),
-    help="The fewest occurrences of a new word in FILES.  [default: the job's own; 1 with --words]",
+@number(
+    "--min-count", "The fewest occurrences of a new word in FILES.  [default: the job's own; 1 with --words]"
 )
-@click.option(
+@option(
     "--space",
+    "Write this for spaces inside words, in formats that end a word at a space.",
     metavar="CHARACTER",
-    help="Write this for spaces inside words, in formats that end a word at a space.",
 )
-@click.option(
-    "--set", "settings", multiple=True, metavar="SECTION.KEY=VALUE", help="Read FILES otherwise than the job."
-)
-@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@option("--set settings", "Read FILES otherwise than the job.", multiple=True, metavar="SECTION.KEY=VALUE")
+@flag("--allow-code", "Let the job call the Python functions that it names.")
 def infer(
-    workspace: str,
-    files: tuple[str, ...],
-    target: str,
-    words: str | None,
-    min_count: int | None,
-    space: str | None,
-    settings: tuple[str, ...],
-    allow_code: bool,
+    workspace: str, files: tuple[str, ...], settings: tuple[str, ...], allow_code: bool, **new: Any
 ) -> None:
     """Write what a finished job says of new files.
 
@@ -157,54 +152,40 @@ def infer(
     has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.
     Of an imputation job it has the words of the job, and after them the new names of the table.
     """
-    new = NewFiles(files, target, words, min_count, space)
-    write(shown(infer_job(open_job(workspace, settings=settings), new, allow_code=allow_code)))
+    job = open_job(workspace, settings=settings)
+    write(shown(infer_job(job, NewFiles(files, **new), allow_code=allow_code)))
 
 
 @command(
     "distembed encode runs/psdvec reviews.txt --to reviews.parquet",
     "distembed encode vectors.bin reviews.csv --text-field body --to reviews.npy",
 )
-@click.argument("vectors", type=PLACE)
-@click.argument("files", type=PLACE, metavar="TEXTS...", nargs=-1, required=True)
+@argument("vectors")
+@argument("files", metavar="TEXTS...", nargs=-1, required=True)
 @target("The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.")
-@click.option(
+@option(
     "--layout",
-    type=choice(Layout),
+    "Of plain text: a text a line, or texts between blank lines with the title first.",
+    choices=Layout,
     default="line",
-    show_default=True,
-    help="Of plain text: a text a line, or texts between blank lines with the title first.",
 )
-@click.option(
+@option(
     "--text-field",
+    "The field or column of JSON lines, CSV, TSV and Parquet with the text.",
     metavar="NAME",
     default="text",
-    show_default=True,
-    help="The field or column of JSON lines, CSV, TSV and Parquet with the text.",
 )
-@click.option("--title-field", metavar="NAME", help="The field or column with the title of a text.")
-@click.option("--id-field", metavar="NAME", help="The field or column with the id of a text.")
-@click.option("--encoding", help="The encoding of texts that are not UTF-8 and have no byte-order mark.")
-@click.option(
-    "--weighting",
-    type=choice(Weighting),
-    help="Smooth inverse frequency (default), or the plain mean of the word vectors.",
-)
-@click.option("--a", type=float, help="The constant of smooth inverse frequency (default: 0.001).")
-@click.option(
-    "--whitening",
-    type=choice(Whitening),
-    help="Even out the spread of the words along their principal axes "
-    "(default: full, of few words half; of the plain mean none).",
-)
-@click.option(
+@option("--title-field", "The field or column with the title of a text.", metavar="NAME")
+@option("--id-field", "The field or column with the id of a text.", metavar="NAME")
+@option("--encoding", "The encoding of texts that are not UTF-8 and have no byte-order mark.")
+@encoding_options()
+@option("--a", "The constant of smooth inverse frequency (default: 0.001).", type=float)
+@option(
     "--unknown",
-    type=choice(UnknownWords),
-    help="Leave unknown words out, or compose them from n-grams (default where the vectors have them).",
+    "Leave unknown words out, or compose them from n-grams (default where the vectors have them).",
+    choices=UnknownWords,
 )
-@click.option(
-    "--allow-code", is_flag=True, help="Let the job's tokenizer be the Python function that it names."
-)
+@flag("--allow-code", "Let the job's tokenizer be the Python function that it names.")
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text.
 
@@ -221,3 +202,203 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
         encoder = open_encoder(parse_source(vectors), **encoding)
         text = encode_files(encoder, read_corpus(list(files), **options), target, reporter)
     write(shown(text.replace("\n", "; ")))
+
+
+@command(
+    "distembed evaluate vectors.txt --sets wordeval/",
+    "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
+    "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
+    "distembed evaluate vectors.txt --sets priming.csv --columns word1=Prime,word2=Target,score=RT",
+    "distembed evaluate runs/psdvec --sets pairs.csv --columns word1=cue,word2=target --items cosines.csv",
+)
+@argument("vectors", nargs=-1, required=True)
+@option(
+    "--sets sets",
+    "A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
+    metavar="FILE",
+    multiple=True,
+    required=True,
+)
+@option("--json json_file", "Write the scores there as well.", type=click.Path(dir_okay=False))
+@flag("--same-words", "Judge several vector files on the words they share.")
+@number("--max-words", "Read only the first N vectors of a file.")
+@option(
+    "--case",
+    "How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
+    "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
+    choices=Case,
+    default="auto",
+)
+@option(
+    "--unknown",
+    "Items with a word that has no vector: left out (skip, the default), counted as wrong (zero), or answered "
+    "with a vector composed from the word's character n-grams (subwords; of sentences the default where the vectors "
+    "have them).",
+    choices=Unknown,
+)
+@encoding_options("Of sentences: ")
+@option(
+    "--columns",
+    "Read the sets as lists of pairs with a score, as priming, by word1=NAME,word2=NAME,score=NAME; columns that "
+    "are not named are guessed. With --items a list needs no score.",
+    default="",
+    metavar="ROLE=NAME,...",
+)
+@target(
+    "Write each item of the word sets with its cosine or, of a question, whether it is answered rightly, and "
+    "whether its words are known: a table that ends in .csv, .tsv or .parquet.",
+    names="--items",
+    required=False,
+)
+@flag("--few", "Show scores of fewer than 10 known items, too.")
+def evaluate(
+    vectors: tuple[str, ...],
+    sets: tuple[str, ...],
+    json_file: str | None,
+    same_words: bool,
+    max_words: int | None,
+    case: Case,
+    unknown: Unknown | None,
+    columns: str,
+    items: str | None,
+    few: bool,
+    **encoding: Any,
+) -> None:
+    """Score word vectors on evaluation sets, in one table.
+
+    The sets hold similarities, analogies, synonyms, categories or sentences. VECTORS are vector files, workspaces or
+    job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences (pairs with a
+    score, and texts with a label) are encoded as `distembed encode` does.
+    """
+    items_format = None if items is None else format_of(items)
+    sources = {path: parse_source(path) for path in vectors}
+    files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
+    places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
+    if columns:
+        roles = _roles_of(columns)
+        places = tuple(read_pairs(path, roles, needs_scores=items is None) for path in places)
+    found = find_sets(places, sentences=True)
+    sentences = [one for one in found.sets if one.task in SENTENCE_TASKS]
+    words = [one for one in found.sets if one.task not in SENTENCE_TASKS]
+    if items and not words:
+        raise click.UsageError("--items writes the items of word sets, and --sets names none")
+    options: dict[str, Any] = {"case": case, **({"unknown": unknown} if unknown else {})}
+    policy = Policy(**options)
+    scores: dict[str, list[Score]] = {path: [] for path in vectors}
+    if words:
+        scores = evaluation.compare(files, words, same_words=same_words, **options)
+    if sentences:
+        # Unknown words of a sentence cannot count as wrong.
+        encoding["unknown"] = None if unknown == "zero" else unknown
+        for path, source in sources.items():
+            encoder = open_encoder(source, vectors=files[path], **encoding)
+            scores[path] = scores[path] + evaluate_sentences(encoder, sentences)
+    _write_scores(scores, few=few)
+    advice = {path: case_advice(model.words, words, policy) for path, model in files.items()}
+    for line in filter(
+        None, [found.omissions, *(text and f"{path}: {text}" for path, text in advice.items())]
+    ):
+        write(shown(line), err=True)
+    if items and items_format:
+        rows = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
+        table = Table(rows.schema, None, rows.num_rows, [Piece(rows, None)], "items")
+        write_table(items, table, format=items_format)
+        write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
+    if json_file:
+        records = {path: evaluation.score_records(column) for path, column in scores.items()}
+        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+
+
+def _roles_of(columns: str) -> dict[str, str]:
+    """Return the columns that --columns names, by what they hold."""
+    roles = {}
+    for part in filter(None, columns.split(",")):
+        role, sign, name = part.partition("=")
+        if not sign:
+            raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {part!r}")
+        roles[role.strip()] = name.strip()
+    return roles
+
+
+def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
+    safe = {
+        shown(path): safe_scores([score if few else score.in_report for score in found])
+        for path, found in scores.items()
+    }
+    write(evaluation.format_scores(*safe.values()) if len(safe) == 1 else evaluation.format_comparison(safe))
+    if not few and any(score.in_report != score for found in scores.values() for score in found):
+        write(FEW_KNOWN)
+
+
+@command(
+    "distembed neighbors runs/psdvec king music",
+    "distembed neighbors vectors.bin king -n 5",
+    "distembed neighbors runs/psdvec king music --to neighbors.csv",
+)
+@argument("vectors")
+@click.argument("words", nargs=-1, required=True)
+@number("-n n", "How many neighbors of each word.", default=10)
+@target("Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.", required=False)
+def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
+    """Print the nearest words by cosine.
+
+    VECTORS is a vector file, a workspace or a job file. The names of a table may be given as the table has them or as
+    the vectors do. A word that has no vector of its own is composed from its character n-grams where VECTORS has them,
+    and its line says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says
+    so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
+    then 1.
+    """
+    source, unknown = read_source(vectors), list[str]()
+    model, in_table = load_vectors(source), names_of(source)
+    found: dict[str, list[Neighbor]] = {}
+    for word in words:
+        try:
+            known = word if word in in_table else _known(model, word)
+            found[known] = model.most_similar(known if known in model else in_table.get(known, known), n=n)
+        except UnknownWordError as error:
+            unknown.append(str(error))
+    if target:
+        table = neighbors_table(found)
+        write_table(target, table, format=format_of(target))
+        write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
+    else:
+        for word, near in found.items():
+            origin = "" if word in model else model.describe(word)
+            if word not in model and word in in_table:
+                origin = f"in the vectors {in_table[word]!r}"
+            write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
+    if unknown:
+        fail("; ".join(unknown), code=1)
+
+
+SAME = 0.9995
+"""The least cosine that is printed as 1.000."""
+
+
+def _of_one_direction(model: WordVectors, word: str, near: list[Neighbor]) -> str:
+    """Return a line on a word whose neighbors all have its direction, as words of one topic have; "" for others."""
+    if word not in model or len(near) < 2 or near[-1].similarity < SAME:
+        return ""
+    same = [each.word for each in model.most_similar(word, n=len(model) - 1) if each.similarity >= SAME]
+    order = np.argsort(-np.linalg.norm(model[same], axis=1), kind="stable")[: len(near)]
+    heaviest = ", ".join(shown(same[row]) for row in order.tolist())
+    return (
+        f"{shown(word)}: {heaviest}; the heaviest of {len(same):,} words that have its direction, as words of one "
+        "topic alone have"
+    )
+
+
+def _known(model: WordVectors, word: str) -> str:
+    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
+    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
+    if row < 0:
+        return word
+    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
+    return model.words[row]
+
+
+def format_of(target: str) -> TableFormat:
+    """Return the format of a table by the end of its name."""
+    if (found := table_format(target)) in (None, "npy"):
+        raise unknown_format(target, (".csv", ".tsv", ".parquet"))
+    return found

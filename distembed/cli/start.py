@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import PLACE, Choice, command
+from distembed.cli.command_line import Choice, argument, command, option
 from distembed.cli.jobs import run
 from distembed.job.demos import lay_out
 from distembed.job.keys import as_json, as_markdown, as_text, keys_of
@@ -23,8 +23,8 @@ METHOD = Choice(list(SYSTEMS))
     "distembed keys psdvec --json",
 )
 @click.argument("method", type=METHOD)
-@click.option("--json", "form", flag_value="json", help="Print a JSON list of objects.")
-@click.option("--markdown", "form", flag_value="markdown", help="Print a Markdown table per section.")
+@option("--json form", "Print a JSON list of objects.", flag_value="json")
+@option("--markdown form", "Print a Markdown table per section.", flag_value="markdown")
 def keys(method: str, form: str | None) -> None:
     """Print every section and key of the job files of METHOD.
 
@@ -46,14 +46,12 @@ def keys(method: str, form: str | None) -> None:
     "distembed new imputation companies.csv vectors.txt",
 )
 @click.argument("method", type=METHOD)
-@click.argument("files", type=PLACE, nargs=-1, metavar="FILE...")
-@click.option(
-    "--to", "target", type=PLACE, metavar="JOB.toml", help="The job file to write; by default METHOD.toml."
-)
-@click.option(
+@argument("files", nargs=-1, metavar="FILE...")
+@option("--to target", "The job file to write; by default METHOD.toml.", metavar="JOB.toml")
+@option(
     "--preset",
+    "Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
     metavar="NAME",
-    help="Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
 )
 def new(method: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
     """Write a job file for METHOD and your files.
@@ -75,11 +73,10 @@ def new(method: str, files: tuple[str, ...], target: str | None, preset: str | N
     "distembed demo topics --folder try",
 )
 @click.argument("method", type=METHOD)
-@click.option(
+@option(
     "--folder",
-    type=PLACE,
+    "Where the job, its inputs and its workspace go; default distembed-demo/METHOD.",
     metavar="DIR",
-    help="Where the job, its inputs and its workspace go; default distembed-demo/METHOD.",
 )
 @click.pass_context
 def demo(context: click.Context, method: str, folder: str | None) -> None:
@@ -90,7 +87,4 @@ def demo(context: click.Context, method: str, folder: str | None) -> None:
     """
     job = lay_out(method, folder or Path("distembed-demo") / method)
     write(shown(f"distembed run {job}"))
-    context.invoke(
-        run, job_file=str(job), settings=(), workspace=None, scheduler=None, n_workers=None, until=None,
-        allow_code=False, replace=False, tls_ca_file=None, tls_cert=None, tls_key=None,
-    )  # fmt: skip
+    context.invoke(run, job_file=str(job))

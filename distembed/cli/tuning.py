@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
-import click
-
-from distembed.cli.command_line import PLACE, command, target
+from distembed.cli.command_line import argument, command, flag, number, option, target
 from distembed.cli.jobs import terminal_reporter
-from distembed.formats.names import unknown_format
+from distembed.cli.results import format_of
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
 from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
 from distembed.views import tuning
-from distembed.views.export import table_format, write_table
+from distembed.views.export import write_table
 from distembed.views.tuning import Candidate, Tuned, candidates_table, collected_rows, in_words, parse_grids
 
 
@@ -24,63 +23,48 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, collected
     "distembed tune imputation.toml --grid imputation.min_degree=5,10",
     "distembed tune imputation.toml --grid known.path=news.txt,web.txt --collect neighbor_labels --to spaces.csv",
 )
-@click.argument("job_file", type=PLACE, metavar="JOB")
-@click.option(
-    "--grid",
-    "grids",
+@argument("job_file", metavar="JOB")
+@option(
+    "--grid grids",
+    "Values of one key of the job; grids of several keys are combined, those of one key joined.",
     multiple=True,
     required=True,
     metavar="SECTION.KEY=VALUE,VALUE",
-    help="Values of one key of the job; grids of several keys are combined, those of one key joined.",
 )
-@click.option(
+@option(
     "--on",
-    type=PLACE,
-    metavar="FILE",
-    help="The evaluation set that chooses, one file. An imputation is judged by its hidden names, or by those of them "
+    "The evaluation set that chooses, one file. An imputation is judged by its hidden names, or by those of them "
     "that stand in FILE, one on each line.",
+    metavar="FILE",
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="SECTION.KEY=VALUE",
-    help="Override one key of all candidates.",
-)
-@click.option(
-    "--workspace",
-    type=PLACE,
+@option("--set settings", "Override one key of all candidates.", multiple=True, metavar="SECTION.KEY=VALUE")
+@option(
+    "--workspace place",
+    "Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
     metavar="DIR",
-    help="Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
 )
 @target("Write the table there as well: .csv, .tsv or .parquet.", required=False)
-@click.option(
+@option(
     "--collect",
+    "Write this table of every candidate in place of the scores, after the values of its keys.",
     metavar="TABLE",
-    help="Write this table of every candidate in place of the scores, after the values of its keys.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="As for run: tcp://… or tls://…, threads or processes.")
-@click.option(
-    "--workers", "n_workers", type=click.IntRange(min=1), help="Local workers (default: the job's)."
-)
-@click.option(
+@option("--scheduler", "As for run: tcp://… or tls://…, threads or processes.", metavar="ADDRESS")
+@number("--workers n_workers", "Local workers (default: the job's).")
+@number(
     "--at-once",
-    type=click.IntRange(min=1),
-    help="Candidates that run at the same time (default: each has two workers, as far as memory allows).",
+    "Candidates that run at the same time (default: each has two workers, as far as memory allows).",
 )
-@click.option("--allow-code", is_flag=True, help="Let the job call the Python functions that it names.")
+@flag("--allow-code", "Let the job call the Python functions that it names.")
 def tune(
     job_file: str,
     grids: tuple[str, ...],
     on: str | None,
     settings: tuple[str, ...],
-    workspace: str | None,
     target: str | None,
-    collect: str | None,
     scheduler: str | None,
     n_workers: int | None,
-    at_once: int | None,
-    allow_code: bool,
+    **how: Any,
 ) -> None:
     """Compare every combination of some keys of a job.
 
@@ -89,10 +73,8 @@ def tune(
     all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
     are not made again.
     """
-    chosen = table_format(target) if target else None
-    if target and chosen in (None, "npy"):
-        raise unknown_format(target, (".csv", ".tsv", ".parquet"))
-    if collect and not target:
+    chosen = format_of(target) if target else None
+    if how["collect"] and not target:
         raise JobError("--collect writes a table: name its file with --to")
 
     def job_of(keys: tuple[str, ...]) -> Job:
@@ -102,19 +84,8 @@ def tune(
         n = n_workers or job.resources.workers
         return Workers(scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit)
 
-    with terminal_reporter(allow_code=allow_code) as reporter:
-        grid = parse_grids(grids)
-        tuned = tuning.tune(
-            job_of,
-            grid,
-            on,
-            place=workspace,
-            workers=workers,
-            reporter=reporter,
-            allow_code=allow_code,
-            at_once=at_once,
-            collect=collect,
-        )
+    with terminal_reporter(allow_code=how["allow_code"]) as reporter:
+        tuned = tuning.tune(job_of, parse_grids(grids), on, workers=workers, reporter=reporter, **how)
     write(_table(tuned))
     best, base = tuned.candidates[0], tuned.as_it_is
     given = "".join(f"--set {setting} " for setting in settings)
@@ -127,7 +98,7 @@ def tune(
     ]
     write("\n".join(line.rstrip() for line in lines))
     if target and chosen:
-        table = collected_rows(tuned) if collect else candidates_table(tuned)
+        table = collected_rows(tuned) if how["collect"] else candidates_table(tuned)
         write_table(target, table, format=chosen)
         write(f"{table.contents} in {target}")
 

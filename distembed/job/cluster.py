@@ -25,9 +25,8 @@ from distributed.security import Security
 
 from distembed.display import format_bytes, plural
 from distembed.files import DiskFullError
-from distembed.job.joining import Joining
 from distembed.job.model import JobError, StoppedError
-from distembed.job.provenance import PACKAGES, differences, made_with
+from distembed.job.provenance import PACKAGES, Joining, differences, made_with
 from distembed.storage.tasks import KilledBlockError
 
 

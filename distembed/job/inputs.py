@@ -90,23 +90,16 @@ def stamp_inputs(
     look : callable
         Returns the stamps at a path: `stamps_at`, or one that remembers them.
     """
-    names = path_names(paths)
+    names: dict[str, str] = {}
+    shared = Counter[str]()
+    for path in dict.fromkeys(paths):
+        name = path.rstrip("/").rsplit("/", 1)[-1]
+        shared[name] += 1
+        names[path] = f"{name} ({shared[name]})" if shared[name] > 1 else name
     found = {path: look(path) for path in names}
     absent = tuple(path for path, stamps in found.items() if not stamps)
     stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
     return Inputs(stamps, names, absent)
-
-
-def path_names(paths: Iterable[str]) -> dict[str, str]:
-    """Return the last part of each path, numbered where several share it."""
-    paths = dict.fromkeys(paths)
-    found: dict[str, str] = {}
-    shared = Counter[str]()
-    for path in paths:
-        name = path.rstrip("/").rsplit("/", 1)[-1]
-        shared[name] += 1
-        found[path] = f"{name} ({shared[name]})" if shared[name] > 1 else name
-    return found
 
 
 def look_for(
@@ -123,7 +116,13 @@ def look_for(
     """
     if workspace is None:
         return sizes_at
-    _read_hints(workspace)
+    try:
+        found = json.loads(unseal(_recorded_hints(workspace), HINTS))
+    except ManifestError:
+        found = {}
+    for number, hint in found.items():
+        if isinstance(hint, list) and len(hint) == 4 and isinstance(hint[3], str):
+            _hints.setdefault(number, hint)
     return partial(stamps_at, note=note)
 
 
@@ -142,7 +141,24 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps
     ConnectionError
         The store of the path failed.
     """
-    return _look(path, partial(_stamps, note=partial(_note_reading, path, note)))
+
+    def read_files(fs: Any, files: dict[str, Any]) -> Stamps:
+        if isinstance(fs, LocalFileSystem):
+            paths = [info["name"] for info in files.values()]
+            n_bytes = sum(_identity(path)[1][0] for path in paths if _known(path) is None)
+            if note is not None and n_bytes > NOTED_BYTES:
+                note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
+            return dict(zip(files, _local_contents(paths), strict=True))
+        by_version = sum(map(_size_of, files.values())) > DIGESTED_BYTES
+        found: Stamps = {}
+        for name, info in files.items():
+            # What its store reports: ETag, MD5, generation.
+            version = next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
+            by_store = [_size_of(info), version] if by_version and version else None
+            found[name] = by_store or _content(fs, info["name"])
+        return found
+
+    return _look(path, read_files)
 
 
 def versions_at(path: str) -> dict[str, str]:
@@ -168,23 +184,6 @@ def _size_of(info: Mapping[str, Any]) -> int:
     return int(info["size"] or 0)
 
 
-def _stamps(fs: Any, files: Mapping[str, Any], *, note: Callable[[int], None]) -> Stamps:
-    """Return the size of each file, and its content or the version that its store gives it."""
-    if isinstance(fs, LocalFileSystem):
-        paths = [info["name"] for info in files.values()]
-        note(sum(_identity(path)[1][0] for path in paths if _known(path) is None))
-        return dict(zip(files, _local_contents(paths), strict=True))
-    by_version = sum(map(_size_of, files.values())) > DIGESTED_BYTES
-    return {
-        name: (by_version and _version(info)) or _content(fs, info["name"]) for name, info in files.items()
-    }
-
-
-def _version(info: Mapping[str, Any]) -> list[Any]:
-    """Return size and version of a file that its store reports, [] if it reports none."""
-    return next(([_size_of(info), f"{key} {info[key]}"] for key in VERSION_KEYS if info.get(key)), [])
-
-
 def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
     """Return size and digest of the content of a file, which is read by the piece until it is `stopped`."""
     digest, n_bytes = new_digest(), 0
@@ -195,11 +194,6 @@ def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
             digest.update(piece)
             n_bytes += len(piece)
     return [n_bytes, f"content {digest.hexdigest()}"]
-
-
-def _note_reading(path: str, note: Callable[[str], None] | None, n_bytes: int) -> None:
-    if note is not None and n_bytes > NOTED_BYTES:
-        note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
 
 
 # --- hints, which save reading ---------------------------------------------------------------------------------
@@ -228,32 +222,21 @@ def _known(path: str) -> list[Any] | None:
 def _local_contents(paths: Iterable[str]) -> list[list[Any]]:
     """Return the stamps of local files by their content; threads read them, and end with an error or Ctrl-C."""
     stopped = Event()
+
+    def stamp_of(path: str) -> list[Any]:
+        if (known := _known(path)) is not None:
+            return known
+        number, state = _identity(path)
+        stamp = _content(LocalFileSystem(), path, stopped)
+        if time.time_ns() - max(state[1:]) > SETTLED_NS and _identity(path) == (number, state):
+            _hints[number] = [*state, stamp[1]]
+        return stamp
+
     with ThreadPoolExecutor(READING_THREADS) as pool:
         try:
-            return list(pool.map(partial(_local_content, stopped=stopped), paths))
+            return list(pool.map(stamp_of, paths))
         finally:
             stopped.set()
-
-
-def _local_content(path: str, *, stopped: Event) -> list[Any]:
-    if (known := _known(path)) is not None:
-        return known
-    number, state = _identity(path)
-    stamp = _content(LocalFileSystem(), path, stopped)
-    if time.time_ns() - max(state[1:]) > SETTLED_NS and _identity(path) == (number, state):
-        _hints[number] = [*state, stamp[1]]
-    return stamp
-
-
-def _read_hints(workspace: Workspace) -> None:
-    """Recall what a workspace has recorded of its inputs."""
-    try:
-        found = json.loads(unseal(_recorded_hints(workspace), HINTS))
-    except ManifestError:
-        return
-    for number, hint in found.items():
-        if isinstance(hint, list) and len(hint) == 4 and isinstance(hint[3], str):
-            _hints.setdefault(number, hint)
 
 
 def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) -> None:
@@ -286,13 +269,12 @@ def recorded_bytes(parameters: Mapping[str, Any]) -> int:
 
 def file_sizes(urls: Iterable[str]) -> dict[str, int]:
     """Return the size in bytes of each file."""
-    return {url: _file_size(url) for url in dict.fromkeys(urls)}
-
-
-def _file_size(url: str) -> int:
-    with failures_told(url):
-        fs, path = url_to_fs(url)
-        return int(fs.info(path)["size"])
+    sizes = {}
+    for url in urls:
+        with failures_told(url):
+            fs, path = url_to_fs(url)
+            sizes[url] = int(fs.info(path)["size"])
+    return sizes
 
 
 def inputs_of(section: BaseModel) -> dict[str, tuple[str, ...]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from distembed.display import format_bytes, plural
@@ -76,12 +76,13 @@ class Plan(NamedTuple):
         """Return the plan as lines of text."""
         resources, has = self.job.resources, memory_of_machine()
         width = max(14, *(len(name) + 1 for name in self.stages))
-        heads = ("tasks", "stores", "largest task", "held whole", "workers")
-        rows = [f"{'stage':<{width}}{heads[0]:>8}" + "".join(f"{head:>14}" for head in heads[1:])]
+        lines = {"stage": ["stores", "largest task", "held whole", "workers"]}
         for name, stage in self.stages.items():
             sizes = (stage.stored_bytes, stage.task_bytes, stage.whole_bytes)
-            cells = [*map(format_bytes, sizes), str(self.n_workers(name) or "none")]
-            rows.append(f"{name:<{width}}{stage.tasks:>8,}" + "".join(f"{cell:>14}" for cell in cells))
+            lines[name] = [*map(format_bytes, sizes), str(self.n_workers(name) or "none")]
+        rows = (
+            f"{name:<{width}}" + "".join(f"{cell:>14}" for cell in cells) for name, cells in lines.items()
+        )
         largest = max((self.planned_bytes(name) for name in self.stages), default=RESERVED_BYTES)
         share = "" if resources.memory_limit else f", {MEMORY_SHARE:.0%} of the {format_bytes(has)} here"
         return "\n".join(
@@ -103,7 +104,6 @@ class Plan(NamedTuple):
             {
                 "stage": name,
                 "done": name in self.done,
-                "tasks": stage.tasks,
                 "stored_bytes": stage.stored_bytes,
                 "task_bytes": stage.task_bytes,
                 "whole_bytes": stage.whole_bytes,
@@ -144,77 +144,64 @@ class Plan(NamedTuple):
             The graphs of these stages would together have more than `MAX_TASKS` tasks, or the matrices that they keep
             more than `matrices.disk`.
         """
-        chosen = self._chosen(stages)
-        large = [name for name in chosen if memory and self.stages[name].exact and not self.n_workers(name)]
-        if large:
-            raise MemoryError(self._too_large(large))
-        if sum(self.stages[name].tasks for name in chosen) > MAX_TASKS:
-            raise JobError(self._too_many(chosen))
-        kept = self._kept(chosen)
-        if all(self.stages[name].exact for name in kept) and (sentence := self._too_much_kept(kept)):
-            raise JobError(sentence)
+        for is_exact, error in self._faults(stages, memory=memory):
+            if is_exact:
+                raise error
 
-    def warnings(self, stages: Collection[str] | None = None, *, memory: bool = True) -> tuple[str, ...]:
+    def warnings(self, stages: Collection[str] | None = None, *, memory: bool = True) -> list[str]:
         """Return what by bounds may not fit of these stages (by default all not done): in memory, and on disk."""
-        chosen = self._chosen(stages)
-        large = [
-            name for name in chosen if memory and not self.stages[name].exact and not self.n_workers(name)
+        return [
+            f"{error} (a bound from a sample; the stage is refused only if counted sizes say the same)"
+            for is_exact, error in self._faults(stages, memory=memory)
+            if not is_exact
         ]
-        kept = self._kept(chosen)
-        sentences = [
-            self._too_large(large) if large else "",
-            "" if all(self.stages[name].exact for name in kept) else self._too_much_kept(kept),
-        ]
-        return tuple(
-            f"{sentence} (a bound from a sample; the stage is refused only if counted sizes say the same)"
-            for sentence in filter(None, sentences)
-        )
 
-    def _chosen(self, stages: Collection[str] | None) -> list[str]:
-        return [name for name in self.stages if name not in self.done and (stages is None or name in stages)]
-
-    def _kept(self, stages: Collection[str]) -> list[str]:
-        """Return those of these stages whose matrices `matrices.keep` asks for, by the same names."""
-        return [name for name in stages if name in getattr(getattr(self.job, "matrices", None), "keep", ())]
-
-    def _too_much_kept(self, stages: Collection[str]) -> str:
-        """Return what is wrong with the matrices that these stages keep, "" where they fit `matrices.disk`."""
-        kept = sum(self.stages[name].stored_bytes for name in stages)
-        limit = getattr(getattr(self.job, "matrices", None), "disk", kept)
-        if kept <= limit:
-            return ""
-        return (
-            f"the workspace would keep {' and '.join(stages)}, {format_bytes(kept)} on disk, over the limit of "
-            f'{format_bytes(limit)}: set matrices.disk = "{-(-kept // MIB)}MiB", or leave it out of matrices.keep'
-        )
-
-    def _too_large(self, stages: list[str]) -> str:
-        """Return what is wrong with the largest of these stages, and which others are too large, too."""
-        name = max(stages, key=lambda each: self.stages[each].process_bytes(1))
-        stage, resources = self.stages[name], self.job.resources
-        others = [each for each in stages if each != name]
-        held = f" and {format_bytes(stage.whole_bytes)} held whole" if stage.whole_bytes else ""
-        share = "" if resources.memory_limit else f", {MEMORY_SHARE:.0%} of the memory here"
-        return (
-            f"a task of stage {name} would need {format_bytes(stage.task_bytes)}{held} beside the "
-            f"{format_bytes(RESERVED_BYTES)} of the libraries, over the limit of {format_bytes(self.limit)}{share}: "
-            f"lower resources.block_memory (it is {format_bytes(resources.block_memory)}), or set "
-            f'resources.memory_limit = "{-(-stage.process_bytes(1) // MIB)}MiB"'
-            + (f"; too large, too: {', '.join(others)}" if others else "")
-        )
-
-    def _too_many(self, stages: list[str]) -> str:
-        name = max(stages, key=lambda each: self.stages[each].tasks)
-        keys = [
-            "resources.block_memory",
-            *(["corpus.partition_bytes"] if hasattr(self.job, "corpus") else []),
-        ]
-        n_tasks = sum(self.stages[each].tasks for each in stages)
-        return (
-            f"the {plural(len(stages), 'stage')} to be run would be {n_tasks:,} tasks, "
-            f"over {MAX_TASKS:,}, of which stage {name} has {self.stages[name].tasks:,}: raise {' or '.join(keys)}, or "
-            "give it less input"
-        )
+    def _faults(self, stages: Collection[str] | None, *, memory: bool) -> Iterator[tuple[bool, Exception]]:
+        """Yield an error for what does not fit of these stages, and whether that is certain."""
+        plans = {
+            name: stage
+            for name, stage in self.stages.items()
+            if name not in self.done and (stages is None or name in stages)
+        }
+        resources = self.job.resources
+        for exact in (True, False) if memory else ():
+            large = [
+                name for name, stage in plans.items() if stage.exact == exact and not self.n_workers(name)
+            ]
+            if not large:
+                continue
+            name = max(large, key=lambda each: plans[each].process_bytes(1))
+            stage, others = plans[name], [each for each in large if each != name]
+            held = f" and {format_bytes(stage.whole_bytes)} held whole" if stage.whole_bytes else ""
+            share = "" if resources.memory_limit else f", {MEMORY_SHARE:.0%} of the memory here"
+            sentence = (
+                f"a task of stage {name} would need {format_bytes(stage.task_bytes)}{held} beside the "
+                f"{format_bytes(RESERVED_BYTES)} of the libraries, over the limit of {format_bytes(self.limit)}{share}:"
+                f" lower resources.block_memory (it is {format_bytes(resources.block_memory)}), or set "
+                f'resources.memory_limit = "{-(-stage.process_bytes(1) // MIB)}MiB"'
+                + (f"; too large, too: {', '.join(others)}" if others else "")
+            )
+            yield exact, MemoryError(sentence)
+        if (n_tasks := sum(stage.tasks for stage in plans.values())) > MAX_TASKS:
+            name = max(plans, key=lambda each: plans[each].tasks)
+            of_them = f"of which stage {name} has {plans[name].tasks:,}"
+            more = " or corpus.partition_bytes" if hasattr(self.job, "corpus") else ""
+            sentence = (
+                f"the {plural(len(plans), 'stage')} to be run would be about {n_tasks:,} tasks, over {MAX_TASKS:,}, "
+                f"{of_them}: raise resources.block_memory{more}, or give it less input"
+            )
+            yield True, JobError(sentence)
+        # Matrices that `matrices.keep` asks for are stages of the same names.
+        matrices = getattr(self.job, "matrices", None)
+        kept = [name for name in plans if name in getattr(matrices, "keep", ())]
+        n_bytes = sum(plans[name].stored_bytes for name in kept)
+        if n_bytes > (limit := getattr(matrices, "disk", n_bytes)):
+            sentence = (
+                f"the workspace would keep {' and '.join(kept)}, {format_bytes(n_bytes)} on disk, over the limit of "
+                f'{format_bytes(limit)}: set matrices.disk = "{-(-n_bytes // MIB)}MiB", or leave it out of '
+                "matrices.keep"
+            )
+            yield all(plans[name].exact for name in kept), JobError(sentence)
 
 
 def plan_job(job: Job) -> Plan:
@@ -231,21 +218,21 @@ def plan_stages(job: Job, states: Sequence[StageState], workspace: Workspace | N
     What is damaged is not counted, and is to be computed. It is looked for only where what is committed cannot be read:
     to look for it reads everything.
     """
+
+    def complete(states: Iterable[StageState]) -> dict[str, StageManifest]:
+        return {state.spec.name: state.manifest for state in states if state.manifest and state.is_complete}
+
     _refuse_recorded_inputs(job, states)
     with failures_told(job.job.workspace):
         if workspace is None:
             check_place(job.job.workspace)
         try:
-            return plan_with(job, workspace, _complete(states))
+            return plan_with(job, workspace, complete(states))
         except (OSError, ValueError):
             checked = [] if workspace is None else [with_damage(state, workspace) for state in states]
             if not any(state.damaged for state in checked):
                 raise
-            return plan_with(job, workspace, _complete(checked))
-
-
-def _complete(states: Iterable[StageState]) -> dict[str, StageManifest]:
-    return {state.spec.name: state.manifest for state in states if state.manifest and state.is_complete}
+            return plan_with(job, workspace, complete(checked))
 
 
 def plan_with(job: Job, workspace: Workspace | None, done: Mapping[str, StageManifest]) -> Plan:

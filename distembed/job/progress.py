@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -36,38 +35,22 @@ Fact = str | int | float | bool | None | list[str]
 """A value of an event."""
 
 
-class Reporter(Protocol):
-    """Receives the events of a run; a library stays silent, the command line prints."""
+class Reporter:
+    """Receives the events of a run, and displays nothing: a library stays silent, the command line prints."""
 
     def note(self, message: str) -> None:
         """Show one fact."""
 
-    def tell(self, event: str, line: str = "", **facts: Fact) -> None:
+    def tell(self, event: str, line: str = "", **facts: Fact) -> None:  # noqa: ARG002
         """Show an event of the run: its `line` to readers, if it has one, its name and its facts to programs."""
+        if line:
+            self.note(line)
 
     def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Show that `done` of `total` blocks, rounds or the like of `task` are finished; None is an unknown number."""
 
     def close(self) -> None:
         """Remove the display."""
-
-
-class Silent:
-    """A reporter that displays nothing."""
-
-    def note(self, message: str) -> None:
-        """Ignore a fact."""
-
-    def tell(self, event: str, line: str = "", **facts: Fact) -> None:  # noqa: ARG002
-        """Take an event for the line that readers see."""
-        if line:
-            self.note(line)
-
-    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
-        """Ignore progress."""
-
-    def close(self) -> None:
-        """Do nothing, since nothing is displayed."""
 
 
 @contextmanager
@@ -82,7 +65,7 @@ def warnings_noted(reporter: Reporter) -> Iterator[None]:
         yield
 
 
-class QuietReporter(Silent):
+class QuietReporter(Reporter):
     """A reporter that displays warnings, on standard error, and nothing else."""
 
     def note(self, message: str) -> None:
@@ -91,7 +74,7 @@ class QuietReporter(Silent):
             write(shown(message), err=True)
 
 
-class EventReporter(Silent):
+class EventReporter(Reporter):
     """A reporter that prints each event as a line of JSON; what is only a sentence is an event as well.
 
     `reference/json.md` lists the events and their facts.
@@ -122,52 +105,36 @@ class EventReporter(Silent):
             self.tell("progress", stage=self._stage, task=task, done=done, total=total, unit=unit)
 
 
-class TerminalReporter(Silent):
+class TerminalReporter(Reporter):
     """Bars with elapsed time and ETA on a terminal; on anything else plain lines, the longer it takes the fewer.
 
-    Such lines begin with the time, and so do all that are `verbose`: then every event is a line, and progress is shown
-    each second.
+    Such lines begin with the time.
     """
 
-    def __init__(self, console: Console, *, verbose: bool = False) -> None:
-        self._console, self._verbose = console, verbose
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._last: dict[str, float] = {}
-        self._began: dict[
-            str, tuple[float, int]
-        ] = {}  # when each task was first heard of, and how far it was
+        # When each task was first heard of, and how far it was.
+        self._began: dict[str, tuple[float, int]] = {}
 
     def note(self, message: str) -> None:
         """Print one line."""
-        if self._verbose or not self._console.is_terminal:
+        if not self._console.is_terminal:
             message = f"{now_text()} {message}"
         if self._bars is None:
             write(shown(message), file=self._console.file)
         else:
             self._console.print(shown(message), highlight=False, markup=False)
 
-    def tell(self, event: str, line: str = "", **facts: Fact) -> None:
-        """Print the line of an event; where readers want all, an event without one has its facts."""
-        if self._verbose and not line:
-            line = f"{event.replace('_', ' ')}: {', '.join(f'{name} {fact}' for name, fact in facts.items())}"
-        super().tell(event, line)
-
     def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
-        if self._console.is_terminal:
-            self._move_bar(task if unit == "blocks" else f"{task}, {unit}", done, total)
-        else:
+        if not self._console.is_terminal:
             self._print_line(task, done, total, unit)
-
-    def close(self) -> None:
-        """Remove the bars."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-        self._tasks.clear()
-
-    def _move_bar(self, task: str, done: int, total: int | None) -> None:
+            return
+        if unit != "blocks":
+            task = f"{task}, {unit}"
         if self._bars is None:
             self._bars = Progress(
                 TextColumn("  {task.description}", markup=False),
@@ -184,33 +151,32 @@ class TerminalReporter(Silent):
             self._tasks[task] = self._bars.add_task(shown(task), total=total)
         self._bars.update(self._tasks[task], completed=done, total=total)  # type: ignore[arg-type]
 
+    def close(self) -> None:
+        """Remove the bars."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+        self._tasks.clear()
+
     def _print_line(self, task: str, done: int, total: int | None, unit: str) -> None:
         now, name = time.monotonic(), f"{task} {unit}"
         began, first = self._began.setdefault(name, (now, done))
         if done < first:  # it begins again
             began, first = self._began[name] = (now, done)
-        seconds_apart = EVENT_SECONDS if self._verbose else line_seconds(now - began)
+        # The next line of a task comes after a tenth of what has passed, 10 to 60 s.
+        seconds_apart = min(max(PLAIN_LINE_SECONDS, (now - began) / 10), MOST_LINE_SECONDS)
         if done == total or now - self._last.setdefault(name, now) < seconds_apart:
             return
         self._last[name] = now
-        if total is None:
-            self.note(f"  {task}: {done:,} {unit}")
-            return
-        seconds = (now - began) / (done - first) * (total - done) if done > first else None
-        left = "" if seconds is None else f", about {_rounded(seconds)} left"
-        self.note(f"  {task}: {done:,} of {total:,} {unit}{left}")
+        far = f"{done:,}" if total is None else f"{done:,} of {total:,}"
+        left = ""
+        if total is not None and done > first:
+            seconds = (now - began) / (done - first) * (total - done)
+            left = f", about {f'{seconds:.0f} s' if seconds < 60 else format_seconds(seconds)} left"
+        self.note(f"  {task}: {far} {unit}{left}")
 
 
 def now_text(*, milliseconds: bool = False) -> str:
     """Return the time of now in UTC, as ISO 8601 writes it."""
     text = datetime.now(UTC).isoformat(timespec="milliseconds" if milliseconds else "seconds")
     return text.replace("+00:00", "Z")
-
-
-def _rounded(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 60 else format_seconds(seconds)
-
-
-def line_seconds(elapsed: float) -> float:
-    """Return how long after one plain line of a task the next may come: a tenth of what has passed, 10 to 60 s."""
-    return min(max(PLAIN_LINE_SECONDS, elapsed / 10), MOST_LINE_SECONDS)

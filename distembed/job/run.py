@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import dask
@@ -14,9 +16,9 @@ from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, check_code, existing_workspace, recorded_tables
+from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace, recorded_tables
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
-from distembed.job.progress import Reporter, Silent
+from distembed.job.progress import Reporter
 from distembed.job.stage import REPORT, Context, StageSpec, stages_of, system_of
 from distembed.job.state import (
     ReplaceError,
@@ -28,13 +30,16 @@ from distembed.job.state import (
     with_damage,
 )
 from distembed.job.status import spent_text
-from distembed.job.workers import Meter, Workers
+from distembed.job.workers import Workers
 from distembed.states import keeping
 from distembed.storage.records import Problem
 from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
 SHOWN_REPAIRS = 10
+
+SMALL_BYTES, SMALL_TOKENS = 1 << 20, 1 << 18
+"""Of an input of so many bytes and tokens at most the first stages take about a second."""
 
 
 class Outcome(NamedTuple):
@@ -101,12 +106,13 @@ def run_stages(
     OSError
         The workspace is locked by another run, or cannot be written.
     """
-    workers, reporter = workers or Workers(), reporter or Silent()
+    workers, reporter = workers or Workers(), reporter or Reporter()
     if workers.n_workers is not None:
         resources = job.resources.model_copy(update={"workers": workers.n_workers})
         job = job.model_copy(update={"resources": resources})
     check_code(job, allow_code=allow_code)
     specs = _stages_until(until, stages_of(job))
+    names = [spec.name for spec in specs]
     url, title = job.job.workspace, job.job.title
     with failures_told(url), dask.config.set({"distembed.block_memory": job.resources.block_memory}):
         before = existing_workspace(url)
@@ -121,19 +127,19 @@ def run_stages(
                 workspace=workspace.url,
                 title=title,
                 system=job.job.system,
-                stages=[spec.name for spec in specs],
+                stages=names,
             )
-            _note_repairs(workspace.repaired, reporter)
+            n_repaired = _note_repairs(workspace.repaired, reporter)
             look = look_for(workspace, note=reporter.note)
             found = stage_states(job, workspace, specs=specs, look=look)
             if before is not None:
                 _check_plan(job, found, workspace, workers, reporter)
             if workers.is_remote:  # they read the finished blocks to check them, and this process does not
-                _start(workers, workspace)
+                workers.start(workspace)
             states = {state.spec.name: with_damage(state, workspace) for state in found}
             keep_hints(workspace, [state.parameters for state in states.values()])
             if not all(state.is_complete for state in states.values()):
-                _start(workers, workspace)
+                workers.start(workspace)
             run = Run(job, workspace, reporter, workers, states)
             for line in check_inputs(job, list(states.values())):
                 reporter.note(line)
@@ -142,13 +148,15 @@ def run_stages(
             reporter.close()
             if not workspace.read_file(JOB_FILE):  # deleted, or emptied by a power cut
                 _record(job, workspace)
-            with workers.watched("report", reporter.note):
-                text = _closing_text(job, workspace, until)
+            text = f"stopped after {until}; the same command without --until goes on"
+            if until is None:
+                with workers.watched("report", reporter.note):
+                    text = system_of(job).closing_text(job, workspace, workspace.path(REPORT.name))
+            text = f"{text}\nworkspace  {workspace.url}"
     if not ran:
-        n_repaired = len(workspace.repaired)
         head = f"repaired {plural(n_repaired, 'file')}" if n_repaired else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block has its digest\n\n{text}"
-    return Outcome(tuple(ran), tuple(spec.name for spec in specs if spec.name not in ran), text)
+    return Outcome(tuple(ran), tuple(name for name in names if name not in ran), text)
 
 
 def report_job(job: Job) -> str:
@@ -173,30 +181,44 @@ def report_job(job: Job) -> str:
             Workers(scheduler="threads") as own,
         ):
             _run_stage(
-                Run(job, writing, Silent(), own, {report.spec.name: report}), report.spec.name, redraw=True
+                Run(job, writing, Reporter(), own, {report.spec.name: report}), report.spec.name, redraw=True
             )
     return workspace.path(REPORT.name)
 
 
 def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[StageSpec, ...]:
     names = [spec.name for spec in stages]
-    if until is None:
-        return stages
-    if until not in names:
+    if until is not None and until not in names:
         raise JobError(f"the job has no stage {until!r}; its stages are {', '.join(names)}")
-    return stages[: names.index(until) + 1]
+    return stages if until is None else stages[: names.index(until) + 1]
 
 
-def _note_repairs(repaired: Sequence[Problem], reporter: Reporter) -> None:
+def _note_repairs(repaired: Sequence[Problem], reporter: Reporter) -> int:
     for problem in repaired[:SHOWN_REPAIRS]:
         reporter.note(f"repaired {problem.file}: {problem.what}")
     if len(repaired) > SHOWN_REPAIRS:
         reporter.note(f"repaired {len(repaired) - SHOWN_REPAIRS:,} more files")
+    return len(repaired)
 
 
-def _start(workers: Workers, workspace: Workspace) -> None:
-    workers.start()
-    workers.require_view(workspace)
+def plan_small(job: Job, states: Sequence[StageState], workspace: Workspace | None) -> Plan:
+    """Return the plan of a job, as `plan_stages` does; of a small input by what its first stages count of it.
+
+    These are computed in a temporary folder. What they refuse is refused as a run refuses it.
+    """
+    plan = plan_stages(job, states, workspace)
+    first = list(takewhile(lambda spec: spec.counts, stages_of(job)))
+    is_known = all(state.is_complete for state in states[: len(first)])
+    if not first or is_known or job.is_recorded or code_of(job):
+        return plan
+    sizes = system_of(job).dimensions(job, None)
+    if sizes.size("text") > SMALL_BYTES or sizes.size("token") > SMALL_TOKENS:
+        return plan
+    with TemporaryDirectory(prefix="distembed-") as folder:
+        place = job.job.model_copy(update={"workspace": f"{folder}/w"})
+        run_stages(job.model_copy(update={"job": place}), until=first[-1].name)
+        counted = Workspace.open(place.workspace)
+        return plan_with(job, counted, counted.stages())._replace(done=plan.done)
 
 
 # --- what is refused before it runs --------------------------------------------------------------------------------
@@ -283,20 +305,18 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
             left = (plan.worker_bytes(each) for each in run.states if each not in plan.done)
             run.workers.check_memory(max(left, default=0))
             with (
-                Meter(run.workers) as meter,
+                run.workers.metered() as spent,
                 heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
                 keeping(stage.states(in_memory=_states_fit(plan, name, run))),
                 run.workers.at_most(max(1, plan.n_workers(name))),
             ):
                 facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
             reporter.close()
-            spent = {**meter.spent._asdict(), "planned_process_bytes": plan.planned_bytes(name)}
+            spent["planned_process_bytes"] = plan.planned_bytes(name)
             before = state.before
             if before is not None and before.fingerprint == state.fingerprint:
-                earlier = {"earlier_seconds": round(seconds_of(before), 3)}
-            else:
-                earlier = {}
-            stage.commit({**facts, **spent, **earlier})
+                facts["earlier_seconds"] = round(seconds_of(before), 3)
+            stage.commit({**facts, **spent})
             reporter.tell("stage_committed", f"{name:<16}{spent_text(spent)}", stage=name, **spent)
             run.workers.give_memory_back()
             return True
@@ -334,11 +354,3 @@ def _record(job: Job, workspace: Workspace) -> None:
     text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
     if workspace.read_file(JOB_FILE) != text:
         workspace.write_file(JOB_FILE, text)
-
-
-def _closing_text(job: Job, workspace: Workspace, until: str | None) -> str:
-    """Return the last lines of a run."""
-    where = f"workspace  {workspace.url}"
-    if until is not None:
-        return f"stopped after {until}; the same command without --until goes on\n{where}"
-    return f"{system_of(job).closing_text(job, workspace, workspace.path(REPORT.name))}\n{where}"

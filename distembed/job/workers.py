@@ -11,11 +11,10 @@ import gc
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any
 
 import dask
 import psutil
@@ -46,7 +45,7 @@ JOIN_SECONDS = 2.0
 
 
 @dataclass(kw_only=True)
-class Workers:
+class Workers(AbstractContextManager["Workers"]):
     """The workers of a run, started when the first stage needs them.
 
     Parameters
@@ -81,13 +80,7 @@ class Workers:
     is_remote: bool = field(init=False)
     """Whether the workers are those of a cluster that something else has started."""
 
-    def __enter__(self) -> Self:
-        """Return the workers, none of them started."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop what was started here; a foreign cluster is left running."""
         self._resources.close()
 
@@ -101,20 +94,29 @@ class Workers:
             self.client = client_in_force()
         self.is_remote = self.client is not None or self.scheduler not in {None, *LOCAL_SCHEDULERS}
 
-    def start(self) -> None:
+    def start(self, workspace: Workspace | None = None) -> None:
         """Start the workers or connect to the cluster, once.
+
+        With a workspace that is open for writing, a cluster is refused whose workers, now or later, have other versions
+        or do not see it.
 
         Raises
         ------
         ConnectionError
             No scheduler answers at the address.
+        JobError
+            Some of the workers there are refused; a later one is closed, with the reason in its log.
         """
-        if self._started:
-            return
-        self._started = True
+        if not self._started:
+            self._started = True
+            self._resources.enter_context(one_blas_thread())
+            share_one_heap()
+            self._connect()
+        if self.client is not None and self.is_remote and not self._is_admitted and workspace is not None:
+            cluster.admit(self._resources, self.client, workspace.url, workspace.check_lock)
+            self._is_admitted = True
 
-        self._resources.enter_context(one_blas_thread())
-        share_one_heap()
+    def _connect(self) -> None:
         if self.client is not None:  # of the notebook or script that runs the job
             self._resources.enter_context(self.client.as_current())
         elif self.scheduler in {None, "threads"}:
@@ -139,22 +141,19 @@ class Workers:
         """Return whether these workers have the memory that a plan is held to: those of a cluster have their own."""
         return not self.is_remote or job.resources.memory_limit is not None
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> list[str]:
         """Return a sentence where there are more local workers than cores, or than the machine has memory for."""
-        if self.is_remote:
-            return ()
-        n, found = self.n_local, []
-        if n > CPU_COUNT:
+        n, taken, has = self.n_local, self.n_local * self.process_memory, memory_of_machine()
+        found = []
+        if not self.is_remote and n > CPU_COUNT:
             found.append(
                 f"{n} workers for {CPU_COUNT} cores only take turns: --workers {CPU_COUNT} is as fast"
             )
-        if self.scheduler == "processes" and (taken := n * self.process_memory) > (
-            has := memory_of_machine()
-        ):
+        if self.scheduler == "processes" and taken > has:
             found.append(
                 f"{n} processes may take {format_bytes(taken)} of the {format_bytes(has)} here: lower --workers"
             )
-        return tuple(found)
+        return found
 
     def at_most(self, n_workers: int) -> AbstractContextManager[object]:
         """Return a context in which so many of the local threads run tasks, where there are more."""
@@ -168,18 +167,6 @@ class Workers:
             return nullcontext()
 
         return cluster.watched(self.client, stage, note)
-
-    def require_view(self, workspace: Workspace) -> None:
-        """Refuse a cluster whose workers, now or later, have other versions or do not see a workspace open for writing.
-
-        Raises
-        ------
-        JobError
-            If some of those there do; a later one is closed, with the reason in its log.
-        """
-        if self.client is not None and self.is_remote and not self._is_admitted:
-            cluster.admit(self._resources, self.client, workspace.url, workspace.check_lock)
-            self._is_admitted = True
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""
@@ -210,43 +197,66 @@ class Workers:
         JobError
             If so; the message names all such workers.
         """
-        small = {address: limit for address, limit in self.memory_limits().items() if limit < needed}
-        if not small:
-            return
-        named = ", ".join(f"{address} ({format_bytes(limit)})" for address, limit in sorted(small.items()))
+        limits = sorted(self.memory_limits().items())
+        small = [f"{address} ({format_bytes(limit)})" for address, limit in limits if limit < needed]
         remedy = f"start workers with dask worker --memory-limit {-(-needed // 2**20)}MiB"
         if not self.is_remote:
             remedy = "take fewer workers, or the threads of one process, which share more"
-        raise JobError(
-            f"the libraries and the largest task of this job need {format_bytes(needed)}, more than the memory limit "
-            f"of {named}: {remedy}, or lower resources.block_memory"
-        )
+        if small:
+            raise JobError(
+                f"the libraries and the largest task of this job need {format_bytes(needed)}, more than the memory "
+                f"limit of {', '.join(small)}: {remedy}, or lower resources.block_memory"
+            )
 
     def memory(self) -> tuple[int, int]:
         """Return the resident bytes of the largest process and of all processes of the run together."""
         # The search for children reads a file of every process of the machine; threads have none.
         own = psutil.Process()
-        children = [] if self.client is None else own.children(recursive=True)
-        sizes = [*_resident(own, *children), *self._remote_memory()]
+        sizes = []
+        for process in (own, *([] if self.client is None else own.children(recursive=True))):
+            with suppress(psutil.Error):  # it has ended
+                sizes.append(int(process.memory_info().rss))
+        if self.client is not None and self.is_remote:
+            workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            sizes += [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
         return max(sizes), sum(sizes)
 
-    def _remote_memory(self) -> list[int]:
-        if self.client is None or not self.is_remote:
-            return []
-        workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
-        return [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
+    @contextmanager
+    def metered(self) -> Iterator[dict[str, float]]:
+        """Measure a block of code: yield what at its end holds its seconds and, by sampling, its peak resident bytes.
+
+        These are of wall time, of the largest process, and of all processes together.
+        """
+        stopped, begin = threading.Event(), time.perf_counter()
+        spent: dict[str, float] = {}
+        peaks = (0, 0)
+
+        def sample() -> None:
+            nonlocal peaks
+            is_over = False
+            while not is_over:
+                # A cluster that does not answer is the stage's failure, not its meter's: a figure less.
+                with suppress(Exception):
+                    largest, total = self.memory()
+                    peaks = max(peaks[0], largest), max(peaks[1], total)
+                is_over = stopped.wait(SAMPLE_SECONDS)
+
+        thread = threading.Thread(target=sample, daemon=True)
+        thread.start()
+        try:
+            yield spent
+        finally:
+            stopped.set()
+            thread.join(JOIN_SECONDS)
+            seconds = round(time.perf_counter() - begin, 3)
+            spent |= {"wall_seconds": seconds, "peak_process_bytes": peaks[0], "peak_total_bytes": peaks[1]}
 
 
-class _Kept:
-    """What was resident in this process after its last search for unused objects, or the least since.
+_resident = 1 << 30
+"""What was resident in this process after its last search for unused objects, or the least since.
 
-    It begins with what a process of the libraries and a small job does not reach, which needs no search.
-    """
-
-    resident = 1 << 30
-
-
-_KEPT = _Kept()
+It begins with what a process of the libraries and a small job does not reach, which needs no search.
+"""
 
 
 def give_memory_back() -> None:
@@ -255,13 +265,14 @@ def give_memory_back() -> None:
     After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for cycles of
     objects takes a fifth of a second and more, so that a process that has grown by less than `GROWTH` goes without it.
     """
+    global _resident  # noqa: PLW0603
     process = psutil.Process()
     _trim_heaps()
-    _KEPT.resident = min(_KEPT.resident, process.memory_info().rss)
-    if process.memory_info().rss - _KEPT.resident >= GROWTH:
+    _resident = min(_resident, process.memory_info().rss)
+    if process.memory_info().rss - _resident >= GROWTH:
         gc.collect()
         _trim_heaps()
-        _KEPT.resident = process.memory_info().rss
+        _resident = process.memory_info().rss
 
 
 def _trim_heaps() -> None:
@@ -269,58 +280,3 @@ def _trim_heaps() -> None:
     if sys.platform == "linux":
         with suppress(AttributeError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
-
-
-def _resident(*processes: psutil.Process) -> list[int]:
-    """Return the resident bytes of each of some processes that still runs."""
-    sizes = []
-    for process in processes:
-        try:
-            sizes.append(int(process.memory_info().rss))
-        except psutil.Error:
-            continue
-    return sizes
-
-
-class Spent(NamedTuple):
-    """What a stage took: seconds of wall time, and peak resident bytes of the largest process and of all."""
-
-    wall_seconds: float
-    peak_process_bytes: int
-    peak_total_bytes: int
-
-
-class Meter:
-    """Measure the wall time and, by sampling, the peak memory of a block of code."""
-
-    def __init__(self, workers: Workers) -> None:
-        self._workers = workers
-        self._stop = threading.Event()
-        self._largest = self._total = 0
-
-    def __enter__(self) -> Self:
-        """Start the clock and the sampling."""
-        self._begin = time.perf_counter()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop both."""
-        self._stop.set()
-        self._thread.join(JOIN_SECONDS)
-        self._wall = time.perf_counter() - self._begin
-
-    def _sample(self) -> None:
-        while True:
-            # A cluster that does not answer is the stage's failure, not its meter's: a figure less.
-            with suppress(Exception):
-                largest, total = self._workers.memory()
-                self._largest, self._total = max(self._largest, largest), max(self._total, total)
-            if self._stop.wait(SAMPLE_SECONDS):
-                return
-
-    @property
-    def spent(self) -> Spent:
-        """Return the figures, once the block is left."""
-        return Spent(round(self._wall, 3), self._largest, self._total)

@@ -30,7 +30,7 @@ from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
 from distembed.job.opening import existing_workspace
-from distembed.job.progress import Reporter, Silent
+from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import StageSpec, system_of
 from distembed.job.state import stage_states
@@ -161,7 +161,7 @@ def tune(
     base = job_of(())
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
     by = judge_of(base, on) if collect is None else collecting(judge_of(base, on), base, collect)
-    search = Search(job_of, base, place, by, workers or _threads, reporter or Silent(), allow_code)
+    search = Search(job_of, base, place, by, workers or _threads, reporter or Reporter(), allow_code)
     _check_grid(grid, search)
     if at_once != 1:
         search.make_together(

@@ -92,11 +92,8 @@ def test_a_run_beside_another_ends_with_3_and_says_so(tiny: Path) -> None:
     ]
 
 
-def test_quiet_prints_nothing_and_verbose_each_event_with_its_time(tiny: Path) -> None:
+def test_quiet_prints_nothing(tiny: Path) -> None:
     assert run("run", tiny / "job.toml", "--quiet").output == ""
-    assert re.search(
-        r"^\S+Z stage skipped: stage core$", run("run", tiny / "job.toml", "--verbose").output, re.MULTILINE
-    )
 
 
 @pytest.mark.parametrize(("tool", "file"), [("make", "Makefile"), ("snakemake", "Snakefile")])

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client, get_task_stream
 
 import distembed as de
-from distembed.job.joining import Joining
+from distembed.job.provenance import Joining
 from distembed.job.workers import Workers
 
 WAIT = 60.0

@@ -24,7 +24,7 @@ from distributed.comm import CommClosedError
 import distembed as de
 from distembed.job import cluster, workers
 from distembed.job.model import ResourcesSection
-from distembed.job.workers import Meter, Workers
+from distembed.job.workers import Workers
 from distembed.storage.stage import Stage
 from distembed.storage.tasks import KilledBlockError
 from tests.commands import dask_cluster, digest, forget_stage, has_begun, run
@@ -57,7 +57,7 @@ def store_numbers(
     crew.start()
     with de.Workspace.create(str(folder), owner="a test") as workspace:
         stage = workspace.stage("numbers", parameters={}, inputs={})
-        with crew.watched("numbers", note), Meter(crew):
+        with crew.watched("numbers", note), crew.metered():
             items = stage.store_files("parts", 12, make, progress=progress)
         stage.commit()
     return [item.summary["number"] for item in items]
@@ -290,21 +290,21 @@ def test_a_meter_that_cannot_ask_the_cluster_stays_silent(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Workers, "memory", lambda _: (_ for _ in ()).throw(OSError("gone")))
-    with Meter(Workers()) as meter:
+    with Workers().metered() as spent:
         pass
-    assert meter.spent.peak_total_bytes == 0
+    assert spent["peak_total_bytes"] == 0
     assert capsys.readouterr().err == ""
 
 
 def test_more_workers_than_cores_or_memory_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "CPU_COUNT", 2)
     monkeypatch.setattr(workers, "memory_of_machine", lambda: 2**34)
-    assert Workers(n_workers=2).warnings() == ()
+    assert Workers(n_workers=2).warnings() == []
     (cores,) = Workers(n_workers=64).warnings()
     assert "64 workers for 2 cores" in cores
     (memory,) = Workers(n_workers=2, scheduler="processes", memory_limit=2**35).warnings()
     assert "2 processes may take 64.0 GiB of the 16.0 GiB here" in memory
-    assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings() == ()
+    assert Workers(n_workers=64, scheduler="tcp://127.0.0.1:1").warnings() == []
 
 
 def test_a_share_of_the_cores_is_what_workers_are_counted_by(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ from distributed import Client, LocalCluster
 import distembed as de
 from distembed.job import cluster, provenance
 from distembed.job.cluster import TLS
-from distembed.job.joining import Joining
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
+from distembed.job.provenance import Joining
 from distembed.job.workers import Workers
 from tests.commands import dask_cluster, digest_here, environment, run
 from tests.processes import DASK, Process, kill_group, start
@@ -63,8 +63,7 @@ def has_mount_namespaces() -> bool:
 def admitted(address: str, folder: Path) -> Iterator[Client]:
     """Let a cluster take part in a run, as a run does."""
     with Workers(scheduler=address) as crew, de.Workspace.create(folder, owner="a run") as workspace:
-        crew.start()
-        crew.require_view(workspace)
+        crew.start(workspace)
         assert crew.client is not None
         yield crew.client
 

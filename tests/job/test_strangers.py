@@ -16,11 +16,10 @@ import pytest
 
 from distembed import urls
 from distembed.job import inputs
-from distembed.job.joining import Joining
 from distembed.job.load import load_job
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
-from distembed.job.provenance import made_with
+from distembed.job.provenance import Joining, made_with
 from distembed.storage.workspace import Workspace
 from distembed.views.finished_job import run_job
 from tests.commands import run, succeed

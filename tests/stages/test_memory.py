@@ -125,7 +125,7 @@ def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: p
     memory = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=resident[0]))
     monkeypatch.setattr(workers.psutil, "Process", lambda: memory)
     monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(resident[0]))
-    monkeypatch.setattr(workers._KEPT, "resident", 0)
+    monkeypatch.setattr(workers, "_resident", 0)
     monkeypatch.setattr(workers, "GROWTH", 1 << 20)
     for resident[0] in (3 << 30, (3 << 30) + workers.GROWTH - 1, 1 << 30, (1 << 30) + workers.GROWTH):
         workers.give_memory_back()

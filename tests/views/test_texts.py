@@ -13,7 +13,7 @@ import zarr
 
 import distembed as de
 from distembed.job.opening import parse_source
-from distembed.job.progress import Silent
+from distembed.job.progress import Reporter
 from distembed.views import texts
 from tests.commands import run, succeed
 
@@ -70,10 +70,10 @@ def test_a_stopped_run_leaves_nothing_and_starts_again_to_the_same_bytes(workspa
     corpus = de.read_corpus(file, partition_bytes=2000)
     encoder = texts.open_encoder(parse_source(str(workspace)))
     whole, target = tmp_path / "whole.parquet", tmp_path / "v.parquet"
-    texts.encode_files(encoder, corpus, str(whole), Silent())
+    texts.encode_files(encoder, corpus, str(whole), Reporter())
     monkeypatch.setattr(texts, "TASKS_TOGETHER", 2)
 
-    class Stopping(Silent):
+    class Stopping(Reporter):
         """Ctrl-C when some partitions are done."""
 
         def advance(self, task, done, total, *, unit="blocks"):
@@ -83,7 +83,7 @@ def test_a_stopped_run_leaves_nothing_and_starts_again_to_the_same_bytes(workspa
     with pytest.raises(KeyboardInterrupt):
         texts.encode_files(encoder, corpus, str(target), Stopping())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "whole.parquet"]
-    texts.encode_files(encoder, corpus, str(target), Silent())
+    texts.encode_files(encoder, corpus, str(target), Reporter())
     assert target.read_bytes() == whole.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "v.parquet", "whole.parquet"]
 

@@ -16,7 +16,7 @@ from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_sets
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
-from distembed.job.progress import Silent
+from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.job.workers import Workers
@@ -54,7 +54,7 @@ workers = 1
 GRID = {"psdvec.smoothing": [0.02, 0.3], "psdvec.n_components": [2, 4]}
 
 
-class Notes(Silent):
+class Notes(Reporter):
     """Keeps what is told; stops at a candidate if asked to."""
 
     def __init__(self, stop_at: int = 0) -> None:
