@@ -15,11 +15,12 @@ from scipy.sparse import csr_array, random_array
 import distembed as de
 from distembed.factorization.context_vectors import context_vectors
 from distembed.factorization.join_blocks import centered_directions
-from distembed.factorization.joined_rows import view_mean
+from distembed.factorization.joined_rows import first_directions, view_mean
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.factorization.subwords import with_spelling
 from distembed.lift import lift
 from distembed.linalg import operators
+from distembed.linalg.blocks import without_directions
 from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -96,6 +97,7 @@ def joins() -> None:
     de.join_vectors(views, n_components=10)
     view = da.from_array(views[0].vectors, chunks=(1_650, -1))
     lift(centered_directions, "wc,c->wc", view, view_mean(view)).compute()
+    lift(without_directions, "wc,c,ck->wc", view, *first_directions(view, 2)).compute()
 
 
 RUNS: list[Callable[[], Any]] = [psdvec, contexts, eigenpairs, subwords, joins]

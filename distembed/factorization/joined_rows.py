@@ -16,7 +16,7 @@ from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization import join_blocks as blocks
 from distembed.lift import fold, lift, total
-from distembed.linalg.blocks import gram
+from distembed.linalg.blocks import centered_gram, gram
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.typing import DenseMatrix, Matrix
@@ -111,6 +111,15 @@ def principal_axes(rows: da.Array, n_components: int) -> Float64s:
     with one_blas_thread():
         vectors = np.linalg.eigh(products)[1][:, ::-1][:, :n_components]
         return np.asarray(fix_signs(vectors), np.float64)
+
+
+def first_directions(rows: da.Array, n: int) -> tuple[Float64s, Float64s]:
+    """Return the mean (d,) of rows that are not zero, and their first n principal axes (d, n) about it, as columns."""
+    width = rows.shape[1]
+    mean = compute(view_mean(rows))
+    moments = compute(fold(total(centered_gram), "wa,a", rows, mean, shape=(width, width)))
+    with one_blas_thread():
+        return mean, np.ascontiguousarray(np.linalg.eigh(moments)[1][:, width - n :])
 
 
 def projected_rows(rows: da.Array, axes: Floats) -> da.Array:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import pyarrow as pa
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.job.model import Job
 from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput, Output, TableOutput
@@ -263,6 +264,15 @@ SUBWORD_VECTORS = ArrayOutput(
 SUBWORD_MEAN = ArrayOutput(
     "subword_mean", "The vector of a word of which no n-gram is known.", dims=("component",)
 )
+REMOVED_MEAN = ArrayOutput(
+    "removed_mean", "The mean that was subtracted from the vectors.", dims=("component",), dtype="float64"
+)
+REMOVED_AXES = ArrayOutput(
+    "removed_axes",
+    "The principal axes, one per column, that were removed from the vectors after their mean.",
+    dims=("component", "axis"),
+    dtype="float64",
+)
 NGRAMS = TableOutput(
     "ngrams",
     "The n-grams, and how many words hold each.",
@@ -295,4 +305,12 @@ def table_of_vectors(workspace: Workspace) -> SubwordTable | None:
     if not (SUBWORDS in done and "vectors" in done and SUBWORDS in done["vectors"].inputs):
         return None
     table = read_subwords(workspace)
-    return table.centered() if done["vectors"].parameters[WEIGHT] else table
+    table = table.centered() if done["vectors"].parameters[WEIGHT] else table
+    return table.projected(*removed) if (removed := removed_directions(workspace)) else table
+
+
+def removed_directions(workspace: Workspace) -> tuple[Float64s, Float64s] | None:
+    """Return the mean and the axes that a job removed from its vectors as its last step, None where it removed none."""
+    if REMOVED_AXES.name not in workspace.stages()["vectors"].outputs:
+        return None
+    return compute(REMOVED_MEAN.read(workspace)), compute(REMOVED_AXES.read(workspace))

@@ -146,6 +146,23 @@ def gram(block: Floats) -> Floats:
     return wide.T @ wide
 
 
+@block(temporaries=2.5)
+def centered_gram(block: Floats, mean: Floats) -> Floats:
+    """Return the contribution of one row block to the second moments about a mean, (d, d), without rows of zeros."""
+    centered = block - mean
+    centered[~block.any(axis=1)] = 0
+    return centered.T @ centered
+
+
+@block(temporaries=3)
+def without_directions(block: Floats, mean: Floats, axes: Floats) -> Floats:
+    """Return the rows about a mean less what they have along orthonormal axes (d, k); rows of zeros stay zero."""
+    centered = block - mean
+    centered -= (centered @ axes) @ axes.T
+    centered[~block.any(axis=1)] = 0
+    return centered.astype(block.dtype)
+
+
 @block(temporaries=0.5)
 def times_matrix(block: Floats, matrix: Floats) -> Floats:
     """Return the product of one row block with a small matrix, in the dtype of the block."""

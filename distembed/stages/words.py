@@ -22,7 +22,7 @@ from distembed.evaluation.wordsets import EvaluationSet, FoundSets
 from distembed.execution import compute
 from distembed.job.model import Job, check_figures
 from distembed.job.outputs import FileOutput
-from distembed.job.stage import Context, read_vectors
+from distembed.job.stage import Context
 from distembed.job.terminal import shown
 from distembed.linalg.operators import count_values, whole_csr
 from distembed.neighbors.graphs import row_is_used
@@ -113,17 +113,6 @@ def read_scores(workspace: Workspace, output: FileOutput) -> list[Score]:
 def shown_scores(workspace: Workspace, output: FileOutput) -> list[Score]:
     """Return the scores of a finished workspace as a report shows them."""
     return [score.in_report for score in read_scores(workspace, output)]
-
-
-def judged_vectors(job: Any, workspace: Workspace) -> WordVectors:
-    """Return the word vectors as the evaluation and the report see them."""
-    vectors = read_vectors(workspace)
-    section = job.evaluation
-    if not (section.remove_mean or section.n_components_removed):
-        return vectors
-    return vectors.postprocess(
-        remove_mean=section.remove_mean, n_components_removed=section.n_components_removed
-    )
 
 
 def store_nearest(ctx: Context, output: FileOutput, space: da.Array) -> None:

@@ -21,8 +21,7 @@ from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.job.model import Job, JobError
 from distembed.job.outputs import TableOutput
-from distembed.job.stage import OwnItems, system_of
-from distembed.stages.words import judged_vectors
+from distembed.job.stage import OwnItems, read_vectors, system_of
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened
 from distembed.views.texts import open_encoder
@@ -208,7 +207,7 @@ def item_halves(word_set: EvaluationSet) -> NDArray[np.int64]:
 def _scoring(job: Job, items: EvaluationSet) -> Callable[[Any], Score]:
     """Return what scores a part of a set by the vectors of a finished candidate."""
     place = Workspace.open(job.job.workspace)
-    vectors = judged_vectors(job, place)
+    vectors = read_vectors(place)
     if items.task == "sentences":
         encoder = open_encoder(place, vectors=vectors)
         return lambda part: evaluate_sentences(encoder, [part])[0]

@@ -311,9 +311,7 @@ def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny: Path) -> None:
     before = files_of(tiny / "w")
     assert again(tiny, "resources.memory_limit='3GiB'").ran == ()
     assert files_of(tiny / "w") == before
-    assert computed(tiny, "resources.memory_limit='3GiB'", "evaluation.remove_mean=true").ran == (
-        "evaluation",
-    )
+    assert computed(tiny, "resources.memory_limit='3GiB'", "evaluation.unknown='zero'").ran == ("evaluation",)
     recorded = open_job(str(tiny / "w"))
     assert recorded.resources.memory_limit == 3 * 2**30
     assert recorded.job.workspace == str(tiny / "w")

@@ -146,6 +146,33 @@ def test_sides_have_a_regularization_of_their_own(own: Path) -> None:
     assert (np.linalg.norm(found[:, 4:], axis=0) / np.linalg.norm(before[:, 4:], axis=0) < 0.5).all()
 
 
+def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(
+    own: Path, tmp_path: Path
+) -> None:
+    """Of the words of the job, of later words and of composed ones, by NumPy's eigenvectors."""
+    (tmp_path / "t.txt").write_text("zorb word1 word2 word3\nword5 zorb word1 word2\n" * 30)
+
+    def vectors(*settings: str) -> tuple[np.ndarray, np.ndarray]:
+        options = [word for setting in ("subwords.enabled=true", *settings) for word in ("--set", setting)]
+        succeed("run", own / "job.toml", "--replace", "--until", "vectors", *options)
+        succeed(
+            "infer", own / "w", tmp_path / "t.txt", "--to", tmp_path / "all.safetensors", "--min-count", "1"
+        )
+        enlarged = de.WordVectors.load(str(tmp_path / "all.safetensors"))
+        return enlarged.vectors.astype(float), enlarged["wordly"].astype(float)
+
+    before, composed = vectors()
+    after, composed_after = vectors("psdvec.components_removed=2")
+    mean = before[:-1].mean(axis=0)
+    axes = np.linalg.eigh(np.cov(before[:-1].T))[1][:, -2:]
+
+    def removed(rows: np.ndarray) -> np.ndarray:
+        return (rows - mean) - (rows - mean) @ axes @ axes.T
+
+    np.testing.assert_allclose(after, removed(before), atol=1e-5)
+    np.testing.assert_allclose(composed_after, removed(composed), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("setting", "code", "message"),
     [
@@ -156,6 +183,7 @@ def test_sides_have_a_regularization_of_their_own(own: Path) -> None:
         ("sides.method='svd'", 2, "sides.method"),
         ("sides.subsample=1e-12", 1, "[sides] counts no pair of words: raise sides.window"),
         ("sides.n_components=1", 1, "one component"),
+        ("psdvec.components_removed=9", 2, "leaves none of the 9 components of the vectors; give at most 8"),
     ],
 )
 def test_wrong_sides_are_one_sentence(own: Path, setting: str, code: int, message: str) -> None:

@@ -24,7 +24,8 @@ from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
-from distembed.job.stage import read_subwords, read_vectors
+from distembed.job.stage import read_subwords, read_vectors, removed_directions
+from distembed.linalg.blocks import without_directions
 from distembed.linalg.operators import whole_csr
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
@@ -88,6 +89,8 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
             rows = joined_rows(parts, weights_of(job), means=means_of(job, workspace))
             vectors = np.asarray(compute(rows))
     vectors = spelled(job, workspace, vectors, new.words)
+    if (removed := removed_directions(workspace)) is not None:
+        vectors = without_directions(vectors, *removed)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
     remarks = [*new.remarks, *_without_counts(new.words, used)]
     if not words:

@@ -40,7 +40,7 @@ WIDE = {"window": 5, "weighting": "dynamic", "subsample": 1e-4, "oov": "remove"}
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "best": {
         "counting": WIDE,
-        "psdvec": {"n_components": 400, "smoothing": 0.1},
+        "psdvec": {"n_components": 400, "smoothing": 0.1, "components_removed": 1},
         "sides": {"n_components": 200, "weight": 0.9},
         "subwords": {"enabled": True, "weight": 1.0, "regularization": 0.025},
     },
@@ -83,10 +83,16 @@ class PSDVecSection(Section):
     are solved against them.
     """
 
+    components_removed: int = Field(default=0, ge=0)
+    """How many principal components are removed from the finished vectors, after their mean, as the last step. The
+    first is mostly the frequency of words: without it similar and rare words score better (docs/results/words.md). 0
+    leaves the mean, too.
+    """
+
     @property
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
-        return self.model_dump(mode="json", exclude={"core_vectors"})
+        return self.model_dump(mode="json", exclude={"core_vectors", "components_removed"})
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -187,10 +193,6 @@ class EvaluationSection(Section):
     """How items with a word outside the vocabulary count: left out, as wrong, or answered with a vector composed from
     the word's n-grams, which `subwords.enabled` learns.
     """
-    remove_mean: bool = False
-    """Whether the mean vector is subtracted before the evaluation."""
-    n_components_removed: int = Field(default=0, ge=0)
-    """How many of the first principal components are removed before the evaluation."""
 
 
 class PSDVecMatricesSection(WordMatricesSection):
@@ -221,6 +223,16 @@ class PSDVecJob(CountingJob):
     matrices: PSDVecMatricesSection = PSDVecMatricesSection()
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
+
+    @model_validator(mode="after")
+    def _some_components_are_left(self) -> Self:
+        width = self.psdvec.n_components + (self.sides.n_components if self.sides else 0)
+        if self.psdvec.components_removed >= width:
+            raise ValueError(
+                f"psdvec.components_removed = {self.psdvec.components_removed} leaves none of the {width} components "
+                f"of the vectors; give at most {width - 1}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _composed_words_need_subwords(self) -> Self:

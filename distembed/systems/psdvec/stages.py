@@ -17,6 +17,7 @@ from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
 from distembed.factorization.blocks import solve_new_words
+from distembed.factorization.joined_rows import first_directions
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import slice_rows_and_columns
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
@@ -25,6 +26,8 @@ from distembed.job.inputs import sizes_at
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
     NGRAMS,
+    REMOVED_AXES,
+    REMOVED_MEAN,
     SUBWORD_MEAN,
     SUBWORD_VECTORS,
     SUBWORDS,
@@ -33,8 +36,10 @@ from distembed.job.stage import (
     StageSpec,
     System,
     read_subwords,
+    read_vectors,
 )
-from distembed.linalg.blocks import split_columns
+from distembed.lift import lift
+from distembed.linalg.blocks import centered_gram, split_columns, without_directions
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, plan_of_core
@@ -47,7 +52,7 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
-from distembed.stages.words import check_figures_of_scores, judged_vectors, set_lines, store_scores
+from distembed.stages.words import check_figures_of_scores, set_lines, store_scores
 from distembed.states import BLOCK_MEMORY, keep
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
@@ -226,14 +231,21 @@ def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
 
 def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    rows, vectors = dims.block("row", n_dimensions(job)), dims.whole("row", n_dimensions(job))
+    width = n_dimensions(job)
+    rows, vectors = dims.block("row", width), dims.whole("row", width)
+    moments = dims.whole(2, width, width, itemsize=8) if job.psdvec.components_removed else 0
     solved = stage_plan()
     if not (solves_noncore_first(job) or job.sides or job.psdvec.n_core is None):
         solved = plan_noncore(job, dims)
     return stage_plan(
         solved.task_bytes,
         task(add_spelling, rows, rows, output=rows),
-        whole=[solved.whole_bytes, *([*table_bytes(job, dims), vectors] if job.subwords.enabled else [])],
+        task(centered_gram, rows, output=moments) if moments else 0,
+        whole=[
+            moments,
+            solved.whole_bytes,
+            *([*table_bytes(job, dims), vectors] if job.subwords.enabled else []),
+        ],
         stored=vectors,
         n_tasks=max(solved.tasks, dims.n_blocks("row")),
     )
@@ -242,7 +254,12 @@ def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
     spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
-    return {"psdvec": job.psdvec.options, **spelling}
+    n_removed = job.psdvec.components_removed
+    return {
+        "psdvec": job.psdvec.options,
+        **spelling,
+        **({"components_removed": n_removed} if n_removed else {}),
+    }
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
@@ -261,6 +278,11 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         # A graph would take all of them to a cluster.
         composed = keep("spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks))
         vectors = with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
+    if n_removed := ctx.job.psdvec.components_removed:
+        mean, axes = first_directions(vectors, n_removed)
+        ctx.store(REMOVED_MEAN, da.from_array(mean, chunks=-1))
+        ctx.store(REMOVED_AXES, da.from_array(axes, chunks=-1))
+        vectors = lift(without_directions, "wc,c,ck->wc", vectors, mean, axes)
     ctx.store(outputs.VECTORS, vectors)
     return facts
 
@@ -328,7 +350,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
-        vectors, sets = judged_vectors(ctx.job, ctx.workspace), find_sets(section.sets).sets
+        vectors, sets = read_vectors(ctx.workspace), find_sets(section.sets).sets
         policy = Policy(section.case, section.unknown)
         scores = evaluation.score_known(vectors, sets, policy)
         if advice := evaluation.case_advice(vectors.words, sets, policy):
@@ -392,6 +414,8 @@ SYSTEM = System(
         *corpus_outputs.OF_TOKENS,
         *corpus_outputs.OF_COUNTS,
         *declared_in(outputs),
+        REMOVED_MEAN,
+        REMOVED_AXES,
         SUBWORD_VECTORS,
         SUBWORD_MEAN,
         NGRAMS,

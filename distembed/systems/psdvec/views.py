@@ -11,7 +11,7 @@ from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
-from distembed.job.stage import SUBWORDS
+from distembed.job.stage import SUBWORDS, read_vectors
 from distembed.job.terminal import neighbor_line, safe_scores
 from distembed.lift import lift
 from distembed.stages.corpus import omissions, vocabulary_of
@@ -19,7 +19,6 @@ from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
     common_words,
     content_words,
-    judged_vectors,
     lacking_facts,
     lacking_line,
     shown_scores,
@@ -42,7 +41,7 @@ PART_NEIGHBORS = 5
 
 def page(job: PSDVecJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
-    vectors = judged_vectors(job, workspace)
+    vectors = read_vectors(workspace)
     done = workspace.stages()
     tokens = done["tokens"].facts
     vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
@@ -66,7 +65,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
 
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
-    vectors = judged_vectors(job, workspace)
+    vectors = read_vectors(workspace)
     scores = shown_scores(workspace, EVALUATION)
     table = evaluation.format_scores(safe_scores(scores[:MAX_ROWS])) if scores else ""
     if len(scores) > MAX_ROWS:
@@ -186,6 +185,8 @@ def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
     )
     if job.subwords.enabled and job.subwords.weight:
         caption += " The spelling of the words is added to the joined vectors afterwards."
+    if job.psdvec.components_removed:
+        caption += " Their mean and first components are removed as the last step: `neighbors` shows cosines after it."
     rows.append({"part": "joined", "share": cosine})
     table = TermTable("parts", rows, {"cosine": 3, "share": 3}, caption)
     return found._replace(sentences=[*found.sentences, sentence], tables=[table, *found.tables])
