@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -56,3 +57,37 @@ def memory_of_machine() -> int:
                 with suppress(OSError, ValueError):  # "max" is no number
                     limits.append(int((folder / name).read_text()))
     return min(limits)
+
+
+GROWTH = 64 << 20
+"""Resident bytes more than after the last search for objects that nothing uses, from which on it is worth another."""
+
+_resident = 1 << 30
+"""What was resident in this process after its last search for unused objects, or the least since.
+
+It begins with what a process of the libraries and a small job does not reach, which needs no search.
+"""
+
+
+def give_memory_back() -> None:
+    """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
+
+    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for cycles of
+    objects takes a fifth of a second and more, so that a process that has grown by less than `GROWTH` goes without it.
+    """
+    global _resident  # noqa: PLW0603
+    process = psutil.Process()
+    _trim_heaps()
+    _resident = min(_resident, process.memory_info().rss)
+    if process.memory_info().rss - _resident >= GROWTH:
+        gc.collect()
+        _trim_heaps()
+        _resident = process.memory_info().rss
+
+
+def _trim_heaps() -> None:
+    if "pyarrow" in sys.modules:
+        sys.modules["pyarrow"].default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        with suppress(AttributeError):  # another C library than glibc
+            ctypes.CDLL(None).malloc_trim(0)

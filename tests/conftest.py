@@ -68,21 +68,21 @@ def pytest_collection_finish() -> None:
     A run collects garbage after a stage by which a process above a gigabyte has grown. A worker of the suite soon is
     above it, and there Python's own searches are enough: those of the runs were 3 % of what the suite takes.
     """
-    from distembed.job import workers
+    from distembed import heaps
 
     gc.enable()
     gc.collect()
     gc.freeze()
-    workers.GROWTH = sys.maxsize
+    heaps.GROWTH = sys.maxsize
 
 
 @pytest.fixture(scope="module", autouse=True)
 def memory_given_back() -> Iterator[None]:
     """Return what a file of tests no longer uses to the system: what the allocators keep of all files adds up."""
-    from distembed.job import workers
+    from distembed import heaps
 
     yield
-    workers.give_memory_back()
+    heaps.give_memory_back()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -26,7 +26,7 @@ from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import Piece, Table, neighbors_table
-from distembed.job.terminal import neighbor_line, safe_scores, shown, write
+from distembed.job.terminal import neighbor_line, shown, write
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.export import ExportOptions, TableFormat, export_source, table_format, write_table
 from distembed.views.inference import NewFiles, infer_job
@@ -322,7 +322,7 @@ def _roles_of(columns: str) -> dict[str, str]:
 
 def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
     safe = {
-        shown(path): safe_scores([score if few else score.in_report for score in found])
+        shown(path): [(score if few else score.in_report)._replace(set=shown(score.set)) for score in found]
         for path, found in scores.items()
     }
     write(evaluation.format_scores(*safe.values()) if len(safe) == 1 else evaluation.format_comparison(safe))

@@ -21,7 +21,7 @@ several ids, and its counts have to be added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -201,6 +201,17 @@ def tokenize_partition(
         n_bad_records=progress.n_bad_records,
         bad_records=tuple(bad),
     )
+
+
+def tokenize_bundle(
+    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer, n_excerpt: int
+) -> Mapping[str, Any]:
+    """Tokenize a bundle of partitions and return its numbers, those that follow from its content alone."""
+    summary = tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt)._asdict()
+    del summary["n_bytes_read"]
+    bad = [list(record) for record in summary.pop("bad_records")]
+    numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
+    return {**numbers, "bad_records": bad} if bad else numbers
 
 
 class PartitionFiles:

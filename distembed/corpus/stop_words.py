@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
 
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from stop_words import get_stop_words
 
 from distembed.files import damage_told, read_small
@@ -37,11 +36,6 @@ CONTRACTIONS = (
     *(f"{subject}'{verb}" for subject in _SUBJECTS for verb in ("d", "ll", "m", "re", "s", "ve")),
     "let's",
 )
-ENGLISH = ENGLISH_STOP_WORDS.union(
-    *((word, word.replace("'", "’"), *word.split("'")) for word in CONTRACTIONS),
-    ("won't", "won’t"),  # its first piece is a word
-)
-"""The list with contractions, and with their pieces, for a tokenizer may cut them at the apostrophe."""
 
 
 def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) -> frozenset[str]:
@@ -81,7 +75,11 @@ def _of_language(language: str) -> frozenset[str]:
     if language == "none":
         return frozenset()
     if language == "english":
-        return ENGLISH
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # noqa: PLC0415 - a second, which no worker needs
+
+        # With contractions, and with their pieces, for a tokenizer may cut them at the apostrophe.
+        pieces = ((word, word.replace("'", "’"), *word.split("'")) for word in CONTRACTIONS)
+        return ENGLISH_STOP_WORDS.union(*pieces, ("won't", "won’t"))  # its first piece is a word
     if language not in get_args(Language):
         names = ", ".join(get_args(Language))
         raise ValueError(f"stop_words is {language!r}; give the words themselves, or one of {names}")
@@ -136,7 +134,7 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     >>> "that" in function_words(["the", "of", "and", "house"])
     True
     """
-    return _of_language(language_of(words)) | ENGLISH
+    return _of_language(language_of(words)) | _of_language("english")
 
 
 def read_stop_words(path: str | Path) -> frozenset[str]:

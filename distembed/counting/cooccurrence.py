@@ -180,33 +180,42 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
 
 @block(temporaries=6)  # of a row block of the sum
 def merge_files(
-    partials: Sequence[PartialCounts],
-    row_blocks: Sequence[int],
-    target: str,
+    index: int,
+    prefix: str,
     *,
+    groups: Sequence[Sequence[PartialCounts]],
+    row_blocks: Sequence[int],
     block_memory: int,
-) -> PartialCounts:
-    """Add the runs of several files into one file, which a later merge reads in place of them.
+) -> dict[str, Any]:
+    """Add the runs of a group of files into one file, which a later merge reads in place of them.
 
     Each file is opened once for as many row blocks as fit a quarter of the memory together, so that of many files
     not many small pieces have to be read.
 
     Parameters
     ----------
-    partials : sequence of PartialCounts
-        The files, and the facts of each.
+    index : int
+        The number of the group.
+    prefix : str
+        The URL of the file to write, without its ending; it appears only when it is complete.
+    groups : sequence of sequences of PartialCounts
+        The files of each group, and the facts of each.
     row_blocks : sequence of int
         The row boundaries with which they were written.
-    target : str
-        The URL of the file to write; it appears only when it is complete.
     block_memory : int
         The bytes a task may use.
+
+    Returns
+    -------
+    dict
+        What `PartialCounts` says of the file but its place.
     """
+    partials = groups[index]
     sizes = [file_size(partial.url) for partial in partials]
     n_blocks = len(row_blocks) - 1
     # In memory a run takes up to twice its bytes on disk.
     step = max(1, int(n_blocks * (block_memory // 8) / max(sum(sizes), 1)))
-    with RunWriter(target, n_blocks) as writer:
+    with RunWriter(f"{prefix}.counts", n_blocks) as writer:
         for first in range(0, n_blocks, step):
             last = min(first + step, n_blocks)
             runs: list[list[Run]] = [[] for _ in range(first, last)]
@@ -216,13 +225,8 @@ def merge_files(
             for block, of_block in enumerate(runs, first):
                 if of_block:
                     writer.append(block, blocks.merge_runs(of_block, row_blocks[-1]))
-    return PartialCounts(
-        target,
-        partials[0].denominator,
-        largest_cell(partials),
-        sum(partial.n_tokens for partial in partials),
-        1,
-    )
+    n_tokens = sum(partial.n_tokens for partial in partials)
+    return PartialCounts("", partials[0].denominator, largest_cell(partials), n_tokens, 1)._asdict()
 
 
 @block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from distembed.evaluation.scoring import Score
 from distembed.urls import public
 
 UNSAFE = re.compile(
@@ -57,8 +56,3 @@ def neighbor_line(word: str, found: Iterable[tuple[str, float]], *, origin: str 
     """Return a word, where its vector comes from, and its neighbors with their similarities as one line."""
     neighbors = ", ".join(f"{shown(other)} {cosine:.3f}" for other, cosine in found)
     return f"{shown(word)}{f' ({shown(origin)})' if origin else ''}: {neighbors}"
-
-
-def safe_scores(scores: Iterable[Score]) -> list[Score]:
-    """Return scores whose sets, which are named by files, have names for a terminal."""
-    return [score._replace(set=shown(score.set)) for score in scores]

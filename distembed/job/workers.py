@@ -6,9 +6,6 @@ write straight to the workspace, which they must all see under the same address.
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,14 +15,13 @@ from typing import Any
 
 import dask
 import psutil
-import pyarrow as pa
 from dask import threaded
 from dask.system import CPU_COUNT
 from distributed import Client
 
 from distembed.display import format_bytes
 from distembed.execution import client_in_force, one_blas_thread
-from distembed.heaps import memory_of_machine, memory_share, share_one_heap
+from distembed.heaps import give_memory_back, memory_of_machine, memory_share, share_one_heap
 from distembed.job import cluster
 from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
@@ -36,9 +32,6 @@ SAMPLE_SECONDS = 0.2
 
 LOCAL_SCHEDULERS = ("threads", "processes")
 """What runs a job without a Dask cluster."""
-
-GROWTH = 64 << 20
-"""Resident bytes more than after the last search for objects that nothing uses, from which on it is worth another."""
 
 JOIN_SECONDS = 2.0
 """Wait so long for the last sample: a scheduler that is gone answers no earlier than its client gives up."""
@@ -250,33 +243,3 @@ class Workers(AbstractContextManager["Workers"]):
             thread.join(JOIN_SECONDS)
             seconds = round(time.perf_counter() - begin, 3)
             spent |= {"wall_seconds": seconds, "peak_process_bytes": peaks[0], "peak_total_bytes": peaks[1]}
-
-
-_resident = 1 << 30
-"""What was resident in this process after its last search for unused objects, or the least since.
-
-It begins with what a process of the libraries and a small job does not reach, which needs no search.
-"""
-
-
-def give_memory_back() -> None:
-    """Return the memory that the allocators of this process keep unused, of glibc and of Arrow, to the system.
-
-    After a stage that held 3.3 GiB the following ones had 2.6 GiB resident that nothing used. The search for cycles of
-    objects takes a fifth of a second and more, so that a process that has grown by less than `GROWTH` goes without it.
-    """
-    global _resident  # noqa: PLW0603
-    process = psutil.Process()
-    _trim_heaps()
-    _resident = min(_resident, process.memory_info().rss)
-    if process.memory_info().rss - _resident >= GROWTH:
-        gc.collect()
-        _trim_heaps()
-        _resident = process.memory_info().rss
-
-
-def _trim_heaps() -> None:
-    pa.default_memory_pool().release_unused()
-    if sys.platform == "linux":
-        with suppress(AttributeError):  # another C library than glibc
-            ctypes.CDLL(None).malloc_trim(0)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,19 +27,19 @@ from distembed.corpus.partitions import (
     Tokens,
     open_partition,
     read_partition,
+    tokenize_bundle,
     tokenize_partition,
 )
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
 from distembed.counting.cooccurrence import MERGED_FILES, merge_files, merge_partials, merge_row_block
 from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
 from distembed.counting.documents import count_document_block, count_document_terms
 from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import TokenRange, token_ranges
+from distembed.counting.partition_rows import token_ranges
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.job.inputs import code_file, file_sizes, versions_at
@@ -50,6 +50,7 @@ from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.dimensions import PAIR_BYTES
+from distembed.stages.ranges import count_range
 from distembed.states import block_memory
 from distembed.storage.records import digest_of_json
 from distembed.storage.stage import FileItem, MakeFiles
@@ -165,9 +166,7 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"{stage}: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     n_excerpt = EXCERPT_CHARACTERS if side else 0
-    make = partial(
-        _tokenize_partition, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt
-    )
+    make = partial(tokenize_bundle, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt)
     keys = _partition_keys(section_of_side(ctx.job, side), corpus, n_excerpt)
     partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
     facts = _totals(partition.summary for partition in partitions)
@@ -204,17 +203,6 @@ def left_out(tokens: Mapping[str, Any]) -> str:
         "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
     }
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
-
-
-def _tokenize_partition(
-    index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer, n_excerpt: int
-) -> Mapping[str, Any]:
-    """Tokenize a bundle of partitions and return its numbers, those that follow from its key alone."""
-    summary = tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt)._asdict()
-    del summary["n_bytes_read"]
-    bad = [list(record) for record in summary.pop("bad_records")]
-    numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
-    return {**numbers, "bad_records": bad} if bad else numbers
 
 
 def _totals(summaries: Any) -> dict[str, Any]:
@@ -478,7 +466,7 @@ def count_pairs(
     items = tokens.read(ctx.workspace)
     ranges = token_ranges([item.summary.get("n_tokens", 0) for item in items])
     make = partial(
-        _count_range,
+        count_range,
         workspace=ctx.workspace.url,
         vocabulary=ctx.workspace.stages()["vocabulary"].digest,
         todo=[(_prefix(items[number]), keys[number], span) for number, span in ranges],
@@ -489,62 +477,23 @@ def count_pairs(
     return added_runs(ctx, name, len(ranges), make, row_blocks)
 
 
-def _count_range(
-    index: int,
-    prefix: str,
-    *,
-    workspace: str,
-    vocabulary: str,
-    todo: Sequence[tuple[str, int, TokenRange]],
-    **options: Any,
-) -> dict[str, Any]:
-    """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    partition, number, span = todo[index]
-    words = _vocabulary_in_memory(workspace, vocabulary)
-    partials = count_partition(
-        partition, words, target=f"{prefix}.counts", number=number, span=span, **options
-    )
-    return {**partials._asdict(), "url": ""}
-
-
-@lru_cache(maxsize=1)
-def _vocabulary_in_memory(workspace: str, digest: str) -> Vocabulary:  # noqa: ARG001 - tells versions apart
-    """Return the vocabulary of a workspace, which the tasks of a process count by one after the other."""
-    return vocabulary_of(Workspace.open(workspace))
-
-
 def added_runs(ctx: Context, name: str, n: int, make: MakeFiles, row_blocks: Sequence[int]) -> da.Array:
     """Let `n` tasks make files of sorted runs, and return the sum of all, lazily, row block by row block.
 
     More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
     """
-    partials, level = _partial_counts(ctx.store_files(outputs.RUNS.of(counts=name), n, make)), 0
+
+    def stored(output: FilesOutput, n: int, make: MakeFiles) -> list[PartialCounts]:
+        items = ctx.store_files(output, n, make)
+        return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
+
+    partials, level = stored(outputs.RUNS.of(counts=name), n, make), 0
     while len(partials) > MERGED_FILES:
         level += 1
         groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
-        merge = partial(
-            _merge_group, groups=groups, row_blocks=tuple(row_blocks), block_memory=block_memory()
-        )
-        merged = outputs.MERGED_RUNS.of(counts=name, level=str(level))
-        partials = _partial_counts(ctx.store_files(merged, len(groups), merge))
+        merge = partial(merge_files, groups=groups, row_blocks=tuple(row_blocks), block_memory=block_memory())
+        partials = stored(outputs.MERGED_RUNS.of(counts=name, level=str(level)), len(groups), merge)
     return merge_partials(partials, tuple(row_blocks))
-
-
-def _partial_counts(items: Sequence[FileItem]) -> list[PartialCounts]:
-    return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
-
-
-def _merge_group(
-    index: int,
-    prefix: str,
-    *,
-    groups: Sequence[Sequence[PartialCounts]],
-    row_blocks: Sequence[int],
-    block_memory: int,
-) -> dict[str, Any]:
-    """Add the runs of a group of files into one file; return what `PartialCounts` says of it but the place."""
-    merged = merge_files(groups[index], row_blocks, f"{prefix}.counts", block_memory=block_memory)
-    return {**merged._asdict(), "url": ""}
 
 
 def run_cooccurrence(ctx: Context, *, tokens: FilesOutput = outputs.TOKENS) -> dict[str, Any]:

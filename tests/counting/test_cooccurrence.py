@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import dask
@@ -249,11 +250,13 @@ def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
         partition = write_partition(f"{tmp_path}/p{number}", [document])
         target = f"{tmp_path}/{number}.counts"
         partials.append(count_partition(partition, vocabulary_of(WORDS), options, row_blocks, target))
+    parts = [partials[start : start + 4] for start in (0, 4)]
+    merge = partial(cooccurrence.merge_files, groups=parts, row_blocks=row_blocks, block_memory=block_memory)
     groups = [
-        cooccurrence.merge_files(
-            partials[start : start + 4], row_blocks, f"{tmp_path}/m{start}", block_memory=block_memory
+        partial_counts.PartialCounts(
+            **{**merge(index, f"{tmp_path}/m{index}"), "url": f"{tmp_path}/m{index}.counts"}
         )
-        for start in (0, 4)
+        for index in (0, 1)
     ]
     for block in range(3):
         direct, merged = (merged_block(some, row_blocks, block) for some in (partials, groups))

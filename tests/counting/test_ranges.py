@@ -110,10 +110,10 @@ def test_a_corpus_is_counted_in_ranges(tmp_path, monkeypatch):
 def test_a_job_counts_its_partitions_in_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is counted has the digest of partitions that are counted whole."""
     counted: list[int] = []
-    count = corpus._count_range
+    count = corpus.count_range
     monkeypatch.setattr(
         corpus,
-        "_count_range",
+        "count_range",
         lambda index, *given, **more: counted.append(index) or count(index, *given, **more),
     )
     make_tiny_job(tmp_path)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from distributed import Client
 
+from distembed import heaps
 from distembed.job import workers
 from distembed.job.load import load_job
 from distembed.job.plan import plan_job
@@ -115,7 +116,7 @@ def test_memory_that_is_no_longer_used_goes_back_to_the_system() -> None:
     used = [bytes(1000) for _ in range(200_000)]
     del used[:-1]
     before = psutil.Process().memory_info().rss
-    workers.give_memory_back()
+    heaps.give_memory_back()
     assert before - psutil.Process().memory_info().rss > 100 * 2**20
 
 
@@ -123,13 +124,13 @@ def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: p
     """A search among the objects of a large process takes longer than a small stage."""
     resident, searches = [3 << 30], list[int]()
     memory = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=resident[0]))
-    monkeypatch.setattr(workers.psutil, "Process", lambda: memory)
-    monkeypatch.setattr(workers.gc, "collect", lambda: searches.append(resident[0]))
-    monkeypatch.setattr(workers, "_resident", 0)
-    monkeypatch.setattr(workers, "GROWTH", 1 << 20)
-    for resident[0] in (3 << 30, (3 << 30) + workers.GROWTH - 1, 1 << 30, (1 << 30) + workers.GROWTH):
-        workers.give_memory_back()
-    assert searches == [3 << 30, (1 << 30) + workers.GROWTH]
+    monkeypatch.setattr(heaps.psutil, "Process", lambda: memory)
+    monkeypatch.setattr(heaps.gc, "collect", lambda: searches.append(resident[0]))
+    monkeypatch.setattr(heaps, "_resident", 0)
+    monkeypatch.setattr(heaps, "GROWTH", 1 << 20)
+    for resident[0] in (3 << 30, (3 << 30) + heaps.GROWTH - 1, 1 << 30, (1 << 30) + heaps.GROWTH):
+        heaps.give_memory_back()
+    assert searches == [3 << 30, (1 << 30) + heaps.GROWTH]
 
 
 def test_a_run_gives_memory_back_after_each_stage_on_all_processes(

@@ -47,11 +47,11 @@ def test_files_of_runs_are_merged_in_groups_where_there_are_many(
 ) -> None:
     """A task reads at most so many files, and the counts are the same."""
     groups: list[int] = []
-    merge = corpus._merge_group
+    merge = corpus.merge_files
     monkeypatch.setattr(corpus, "MERGED_FILES", 2)
     monkeypatch.setattr(
         corpus,
-        "_merge_group",
+        "merge_files",
         lambda index, *given, **more: groups.append(index) or merge(index, *given, **more),
     )
     workspace = tmp_path / "w"

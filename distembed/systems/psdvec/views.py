@@ -12,7 +12,7 @@ from distembed.evaluation import words as evaluation
 from distembed.execution import compute
 from distembed.factorization.join_blocks import centered_directions
 from distembed.job.stage import SUBWORDS, read_vectors
-from distembed.job.terminal import neighbor_line, safe_scores
+from distembed.job.terminal import neighbor_line, shown
 from distembed.lift import lift
 from distembed.stages.corpus import omissions, vocabulary_of
 from distembed.stages.outputs import EVALUATION
@@ -67,7 +67,11 @@ def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
     vectors = read_vectors(workspace)
     scores = shown_scores(workspace, EVALUATION)
-    table = evaluation.format_scores(safe_scores(scores[:MAX_ROWS])) if scores else ""
+    table = (
+        evaluation.format_scores([score._replace(set=shown(score.set)) for score in scores[:MAX_ROWS]])
+        if scores
+        else ""
+    )
     if len(scores) > MAX_ROWS:
         table += f"\n{plural(len(scores) - MAX_ROWS, 'more score')} in the report"
     near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
