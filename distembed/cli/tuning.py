@@ -14,7 +14,7 @@ from distembed.job.terminal import shown, write
 from distembed.job.workers import Workers
 from distembed.views import tuning
 from distembed.views.export import write_table
-from distembed.views.tuning import Candidate, Tuned, candidates_table, collected_rows, in_words, parse_grids
+from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
 
 
 @command(
@@ -51,10 +51,6 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, collected
 )
 @option("--scheduler", "As for run: tcp://… or tls://…, threads or processes.", metavar="ADDRESS")
 @number("--workers n_workers", "Local workers (default: the job's).")
-@number(
-    "--at-once",
-    "Candidates that run at the same time (default: each has two workers, as far as memory allows).",
-)
 @flag("--allow-code", "Let the job call the Python functions that it names.")
 def tune(
     job_file: str,
@@ -98,7 +94,7 @@ def tune(
     ]
     write("\n".join(line.rstrip() for line in lines))
     if target and chosen:
-        table = collected_rows(tuned) if how["collect"] else candidates_table(tuned)
+        table = candidates_table(tuned, collected=how["collect"] is not None)
         write_table(target, table, format=chosen)
         write(f"{table.contents} in {target}")
 

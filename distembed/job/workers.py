@@ -55,8 +55,6 @@ class Workers(AbstractContextManager["Workers"]):
         above 80 % of it.
     tls
         Files for a `tls://` scheduler.
-    n_runs
-        How many runs share the memory of a cluster, this one among them.
     client
         A client of a cluster, of whatever kind, which is left running.
     """
@@ -65,7 +63,6 @@ class Workers(AbstractContextManager["Workers"]):
     n_workers: int | None = None
     memory_limit: int | None = None
     tls: TLS = field(default_factory=TLS)
-    n_runs: int = 1
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
@@ -176,8 +173,7 @@ class Workers(AbstractContextManager["Workers"]):
         # A scheduler that is gone names none, and whatever it is asked next tells so.
         workers: dict[str, Any] = self.client.scheduler_info(n_workers=-1).get("workers", {})
         return {
-            address: int(worker["memory_limit"] or self.process_memory) // self.n_runs
-            for address, worker in workers.items()
+            address: int(worker["memory_limit"] or self.process_memory) for address, worker in workers.items()
         }
 
     def check_memory(self, needed: int) -> None:

@@ -1,49 +1,58 @@
 """The keys of a job chosen by an evaluation set: every candidate is a run, and what candidates share is made once.
 
-`dask_ml.model_selection.GridSearchCV` holds the search: the product of the grids, the two halves of the set as its
-splits, and the results. A candidate is not one of its tasks among others but a whole job, with a plan of its memory, a
-graph of its own, and blocks that survive a kill. Candidates share what they have in common through the store: those
-with equal counts have one workspace, in which the stages that do not change are kept, and the job's own finished stages
-are copied there first. Where there are workers and memory for several, they run at the same time (`candidates`).
+A candidate is a whole job, with a plan of its memory, a graph of its own, and blocks that survive a kill. Candidates
+share what they have in common through the store: those with equal counts have one workspace, in which the stages that
+do not change are kept, and the job's own finished stages are copied there first. Each takes all workers.
 
-What judges them is in `distembed.views.tuning_judges`.
+A set of words or sentences, or what a job finds of its own items, judges the candidates. The items are divided into two
+halves by a hash of their words. One half chooses, and the other one, which no choice has seen, tells what was gained.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import tomli_w
-from dask_ml.model_selection import GridSearchCV
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
 
 from distembed.display import plural
+from distembed.evaluation.scoring import Policy
+from distembed.evaluation.sentences import evaluate_sentences
+from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
 from distembed.job.opening import existing_workspace
+from distembed.job.outputs import TableOutput
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
-from distembed.job.stage import StageSpec, system_of
+from distembed.job.stage import OwnItems, read_vectors, system_of
 from distembed.job.state import stage_states
 from distembed.job.tables import Piece, Table
-from distembed.job.workers import LOCAL_SCHEDULERS, Workers
+from distembed.job.workers import Workers
 from distembed.storage.records import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
-from distembed.views.candidates import branches_of, most_at_once, run_at_once
-from distembed.views.tuning_judges import HALVES, MEASURES, Judge, collecting, judge_of
+from distembed.views.texts import open_encoder
 
 SCORES = "scores.json"
-"""The file, beside the workspaces of the candidates, with the scores of those that are finished."""
+"""The file, among the workspaces of the candidates, with the scores of those that are finished."""
+
+HALVES = ("chosen", "held out")
+
+MEASURES = ("value", "low", "high", "known", "total")
+"""What is stored of a score; the interval is NaN where none is computed."""
 
 Keys = Mapping[str, Any]
 """Values of keys of a job, by "section.key"."""
@@ -82,35 +91,23 @@ class Tuned(NamedTuple):
     measure: str
 
 
-class JobVectors(BaseEstimator):
-    """The word vectors of a job as an estimator of scikit-learn, whose parameters are keys of the job.
+class Judge(NamedTuple):
+    """Scores the halves of the items by a candidate that has run to a stage.
 
-    Parameters
+    Attributes
     ----------
-    judge : callable
-        Takes the values of the keys, and returns the scores of each half: it runs the job where that is needed.
-    **keys
-        By "section.key".
+    shared, last : str
+        The stage whose outputs candidates share where they are equal, and the one that a candidate runs to.
+    identity : list of str
+        What tells the items from others.
+    scores : callable
+        Returns what is measured, and the measures of each half, by a job that has run.
     """
 
-    def __init__(self, judge: Callable[[Keys], Mapping[str, Any]], **keys: Any) -> None:
-        self.judge = judge
-        self.keys = keys
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn's signature
-        """Return the parameters by name."""
-        return {"judge": self.judge, **self.keys}
-
-    def set_params(self, **params: Any) -> JobVectors:
-        """Change some parameters."""
-        self.judge = params.pop("judge", self.judge)
-        self.keys = {**self.keys, **params}
-        return self
-
-    def fit(self, X: Any = None, y: Any = None) -> JobVectors:  # noqa: ARG002 - scikit-learn's signature
-        """Make the vectors and score both halves."""
-        self.scores_ = self.judge(self.keys)
-        return self
+    shared: str
+    last: str
+    identity: list[str]
+    scores: Callable[[Job], dict[str, Any]]
 
 
 def tune(
@@ -122,7 +119,6 @@ def tune(
     workers: Callable[[Job], Workers] | None = None,
     reporter: Reporter | None = None,
     allow_code: bool = False,
-    at_once: int | None = 1,
     collect: str | None = None,
 ) -> Tuned:
     """Run a job with every combination of some values of its keys, and score each on a set of words.
@@ -138,17 +134,14 @@ def tune(
         that judges itself, as an imputation by hidden names, needs none; of a file with a name on each line only those
         names judge it.
     place : str, optional
-        Where the workspaces of the candidates lie; by default beside the job's own, its name with ``.tune``.
+        Where the workspaces of the candidates lie; by default at the place of the job's own, its name with ``.tune``.
     workers : callable, optional
         Makes the workers of a job.
     reporter : Reporter, optional
     allow_code : bool
         Let the job call the Python functions that it names.
-    at_once : int, optional
-        How many candidates run at the same time, each in a process of its own and with a share of the workers. None
-        lets each have two workers, as far as memory allows.
     collect : str, optional
-        A table of the job that is kept of each candidate, which then runs to its end.
+        A table of the job that is stored of each candidate, which then runs to its end.
 
     Raises
     ------
@@ -158,113 +151,78 @@ def tune(
     ValueError
         If the file holds no set, or no item of one of its halves is known.
     """
-    base = job_of(())
+    base, reporter = job_of(()), reporter or Reporter()
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    by = judge_of(base, on) if collect is None else collecting(judge_of(base, on), base, collect)
-    search = Search(job_of, base, place, by, workers or _threads, reporter or Reporter(), allow_code)
-    _check_grid(grid, search)
-    if at_once != 1:
-        search.make_together(
-            [{}, *ParameterGrid({name: list(values) for name, values in grid.items()})], at_once
-        )
-    found = [one._replace(rows=search.judge(one.keys).get("rows", ())) for one in _searched(search, grid)]
-    scores = search.judge({})
-    best_first = sorted(found, key=lambda one: -one.chosen["value"])
-    return Tuned(best_first, Candidate({}, scores["chosen"], scores["held out"]), scores["measure"])
+    judge, own = judge_of(base, on, collect), existing_workspace(base.job.workspace)
 
+    def job_with(keys: Keys) -> tuple[Job, dict[str, str]]:
+        job = job_of(tuple(map("=".join, _as_settings(keys))))
+        return job, _fingerprints(job, own, judge)
 
-class Search(NamedTuple):
-    """What all candidates of a search share; see `tune`. `base` is the job as it is."""
-
-    job_of: JobOf
-    base: Job
-    place: str
-    by: Judge
-    workers: Callable[[Job], Workers]
-    reporter: Reporter
-    allow_code: bool
-
-    def job_with(self, keys: Keys) -> Job:
-        """Return the job with some keys set."""
-        return self.job_of(tuple(map("=".join, _as_settings(keys))))
-
-    def judge(self, keys: Keys) -> dict[str, Any]:
-        """Return the scores of each half, and what they measure; the job is run unless they are known."""
-        job = self.job_with(keys)
-        known, name = _read_scores(self.place), _identity(job, self.base, self.by)
+    for name, values in grid.items():  # before anything runs: unknown keys, values not allowed, idle keys
+        made = [job_with({name: value}) for value in values]
+        judged = {(stages[judge.last], str(getattr(job, "evaluation", ""))) for job, stages in made}
+        if len(values) > 1 and len(judged) == 1:
+            raise JobError(
+                f"{name} changes neither the {judge.last} nor how they are judged: leave it out of the grid"
+            )
+    found, measure = list[Candidate](), ""
+    for keys in ({}, *ParameterGrid({name: list(values) for name, values in grid.items()})):
+        job, stages = job_with(keys)
+        section = getattr(job, "evaluation", None)
+        options = {} if section is None else section.model_dump(mode="json", exclude={"sets"})
+        name, known = digest_of_json([stages[judge.last], options, judge.identity]), _read_scores(place)
         if name not in known:
-            self.reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
-            own = _in_place(job, self.place, self.base, self.by)
-            made = _made(own, self.workers(own), self.by, self.allow_code, self.reporter)
-            known = {**known, name: made}
-            _write_scores(self.place, known)
-        scores: dict[str, Any] = known[name]
-        return scores
+            reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
+            workspace = f"{place}/{stages[judge.shared][:12]}"
+            if own is not None and not Workspace.exists(workspace):
+                done = own.stages().get(judge.shared)
+                if done is not None and done.fingerprint == stages[judge.shared]:
+                    own.copy_to(workspace)
+            job = job.model_copy(update={"job": job.job.model_copy(update={"workspace": workspace})})
+            n, limit = job.resources.workers, job.resources.memory_limit
+            by = workers(job) if workers else Workers(n_workers=n, memory_limit=limit)
+            run_stages(
+                job, workers=by, reporter=reporter, until=judge.last, allow_code=allow_code, replace=True
+            )
+            known[name] = judge.scores(job)
+            _write_scores(place, known)
+        scores = known[name]
+        found.append(Candidate(dict(keys), scores["chosen"], scores["held out"], scores.get("rows", ())))
+        measure = scores["measure"]
+    as_it_is, *others = found
+    return Tuned(sorted(others, key=lambda one: -one.chosen["value"]), as_it_is, measure)
 
-    def make_together(self, every: Sequence[Keys], at_once: int | None) -> None:
-        """Run the candidates without scores, so many at the same time, and keep their scores."""
-        known, named = _read_scores(self.place), dict[str, str]()
-        candidates: dict[str, tuple[Job, dict[str, str]]] = {}
-        for keys in every:
-            job = self.job_with(keys)
-            name = _identity(job, self.base, self.by)
-            if name not in known:
-                named[name] = f"candidate {in_words(keys) or 'the job as it is'}"
-                candidates[name] = (
-                    _in_place(job, self.place, self.base, self.by),
-                    _fingerprints(job, self.base, self.by),
-                )
-        branches = branches_of(candidates)
-        n = at_once or self._most_at_once()
-        if min(n, len(branches)) < 2:
-            return
-        for job, until in {one.shared.job.workspace: one[:2] for one in branches if one.is_copy}.values():
-            _run_to(job, until, self.workers(job), self.allow_code, self.reporter)
-        run_at_once(
-            branches,
-            n,
-            self.workers,
-            partial(_made, by=self.by, allow_code=self.allow_code),
-            lambda name, scores: _write_scores(self.place, {**_read_scores(self.place), name: scores}),
-            begun=lambda name: self.reporter.note(named[name]),
+
+def _fingerprints(job: Job, recorded: Workspace | None, judge: Judge) -> dict[str, str]:
+    """Return the fingerprint of each stage up to the one that is judged.
+
+    Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
+    """
+    specs = system_of(job).stages(job)
+    names = [spec.name for spec in specs]
+    if judge.shared not in names or judge.last not in names:
+        raise JobError(
+            f"a job of the method {job.job.system} has no stages {judge.shared} and {judge.last}: tune chooses among "
+            "word vectors of counts, as those of the method psdvec, and among imputations"
         )
-
-    def _most_at_once(self) -> int:
-        with self.workers(self.base) as workers:
-            if workers.scheduler not in {None, *LOCAL_SCHEDULERS}:
-                workers.start()
-            return most_at_once(self.base, workers)
-
-
-def _made(
-    job: Job, workers: Workers, by: Judge, allow_code: bool, reporter: Reporter | None = None
-) -> dict[str, Any]:
-    """Run a candidate in its workspace, and return its scores."""
-    _run_to(job, by.last, workers, allow_code, reporter)
-    return by.scores(job)
-
-
-def _run_to(job: Job, until: str, workers: Workers, allow_code: bool, reporter: Reporter | None) -> None:
-    run_stages(job, workers=workers, reporter=reporter, until=until, allow_code=allow_code, replace=True)
-
-
-def candidates_table(tuned: Tuned) -> Table:
-    """Return the candidates as a table: each key, and the measures of the half that chooses."""
-    names = list(tuned.candidates[0].keys)
-    columns = {
-        name: pa.array([dict(_as_settings(one.keys))[name] for one in tuned.candidates]) for name in names
+    wanted = specs[: names.index(judge.last) + 1]
+    return {
+        state.spec.name: state.fingerprint
+        for state in stage_states(job, recorded, specs=wanted, look=stamps_at)
     }
-    columns |= {name: pa.array([one.chosen[name] for one in tuned.candidates]) for name in MEASURES}
-    batch = pa.record_batch(columns)
-    n = len(tuned.candidates)
-    return Table(batch.schema, None, n, [Piece(batch, None)], f"{n} candidates")
 
 
-def collected_rows(tuned: Tuned) -> Table:
-    """Return the collected rows of all candidates as a table, each after the keys of its candidate."""
-    rows = [{**dict(_as_settings(one.keys)), **row} for one in tuned.candidates for row in one.rows]
+def candidates_table(tuned: Tuned, *, collected: bool = False) -> Table:
+    """Return the measures of the half that chooses, or the collected rows, each after the keys of its candidate."""
+    rows = [
+        {**dict(_as_settings(one.keys)), **row}
+        for one in tuned.candidates
+        for row in (one.rows if collected else [one.chosen])
+    ]
     batch = pa.RecordBatch.from_pylist(rows)
-    return Table(batch.schema, None, len(rows), [Piece(batch, None)], plural(len(rows), "row"))
+    contents = plural(len(rows), "row") if collected else f"{len(rows)} candidates"
+    return Table(batch.schema, None, len(rows), [Piece(batch, None)], contents)
 
 
 def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -317,100 +275,103 @@ def _as_settings(keys: Keys) -> list[tuple[str, str]]:
     return [(name, " ".join(text.split())) for name, text in written.items()]
 
 
-def _threads(job: Job) -> Workers:
-    return Workers(n_workers=job.resources.workers, memory_limit=job.resources.memory_limit)
+# --- what judges -----------------------------------------------------------------------------------------------
 
 
-# --- the search ----------------------------------------------------------------------------------------------
+def judge_of(base: Job, on: str | None, collect: str | None = None) -> Judge:
+    """Return what judges the candidates of a job: a file, or for a job that judges itself the names of a file, or all.
 
+    With `collect`, a table of each candidate is stored with its scores, and each runs to its end for that.
 
-def _searched(search: Search, grid: Mapping[str, Sequence[Any]]) -> list[Candidate]:
-    """Return every candidate of a grid with its scores."""
-    halves = np.arange(len(HALVES))
-
-    def judge(keys: Keys) -> dict[str, Any]:  # scikit-learn copies its parameters, but for functions
-        return search.judge(keys)
-
-    model = GridSearchCV(
-        JobVectors(judge),
-        {name: list(values) for name, values in grid.items()},
-        scoring={name: _scorer(name) for name in MEASURES},
-        cv=[(halves, halves[[number]]) for number in halves],
-        refit=False,
-        scheduler="synchronous",
-    )
-    results = model.fit(halves).cv_results_
-    scores = [
-        [{name: float(results[f"split{half}_test_{name}"][row]) for name in MEASURES} for half in range(2)]
-        for row in range(len(results["params"]))
-    ]
-    return [
-        Candidate(dict(keys), chosen, held_out)
-        for keys, (chosen, held_out) in zip(results["params"], scores, strict=True)
-    ]
-
-
-def _scorer(name: str) -> Callable[[JobVectors, NDArray[np.int64], Any], float]:
-    """Return what reads one measure of the half that the tested items are of."""
-
-    def score(estimator: JobVectors, X: NDArray[np.int64], _y: Any = None) -> float:
-        return float(estimator.scores_[HALVES[int(X[0])]][name])
-
-    return score
-
-
-def _check_grid(grid: Mapping[str, Sequence[Any]], search: Search) -> None:
-    """Refuse a grid before anything runs: unknown keys, values not allowed, keys that change no vectors."""
-    for name, values in grid.items():
-        made = {
-            _fingerprints(search.job_with({name: value}), search.base, search.by)[search.by.last]: value
-            for value in values
-        }
-        judged = {str(getattr(search.job_with({name: value}), "evaluation", "")) for value in values}
-        if len(values) > 1 and len(made) == len(judged) == 1:
-            raise JobError(
-                f"{name} changes neither the {search.by.last} nor how they are judged: leave it out of the grid"
-            )
-
-
-def _fingerprints(job: Job, base: Job, by: Judge) -> dict[str, str]:
-    """Return the fingerprint of each stage up to the one that is judged.
-
-    Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
+    Raises
+    ------
+    JobError
+        If a job does not judge itself and no file is given, or jobs of this method have no table `collect`.
+    ValueError
+        If the file holds no name, or not one set.
     """
-    specs = system_of(job).stages(job)
-    names = [spec.name for spec in specs]
-    if by.shared not in names or by.last not in names:
+    system = system_of(base)
+    own = system.own_items
+    if own is not None:
+        names: tuple[str, ...] = ()
+        if on is not None:
+            with opened(on, "r", encoding="utf-8-sig") as file:
+                names = tuple(dict.fromkeys(filter(None, map(str.strip, file))))
+            if not names:
+                raise ValueError(f"{on} holds no names: write one on each line")
+        judge = Judge(own.shared, own.last, [own.measure, *names], partial(_scores_of_names, own, names))
+    elif on is None:
         raise JobError(
-            f"a job of the method {job.job.system} has no stages {by.shared} and {by.last}: tune chooses among word "
-            "vectors of counts, as those of the method psdvec, and among imputations"
+            f"a job of the method {base.job.system} does not judge itself: give --on FILE, an evaluation set"
         )
-    wanted: tuple[StageSpec, ...] = specs[: names.index(by.last) + 1]
-    recorded = existing_workspace(base.job.workspace)
-    found = stage_states(job, recorded, specs=wanted, look=stamps_at)
-    return {state.spec.name: state.fingerprint for state in found}
+    else:
+        found = [one for one in find_sets(on, sentences=True).sets if one.task != "classification"]
+        if len(found) != 1:
+            raise ValueError(f"{on} holds {len(found)} evaluation sets: name the file of one, which chooses")
+        identity = [found[0].name, *map(repr, found[0])]
+        judge = Judge("cooccurrence", "vectors", identity, partial(_scores_of_set, found[0]))
+    if collect is None:
+        return judge
+    tables = [output.name for output in system.outputs if isinstance(output, TableOutput)]
+    if collect not in tables:
+        raise JobError(
+            f"a job of the method {base.job.system} has no table {collect!r}: it has {', '.join(tables)}"
+        )
+
+    def collected(job: Job) -> dict[str, Any]:
+        return {**judge.scores(job), "rows": Workspace.open(job.job.workspace).table(collect).to_pylist()}
+
+    last = system.stages(base)[-1].name
+    return Judge(judge.shared, last, [*judge.identity, f"table {collect}"], collected)
 
 
-def _in_place(job: Job, place: str, base: Job, by: Judge) -> Job:
-    """Return a job in the workspace of the candidates that share a stage; at first a copy of the base job's."""
-    shared = _fingerprints(job, base, by)[by.shared]
-    workspace = f"{place}/{shared[:12]}"
-    own = existing_workspace(base.job.workspace)
-    if own is not None and not Workspace.exists(workspace):
-        done = own.stages()
-        if by.shared in done and done[by.shared].fingerprint == shared:
-            own.copy_to(workspace)
-    return job.model_copy(update={"job": job.job.model_copy(update={"workspace": workspace})})
+def halves_of(keys: Iterable[str]) -> NDArray[np.int64]:
+    """Return the half, 0 or 1, that each item is in: it depends on the words of the item alone."""
+    return np.array([crc32(key.encode()) >> 16 & 1 for key in keys], dtype=np.int64)
 
 
-# --- what is kept ----------------------------------------------------------------------------------------------
+def _scores_of_names(own: OwnItems, names: tuple[str, ...], job: Job) -> dict[str, Any]:
+    """Return the mean over the items of each half, with its interval by the deviation of the items."""
+    found = import_module(own.module).judged_items(Workspace.open(job.job.workspace))
+    every = np.array(names or tuple(found), object)
+    scores, halves = dict[str, Any](), halves_of(every)
+    for number, half in enumerate(HALVES):
+        of_half = every[halves == number]
+        values = np.array([found[name] for name in of_half if name in found])
+        if values.size < 2:
+            raise ValueError(
+                f"of the half of the names that is {half}, {values.size} of {len(of_half)} were judged: give "
+                "more names whose truth the job knows, or raise evaluation.max_names"
+            )
+        mean, reach = float(values.mean()), 1.96 * float(values.std(ddof=1)) / math.sqrt(values.size)
+        measures = (mean, mean - reach, mean + reach, values.size, len(of_half))
+        scores[half] = dict(zip(MEASURES, measures, strict=True))
+    return {"measure": own.measure, **scores}
 
 
-def _identity(job: Job, base: Job, by: Judge) -> str:
-    """Return what a score depends on: what is judged, how, and the items."""
-    judged = getattr(job, "evaluation", None)
-    options = judged.model_dump(mode="json", exclude={"sets"}) if judged is not None else {}
-    return digest_of_json([_fingerprints(job, base, by)[by.last], options, by.identity])
+def _scores_of_set(word_set: EvaluationSet, job: Job) -> dict[str, Any]:
+    """Return the score of each half of a set, of words or of pairs of sentences, by the vectors of a candidate."""
+    workspace = Workspace.open(job.job.workspace)
+    vectors = read_vectors(workspace)
+    if word_set.task == "sentences":
+        score_of = partial(evaluate_sentences, open_encoder(workspace, vectors=vectors))
+    else:
+        policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
+        score_of = partial(evaluate_sets, vectors, policy=policy)
+    scores, halves = dict[str, Any](), halves_of(map(repr, word_set.items))
+    for number, half in enumerate(HALVES):
+        [one] = score_of(sets=[word_set.part(halves == number)])
+        if not one.known or math.isnan(one.value):
+            raise ValueError(
+                f"of the half of {word_set.name} that is {half}, {one.known} of {one.total} items are "
+                "known: give a set with more items, or of the language of the corpus"
+            )
+        measures = (one.value, *(one.interval or (math.nan, math.nan)), one.known, one.total)
+        scores[half] = dict(zip(MEASURES, measures, strict=True))
+    return {"measure": f"{word_set.name}, {one.task}, {one.metric}", **scores}
+
+
+# --- what is stored --------------------------------------------------------------------------------------------
 
 
 def _read_scores(place: str) -> dict[str, Any]:

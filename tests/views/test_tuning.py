@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 
 import numpy as np
 import pyarrow.csv as pacsv
@@ -14,25 +12,13 @@ from distembed.cli.tuning import _doubts
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_sets
-from distembed.job.model import Job, JobError
+from distembed.job.model import JobError
 from distembed.job.opening import open_job
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
-from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
-from distembed.views import candidates
-from distembed.views.candidates import Branch, branches_of, run_at_once
-from distembed.views.tuning import (
-    Candidate,
-    JobOf,
-    _fingerprints,
-    _in_place,
-    parse_grid,
-    parse_grids,
-    tune,
-)
-from distembed.views.tuning_judges import _names, _one_set, item_halves, judge_of
+from distembed.views.tuning import Candidate, JobOf, halves_of, judge_of, parse_grid, parse_grids, tune
 from tests.commands import run, succeed
 from tests.small_jobs import imputation
 
@@ -104,13 +90,6 @@ def test_every_candidate_is_scored_and_none_is_made_twice(job: str) -> None:
     assert found.candidates[0].held_out["total"] + found.candidates[0].chosen["total"] == 153
     assert repr(tune(with_keys(job), GRID, pairs_of(job), reporter=again)) == repr(found)
     assert not again.candidates
-    # Of candidates at the same time: what they share is made once, and nothing is left but the scores.
-    together, other = Notes(), Path(job).parent / "other"
-    same = tune(with_keys(job), GRID, pairs_of(job), reporter=together, at_once=2, place=str(other))
-    assert repr(same) == repr(found)
-    assert len(together.candidates) == 5
-    (shared,) = [place for place in other.iterdir() if Workspace.exists(place)]
-    assert set(Workspace.open(shared).stages()) == {"tokens", "vocabulary", "documents", "cooccurrence"}
 
 
 def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: Path) -> None:
@@ -119,7 +98,7 @@ def test_a_candidate_has_the_vectors_of_a_run_with_its_keys(job: str, tmp_path: 
     plain = open_job(job, settings=("psdvec.n_components=2", "psdvec.smoothing=0.3"))
     run_stages(plain, until="vectors")
     word_set = find_sets(pairs_of(job)).sets[0]
-    chosen = item_halves(word_set) == 0
+    chosen = halves_of(map(repr, word_set.items)) == 0
     half = word_set.part(chosen)
     score = evaluate_sets(read_vectors(Workspace.open(tmp_path / "w")), [half], Policy())[0]
     assert score.value == found.chosen["value"]
@@ -138,53 +117,6 @@ def test_candidates_share_a_workspace_where_they_share_counts(job: str, tmp_path
     tune(with_keys(job), {"counting.window": [1, 3]}, pairs_of(job))
     assert sum(Workspace.exists(place) for place in (tmp_path / "w.tune").iterdir()) == 2
     assert not (tmp_path / "w").exists()
-
-
-def branches_in(job: str, *settings: tuple[str, ...]) -> list[Branch]:
-    by = judge_of(open_job(job), pairs_of(job))
-    jobs = {repr(keys): with_keys(job)(keys) for keys in settings}
-    return branches_of(
-        {name: (_in_place(one, "tune", one, by), _fingerprints(one, one, by)) for name, one in jobs.items()}
-    )
-
-
-def test_candidates_part_at_the_first_stage_in_which_they_differ(job: str) -> None:
-    noncore = ("psdvec.n_core=10",)
-    one, other = branches_in(job, (*noncore, "psdvec.ridge=[1.0]"), (*noncore, "psdvec.ridge=[2.0]"))
-    assert one.until == other.until == "core"
-    assert one.workspace != other.workspace
-    assert one.is_copy
-    assert other.is_copy
-    both = [
-        (*noncore, f"psdvec.smoothing={s}", f"psdvec.ridge=[{ridge}]")
-        for s in (0.1, 0.2)
-        for ridge in (1.0, 2.0)
-    ]
-    assert [(branch.until, len(branch.jobs)) for branch in branches_in(job, *both)] == [
-        ("cooccurrence", 2)
-    ] * 2
-    windows = branches_in(job, ("counting.window=1",), ("counting.window=2",))
-    assert [branch.is_copy for branch in windows] == [False, False]
-
-
-def test_so_many_candidates_run_at_the_same_time(
-    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    branches = branches_in(job, *((f"counting.window={n}",) for n in (1, 2, 3)), ("counting.window=4",))
-    together, running, most, done = Barrier(2), [], [], {}
-
-    def make(own: Job, workers: Workers) -> tuple[int | None, int]:
-        running.append(own)
-        most.append(len(running))
-        together.wait(30)  # for another candidate
-        running.remove(own)
-        together.wait(30)
-        return workers.n_workers, workers.n_runs
-
-    monkeypatch.setattr(candidates, "_processes", ThreadPoolExecutor)
-    run_at_once(branches, 2, lambda _: Workers(n_workers=4), make, done.__setitem__, begun=lambda _: None)
-    assert list(done.values()) == [(2, 2)] * 4
-    assert max(most) == 2
 
 
 def test_a_search_that_was_stopped_goes_on(job: str) -> None:
@@ -254,10 +186,10 @@ def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
 
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
     word_set = find_sets(pairs_of(job)).sets[0]
-    halves = item_halves(word_set)
+    halves = halves_of(map(repr, word_set.items))
     assert 50 < halves.sum() < 100
     rest = word_set.part(np.arange(len(word_set.items)) > 0)
-    np.testing.assert_array_equal(item_halves(rest), halves[1:])
+    np.testing.assert_array_equal(halves_of(map(repr, rest.items)), halves[1:])
 
 
 def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_path: Path) -> None:
@@ -358,11 +290,14 @@ def test_a_candidate_that_is_as_good_as_the_job_is_not_better(value: float, doub
     assert ["keep the job" in one for one in found] == [value <= 0.5] * doubts
 
 
-def test_what_is_to_judge_is_one_set_or_some_names(tmp_path: Path) -> None:
+def test_what_is_to_judge_is_one_set_or_some_names(job: str, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    imputation.write(tmp_path / "own")
     (tmp_path / "names.txt").write_text("\n \n")
     with pytest.raises(ValueError, match=r"names\.txt holds no names: write one on each line"):
-        _names(str(tmp_path / "names.txt"))
+        judge_of(open_job(str(tmp_path / "own/job.toml")), str(tmp_path / "names.txt"))
+    (tmp_path / "sets").mkdir()
     for name in "ab":
-        (tmp_path / f"{name}.csv").write_text("word1,word2,score\nsea,shore,1\nsea,sand,2\n")
+        (tmp_path / f"sets/{name}.csv").write_text("word1,word2,score\nsea,shore,1\nsea,sand,2\n")
     with pytest.raises(ValueError, match="holds 2 evaluation sets: name the file of one, which chooses"):
-        _one_set(str(tmp_path))
+        judge_of(open_job(job), str(tmp_path / "sets"))
