@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.concordance_blocks import meetings
-from distembed.corpus.metadata import PIECE
+from distembed.corpus.document_columns import PIECE
 from distembed.corpus.partitions import TokenBatch, Tokens
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import line_of

@@ -6,16 +6,18 @@ a file says of its documents and what a table knows of them is joined later, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.metadata import Metadata
 from distembed.corpus.records import HEADS, Batch
 from distembed.corpus.streams import Partition
+from distembed.display import first_repeat
+from distembed.formats.names import without_compression
+from distembed.formats.tables import read_table, texts_of
 
 FILE = "source_file"
 """The column of a partition with the file of each document: what `Partition.source` names."""
@@ -31,6 +33,12 @@ DOCUMENTS_SCHEMA = pa.schema(
 )
 """The columns of the documents of a partition without any of their own."""
 
+KEYS = ("id", "file", "filename", "file_name", "path")
+"""Names, in any case, of the column of metadata whose cells are ids or files; without one of them it is the first."""
+
+PIECE = r"#\d+$"
+"""What the id of a piece of a document has after that of the whole."""
+
 
 class DocumentColumns(NamedTuple):
     """The columns that documents get when they are tokenized.
@@ -38,58 +46,70 @@ class DocumentColumns(NamedTuple):
     Attributes
     ----------
     paths : the values that each file's path gives its documents, by its `Partition.source`; None without any
-    metadata : a table of documents or files
+    metadata : a table whose first column has ids of documents or files, and the others what they get, null where empty
     """
 
     paths: pa.Table | None = None
-    metadata: Metadata | None = None
+    metadata: pa.Table | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
-        of_paths = () if self.paths is None else tuple(self.paths.column_names[1:])
-        return (*of_paths, *(() if self.metadata is None else self.metadata.columns))
+        return tuple(name for table in self if table is not None for name in table.column_names[1:])
 
     def join(self, documents: pa.Table) -> tuple[pa.Table, int]:
         """Return the documents of a partition with these columns, and the number of those without a row of metadata.
 
         A title or a label that a path or a table gives is the document's own.
         """
-        files, n_missing = documents[FILE], 0
-        given: dict[str, pa.ChunkedArray] = {}
+        files, given, n_missing = documents[FILE], dict[str, pa.ChunkedArray](), 0
         if self.paths is not None:
             rows = pc.index_in(files, value_set=self.paths[FILE])
             given |= {name: self.paths[name].take(rows) for name in self.paths.column_names[1:]}
-        if self.metadata is not None:
-            rows = self.metadata.rows_of(documents["id"], files)
+        if self.metadata is not None:  # a row names a document by its id, or else by its file
+            keys, names = self.metadata.column(0), files.unique()
+            known = set(keys.to_pylist())
+            calls = [next(filter(known.__contains__, file_keys(name)), None) for name in names.to_pylist()]
+            by_name = pc.index_in(pa.array(calls, pa.string()), value_set=keys, skip_nulls=True)
+            ids = (documents["id"], pc.replace_substring_regex(documents["id"], PIECE, ""))
+            by_id = (pc.index_in(one, value_set=keys, skip_nulls=True) for one in ids)
+            rows = pc.coalesce(*by_id, by_name.take(pc.index_in(files, value_set=names)))
             n_missing = rows.null_count
-            given |= {name: self.metadata.table[name].take(rows) for name in self.metadata.columns}
+            given |= {name: self.metadata[name].take(rows) for name in self.metadata.column_names[1:]}
         columns = dict(zip(documents.column_names, documents.columns, strict=True)) | given
         columns |= {name: pc.coalesce(given[name], documents[name]) for name in HEADS if name in given}
         return pa.table(columns).drop_columns(FILE), n_missing
 
 
-def columns_of_paths(partitions: Sequence[Partition]) -> pa.Table | None:
-    """Return the file of each document with the columns that its path gives; None where it gives none."""
-    if not partitions or not partitions[0].constants:
-        return None
-    found = {partition.source: dict(partition.constants) for partition in partitions}
-    return pa.Table.from_pylist([{FILE: source} | values for source, values in found.items()])
-
-
-def check_columns(names: Sequence[str]) -> None:
-    """Refuse columns of documents that are given twice, or that they have already.
+def read_metadata(url: str) -> pa.Table:
+    """Return a table of metadata as text, that of ids or files first; an empty cell is null.
 
     Raises
     ------
     CorpusError
-        If one is.
+        If it has no column beside the key, or two rows of one id or file.
     """
-    for name in names:
-        if names.count(name) > 1 or name in OF_DOCUMENTS:
-            raise CorpusError(
-                f'documents would have the column "{name}" twice: rename or leave out one of them.'
-            )
+    texts = {name: texts_of(column) for name, column in read_table(url).columns.items()}
+    key = next((name for name in texts if name.lower() in KEYS), next(iter(texts)))
+    if len(texts) == 1:
+        raise CorpusError(f"{url} has one column, {key}: add the columns that documents get from it.")
+    if found := first_repeat(texts[key]):
+        raise CorpusError(f'{url} has two rows of {key} "{found[0]}": remove one of them.')
+    cells = {key: texts.pop(key)} | texts
+    return pa.table({name: pa.array([text or None for text in cells[name]], pa.string()) for name in cells})
+
+
+def file_keys(path: str) -> tuple[str, ...]:
+    """Return what a table may call a file: its path, its name, and both without their extensions.
+
+    Examples
+    --------
+    >>> from distembed.corpus.document_columns import file_keys
+    >>> file_keys("gaskell/wives.txt.gz")
+    ('gaskell/wives.txt.gz', 'gaskell/wives', 'wives.txt.gz', 'wives')
+    """
+    inner = PurePosixPath(without_compression(path)).with_suffix("").as_posix()
+    return path, inner, path.rpartition("/")[2], inner.rpartition("/")[2]
 
 
 def documents_schema(partition: Partition, *, n_excerpt: int = 0) -> pa.Schema:
@@ -106,10 +126,8 @@ def document_heads(partition: Partition, batch: Batch, *, n_excerpt: int = 0) ->
     if n_excerpt:
         texts = list(batch.texts())[int(batch.continues) :]
         columns[EXCERPT] = pa.array([excerpt(text, n_excerpt) for text in texts], pa.string())
-    schema = documents_schema(partition, n_excerpt=n_excerpt)
-    return pa.table(
-        {name: columns.get(name, pa.nulls(n, pa.string())) for name in schema.names if name != "n_tokens"}
-    )
+    names = [name for name in documents_schema(partition, n_excerpt=n_excerpt).names if name != "n_tokens"]
+    return pa.table({name: columns.get(name, pa.nulls(n, pa.string())) for name in names})
 
 
 def excerpt(text: bytes, n_characters: int) -> str:

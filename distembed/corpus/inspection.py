@@ -12,7 +12,7 @@ from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import Batch
 from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
-from distembed.corpus.streams import Partition, Progress, option_text
+from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tokenizer import scanner
 from distembed.formats.names import suffix_of
 from distembed.linalg.chunks import evenly_spaced
@@ -75,7 +75,7 @@ def _short_files(files: Sequence[Partition], beginnings: Sequence[Batch | None])
     are_lines = all(part.format == "text" and part.layout == "line" for part in files)
     if not are_lines or len(files) < FEWEST_FILES or size > SHORT_BYTES or n_lines < 2:
         return []
-    key = option_text(files[0].section, "layout", "file")
+    key = files[0].option("layout", "file")
     return [f"each line of {len(files):,} short files is a document: give {key} if each file is one"]
 
 
@@ -100,7 +100,7 @@ def _without_spaces(corpus: Corpus, text: str) -> list[str]:
     """Return a warning for text without spaces, with the tokenizers that fit."""
     if corpus.tokenizer.pattern not in ("unicode", "ascii"):
         return []
-    key = option_text(corpus.partitions[0].section, "pattern", "icu")
+    key = corpus.partitions[0].option("pattern", "icu")
     return [
         f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
         f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
@@ -128,7 +128,7 @@ def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
     listed = ", ".join(
         f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})" for suffix, names in by_count
     )
-    key = option_text(unknown[0].section, "format")
+    key = unknown[0].option("format")
     return [f"no known extension, taken for text ({key} sets the format): {listed}"]
 
 

@@ -12,18 +12,15 @@ import html
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
 import numpy as np
-import pyarrow as pa
 
 from distembed.corpus import markup
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.records import (
     Batch,
-    Block,
     batch_of,
     blocks_of,
     document_table,
@@ -31,7 +28,7 @@ from distembed.corpus.records import (
     repaired,
     too_long,
 )
-from distembed.corpus.streams import Partition, Progress, option_text
+from distembed.corpus.streams import Partition, Progress
 from distembed.formats.encodings import text_encoding
 
 # A dump's siteinfo is some KiB.
@@ -55,9 +52,8 @@ class Stripper:
         dropped = {FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE}
         names = {name for key, name in namespace_names if key in dropped and name}
         # Only ASCII is folded by the machine, and the first letter of a name may be of either case.
-        variants = {ascii_lower(v) for name in names for v in (name, name.lower())} | {
-            n.encode() for n in ENGLISH_NAMES
-        }
+        variants = {v.encode().lower() for name in names for v in (name, name.lower())}
+        variants |= {name.encode() for name in ENGLISH_NAMES}
         ordered = sorted(variants)
         self.names = np.frombuffer(b"".join(ordered), np.uint8)
         self.name_stops = np.cumsum([len(name) for name in ordered])
@@ -71,22 +67,12 @@ class Stripper:
         n = markup.strip(source, out, self.stack, fields, self.names, self.name_stops)
         text = out[:n].tobytes()
         if b"&" in text:
-            text = ENTITY.sub(entity_text, text.replace(b"&nbsp;", b"\xc2\xa0"))
+            text = ENTITY.sub(lambda found: entity_text(found.group()), text.replace(b"&nbsp;", b"\xc2\xa0"))
         return text
 
 
-def ascii_lower(name: str) -> bytes:
-    """Return UTF-8 with ASCII letters in lower case and the others as they are."""
-    return name.encode().lower()
-
-
-def entity_text(match: re.Match[bytes]) -> bytes:
-    """Return the character of an HTML entity."""
-    return entity_bytes(match.group())
-
-
 @lru_cache(maxsize=4096)
-def entity_bytes(entity: bytes) -> bytes:
+def entity_text(entity: bytes) -> bytes:
     """Return the character of an HTML entity, as UTF-8."""
     return html.unescape(entity.decode()).encode("utf-8", "replace")
 
@@ -106,38 +92,28 @@ def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = 
     return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
 
 
-def read_head(url: str, data: bytes, section: str = "") -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Return the encoding and the namespaces of a dump, from its first bytes.
+def read_head(partition: Partition, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return the encoding that a byte-order mark or XML gives a dump, and its namespaces, from its first bytes.
 
     Raises
     ------
     CorpusError
         If the file is not a MediaWiki export.
     """
-    encoding = head_encoding(data)
+    declared = re.match(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding=[\"']([A-Za-z0-9._-]+)[\"']", data)
+    encoding = declared[1].decode().lower() if declared else "utf-8"
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif not text_encoding(encoding):
+        encoding = "utf-8"
     head = data.decode(encoding, "ignore")
     if "<mediawiki" not in head and "<page>" not in head:
         raise CorpusError(
-            f"{url} is not a MediaWiki export: no <mediawiki> in it; give {option_text(section, 'format')} "
+            f"{partition.url} is not a MediaWiki export: no <mediawiki> in it; give {partition.option('format')} "
             '("text", "jsonl", ...).'
         )
     names = head.partition("</siteinfo>")[0]
     return encoding, tuple((int(key), html.unescape(name)) for key, name in NAMESPACE.findall(names))
-
-
-def head_encoding(data: bytes) -> str:
-    """Return the encoding that a byte-order mark or the XML declaration gives."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    declared = re.match(rb"(?:\xef\xbb\xbf)?\s*<\?xml[^>]*?encoding=[\"']([A-Za-z0-9._-]+)[\"']", data)
-    name = declared[1].decode().lower() if declared else "utf-8"
-    return name if text_encoding(name) else "utf-8"
-
-
-def namespace_of(title: str, names: tuple[tuple[int, str], ...]) -> int:
-    """Return the namespace that a title's prefix names, for dumps too old to say it themselves."""
-    prefix, colon, _ = title.partition(":")
-    return next((key for key, name in names if colon and name == prefix), 0)
 
 
 def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
@@ -154,44 +130,31 @@ def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
             progress.pass_over(partition, too_long(partition, f"byte {block.offset}"))
         if block.is_open or block.continues:
             continue
-        pages = [
-            page for page in _pages_of(partition, block, progress) if is_wanted(page, partition, progress)
-        ]
+        pages, offset = [], block.offset
+        for text in block.data.split(PAGE_END)[:-1]:
+            before, tag, inside = text.partition(PAGE)
+            page = tag + inside + PAGE_END
+            try:
+                if tag and (found := _parsed(partition, offset + len(before), page, progress)):
+                    pages.append(found)
+            except RecordError as error:
+                progress.pass_over(partition, error)
+            offset += len(text) + len(PAGE_END)
         if pages:
-            ids, titles = [page.id for page in pages], [page.title for page in pages]
-            documents = document_table(ids, titles, pa.nulls(len(ids), pa.string()))
-            yield batch_of([stripper(page.wikitext) for page in pages], documents)
+            ids, titles, wikitexts = zip(*pages, strict=True)
+            yield batch_of([stripper(text) for text in wikitexts], document_table(ids, titles))
         rest = block.data[block.data.rfind(PAGE_END) + 1 :]
         if block.is_last and EXPORT_END not in rest:
             what = "its last page has no end" if PAGE in rest else "it has no </mediawiki> at its end"
             raise CorpusError(f"{partition.url} is cut off: {what}; download it again.")
 
 
-def _pages_of(partition: Partition, block: Block, progress: Progress) -> Iterator[Page]:
-    """Yield the pages of a block that can be read."""
-    offset = block.offset
-    for text in block.data.split(PAGE_END)[:-1]:
-        head, tag, inside = text.partition(PAGE)
-        if tag:
-            try:
-                yield _parsed(partition, offset + len(head), tag + inside + PAGE_END, progress)
-            except RecordError as error:
-                progress.pass_over(partition, error)
-        offset += len(text) + len(PAGE_END)
+def _parsed(
+    partition: Partition, offset: int, data: bytes, progress: Progress
+) -> tuple[str, str, bytes] | None:
+    """Return the id, the title and the wikitext of a page, which begins at a place of the text.
 
-
-class Page(NamedTuple):
-    """What an export has of a page."""
-
-    title: str
-    namespace: int
-    id: str
-    is_redirect: bool
-    wikitext: bytes
-
-
-def _parsed(partition: Partition, offset: int, data: bytes, progress: Progress) -> Page:
-    """Return a page, which begins at a place of the text.
+    A page of another namespace and a redirect are counted, and None is returned.
 
     Raises
     ------
@@ -205,33 +168,27 @@ def _parsed(partition: Partition, offset: int, data: bytes, progress: Progress) 
     try:
         page = ET.fromstring(data.decode())  # noqa: S314 - expat opens nothing, and a page declares nothing
     except UnicodeDecodeError as error:
-        reason = (
-            f"is not UTF-8 (byte 0x{data[error.start]:02x} at offset {offset + error.start} of the text); "
-        )
-        raise RecordError(
-            BadRecord(partition.url, place, reason + encoding_advice(partition, data))
-        ) from error
+        byte = f"byte 0x{data[error.start]:02x} at offset {offset + error.start} of the text"
+        reason = f"is not UTF-8 ({byte}); {encoding_advice(partition, data)}"
+        raise RecordError(BadRecord(partition.url, place, reason)) from error
     except ET.ParseError as error:
         what, (line, column) = expat.ErrorString(error.code), error.position
         reason = f"is malformed XML ({what}, in line {line} of the page at column {column + 1}); correct it or download"
         raise RecordError(BadRecord(partition.url, place, f"{reason} the file again")) from error
     title, number = page.findtext("title") or "", page.findtext("ns")
-    if number is not None and not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
+    if number is None:  # the dump is too old to say it
+        prefix, colon, _ = title.partition(":")
+        names = partition.namespace_names
+        number = str(next((key for key, name in names if colon and name == prefix), 0))
+    elif not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
         reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
         raise RecordError(BadRecord(partition.url, place, reason))
-    namespace = namespace_of(title, partition.namespace_names) if number is None else int(number)
     text = next(page.iter("text"), None)
     wikitext = ((text is not None and text.text) or "").encode()
-    is_redirect = page.find("redirect") is not None or REDIRECT.match(wikitext) is not None
-    return Page(title, namespace, page.findtext("id") or "", is_redirect, wikitext)
-
-
-def is_wanted(page: Page, partition: Partition, progress: Progress) -> bool:
-    """Return whether a page is a document, and count it where it is not."""
-    if partition.namespaces is not None and page.namespace not in partition.namespaces:
+    if partition.namespaces is not None and int(number) not in partition.namespaces:
         progress.n_skipped_namespace += 1
-        return False
-    if page.is_redirect and not partition.redirects:
+        return None
+    if not partition.redirects and (page.find("redirect") is not None or REDIRECT.match(wikitext)):
         progress.n_skipped_redirect += 1
-        return False
-    return True
+        return None
+    return page.findtext("id") or "", title, wikitext

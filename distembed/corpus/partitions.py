@@ -41,11 +41,10 @@ from distembed.corpus.document_columns import (
 )
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.mediawiki import read_pages
-from distembed.corpus.records import Batch, in_pieces
+from distembed.corpus.records import Batch, in_pieces, read_blocks, read_file, read_lines
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tables import read_csv, read_json, read_parquet
-from distembed.corpus.text import read_text
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural
 from distembed.files import failures_told, replacing
@@ -54,7 +53,9 @@ from distembed.lift import block
 from distembed.urls import url_to_fs
 
 READERS: dict[str, Callable[[Partition, Progress], Iterator[Batch]]] = {
-    "text": read_text,
+    "line": read_lines,
+    "blocks": read_blocks,
+    "file": read_file,
     "mediawiki": read_pages,
     "jsonl": read_json,
     "csv": read_csv,
@@ -126,7 +127,8 @@ class TokenBatch(NamedTuple):
 def read_batches(partition: Partition, progress: Progress | None = None) -> Iterator[Batch]:
     """Yield the batches of text of a partition."""
     with failures_told(partition.url):
-        batches = READERS[partition.format](partition, progress or Progress())
+        kind = partition.layout if partition.format == "text" else partition.format
+        batches = READERS[kind](partition, progress or Progress())
         yield from in_pieces(batches, partition.piece_words) if partition.piece_words else batches
 
 

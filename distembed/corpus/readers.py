@@ -6,53 +6,36 @@
 
 from __future__ import annotations
 
+import codecs
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import takewhile
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
-import numpy as np
+import pyarrow as pa
 
-from distembed.corpus.document_columns import DocumentColumns, check_columns, columns_of_paths
+from distembed.corpus.document_columns import FILE, OF_DOCUMENTS, DocumentColumns, read_metadata
 from distembed.corpus.errors import BadRecord, CorpusError
-from distembed.corpus.heads import check_encoding, check_is_text, read_beginning, with_encoding
-from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
-from distembed.corpus.metadata import read_metadata
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import (
-    FORMATS,
-    Format,
-    FoundFile,
-    find_files,
-    format_of,
-    name_files,
-    readable_name,
-)
+from distembed.corpus.paths import FORMATS, Format, find_files, name_files
+from distembed.corpus.planning import plan_files
 from distembed.corpus.records import HEADS
-from distembed.corpus.streams import Partition, bundles_of, option_text
-from distembed.corpus.tables import stored_bytes, with_columns
+from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
-from distembed.files import damage_told, failures_told
-from distembed.formats.heads import sniffed
-from distembed.formats.names import compression_of
-from distembed.formats.parquet import ParquetFile
-from distembed.formats.pieces import open_url
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
 
 # One task: a second of text, some five seconds of compressed XML.
 PARTITION_BYTES = 1 << 25
 
-
-NAMED_REFUSALS = 5
-"""Files, at most, of those that cannot be read that a message names."""
+FEWEST_BUNDLES = 256
+"""Small files are read together only so far that there are about so many tasks, for many workers."""
 
 
 class Document(NamedTuple):
@@ -126,7 +109,24 @@ class Corpus:
         >>> [len(bundle) for bundle in de.read_corpus(titles()).bundles]
         [1]
         """
-        return bundles_of(self.partitions, self.partition_bytes)
+        n_bytes = sum(partition.n_bytes for partition in self.partitions)
+        most = n_bytes // FEWEST_BUNDLES
+        is_small = len(self.partitions) <= FEWEST_BUNDLES
+        room = (
+            0 if is_small else min(self.partition_bytes, 1 << most.bit_length())
+        )  # the power of two above it
+        bundles: list[list[Partition]] = []
+        filled = room
+        for partition in self.partitions:
+            name = f"{partition.name} {partition.start}".encode(errors="surrogateescape")
+            # On average once in as many bytes as a bundle has room for.
+            begins_one = not bundles or crc32(name) * room < partition.n_bytes << 32
+            if begins_one or filled + partition.n_bytes > room:
+                bundles.append([])
+                filled = 0
+            bundles[-1].append(partition)
+            filled += partition.n_bytes
+        return tuple(map(tuple, bundles))
 
     def documents(self) -> Iterator[Document]:
         """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests.
@@ -174,35 +174,27 @@ class Corpus:
         {'word': 'graph', 'count': 3, 'document_count': 3}
         """
         key = None if folder is None else str(folder)
-        if key not in self._cache:
-            self._cache[key] = tokenize_partitions(self, key)
-        return self._cache[key]
-
-
-def tokenize_partitions(corpus: Corpus, folder: str | None) -> Tokens:
-    """Run one task per bundle, and return the partitions of tokens."""
-    temporary = None
-    if folder is None:
-        temporary = Scratch("distembed-", corpus.scratch)
-        folder = temporary.url
-    task = delayed(tokenize_partition, pure=False)
-    targets = [f"{folder.rstrip('/')}/part-{number:05d}" for number in range(len(corpus.bundles))]
-    # One collection: Dask's cull is quadratic in the number of collections.
-    together = delayed(tuple)(
-        [
-            task(bundle, corpus.tokenizer, target)
-            for bundle, target in zip(corpus.bundles, targets, strict=True)
-        ]
-    )
-    summaries = compute(together)
-    if not any(summary.n_documents for summary in summaries):
-        skipped, bad = (sum(getattr(s, name) for s in summaries) for name in ("n_skipped", "n_bad_records"))
-        raise CorpusError(
-            f"{name_files(partition.url for partition in corpus.partitions)}: no document found ({skipped} pages were "
-            f"left out as redirects or of other namespaces, and {bad} bad records); check format=, layout= and "
-            f"namespaces=."
+        if key in self._cache:
+            return self._cache[key]
+        temporary = Scratch("distembed-", self.scratch) if folder is None else None
+        url = str(folder) if temporary is None else temporary.url
+        task = delayed(tokenize_partition, pure=False)
+        targets = [f"{url.rstrip('/')}/part-{number:05d}" for number in range(len(self.bundles))]
+        # One collection: Dask's cull is quadratic in the number of collections.
+        pairs = zip(self.bundles, targets, strict=True)
+        summaries = compute(
+            delayed(tuple)([task(bundle, self.tokenizer, target) for bundle, target in pairs])
         )
-    return Tokens(tuple(targets), summaries, columns=corpus.columns, folder=temporary)
+        if not any(summary.n_documents for summary in summaries):
+            skipped, bad = (
+                sum(getattr(s, name) for s in summaries) for name in ("n_skipped", "n_bad_records")
+            )
+            raise CorpusError(
+                f"{name_files(self._files())}: no document found ({skipped} pages were left out as redirects or of "
+                f"other namespaces, and {bad} bad records); check format=, layout= and namespaces=."
+            )
+        self._cache[key] = Tokens(tuple(targets), summaries, columns=self.columns, folder=temporary)
+        return self._cache[key]
 
 
 def documents_of(partition: Partition) -> Iterator[Document]:
@@ -378,15 +370,29 @@ def read_corpus(
         if value is not None and value < 1:
             raise ValueError(f"{name} is {value}; give 1 or more.")
     table = None if metadata is None else read_metadata(str(metadata))
-    check_columns([*carry_fields, *path_fields, *DocumentColumns(metadata=table).names])
+    names = [*carry_fields, *path_fields, *DocumentColumns(metadata=table).names]
+    for name in names:
+        if names.count(name) > 1 or name in OF_DOCUMENTS:
+            raise CorpusError(
+                f'documents would have the column "{name}" twice: rename or leave out one of them.'
+            )
     files = tuple(find_files(named))
-    check_encoding(encoding)
-    partitions, refused = all_partitions(files, template, partition_bytes, encoding)
+    try:
+        codecs.lookup(encoding or "utf-8")
+    except LookupError as error:
+        raise ValueError(
+            f'encoding is {encoding!r}, which Python does not know; give "utf-16", "latin-1", "cp1252" or another of '
+            "its names"
+        ) from error
+    partitions, refused = plan_files(files, template, partition_bytes, encoding)
     notes = tuple(f"left out: {record.reason}" for record in refused)
     for note in () if section else notes:
         warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
-    columns = DocumentColumns(columns_of_paths(partitions), table)
+    of_files = {
+        part.source: {FILE: part.source, **dict(part.constants)} for part in partitions if path_fields
+    }
+    columns = DocumentColumns(pa.Table.from_pylist([*of_files.values()]) if of_files else None, table)
     return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes, columns)
 
 
@@ -417,152 +423,3 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}.")
     return value
-
-
-@lru_cache(maxsize=8)
-def all_partitions(
-    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encoding: str | None
-) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
-    """Return the partitions of all files, and why others are left out where bad records are.
-
-    The beginnings of the files are read once, until a store says something else of one: a plan asks several times.
-
-    Raises
-    ------
-    CorpusError
-        No file can be read, or some cannot and bad records are an error; the message names them together.
-    """
-    partitions: list[Partition] = []
-    refused: dict[str, CorpusError] = {}
-    for file in files:
-        try:
-            with failures_told(file.url):
-                partitions += plan_file(file, template, partition_bytes, encoding=encoding)
-        except CorpusError as error:
-            refused[readable_name(file.url)] = error
-    if refused and (len(refused) == len(files) or template.bad_records == "error"):
-        raise _refusal(list(refused.values()), len(files), template.section)
-    return _tell_apart(partitions), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
-
-
-def _tell_apart(partitions: Sequence[Partition]) -> tuple[Partition, ...]:
-    """Return partitions that tell files of one name apart by their folders, below the one that they have in common."""
-    names = Counter({partition.url: partition.name for partition in partitions}.values())
-    folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
-    levels = zip(*folders.values(), strict=False)
-    n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
-    below = {url: "".join(f"{name}/" for name in folder[n_common:]) for url, folder in folders.items()}
-    return tuple(replace(part, folder=below[part.url]) if part.url in below else part for part in partitions)
-
-
-def _refusal(refused: Sequence[CorpusError], n_files: int, section: str) -> CorpusError:
-    """Return the error of one file, or one that names those of several."""
-    if len(refused) in (1, n_files):
-        return refused[0]
-    first = [str(error).rstrip(".") for error in refused[:NAMED_REFUSALS]]
-    named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
-    more = f"; and {len(refused) - NAMED_REFUSALS} more" if len(refused) > NAMED_REFUSALS else ""
-    # Of parallel texts no record may be left out, since its counterpart is not.
-    skip = (
-        f", or leave them out by {option_text(section, 'bad_records', 'skip')}"
-        if section in ("", "corpus")
-        else ""
-    )
-    return CorpusError(
-        f"{len(refused)} of {n_files} files cannot be read: {named}{more}. Remove them, or correct them{skip}."
-    )
-
-
-def plan_file(
-    file: FoundFile, template: Partition, partition_bytes: int, *, encoding: str | None = None
-) -> list[Partition]:
-    """Return the partitions of one file."""
-    url, size, _, path = file
-    if readable_name(url) != url:
-        raise CorpusError(f"{readable_name(url)} has a name that is not UTF-8; rename the file.")
-    kind = format_of(url) if template.format == "auto" else template.format
-    compression = compression_of(url)
-    partition = replace(
-        template,
-        url=url,
-        format=kind,
-        compression=compression if kind != "parquet" else "",
-        n_bytes=size,
-        path=path,
-        constants=path_values(url, template),
-    )
-    if size == 0:
-        raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
-    if kind == "parquet":
-        return parquet_partitions(partition, partition_bytes)
-    if kind == "mediawiki":
-        partition = with_head(partition)
-        is_divisible = partition.is_utf8 and compression in {"", "bz2"}
-    else:
-        partition = with_encoding(partition, encoding)
-        is_whole = kind in ("csv", "tsv") or partition.is_one_document
-        is_divisible = not compression and partition.is_utf8 and not is_whole
-    if kind in ("csv", "tsv"):
-        partition = with_columns(partition)
-    return byte_partitions(partition, size, partition_bytes) if is_divisible else [partition]
-
-
-def path_values(url: str, template: Partition) -> tuple[tuple[str, str], ...]:
-    """Return the last folders of a file as columns of its documents.
-
-    Raises
-    ------
-    CorpusError
-        If the file lies in fewer folders.
-    """
-    names = [name for name, _ in template.constants]
-    inner = url.partition("://")[2] or url
-    folders = [folder for folder in inner.split("/")[:-1] if folder not in ("", ".", "..")]
-    if len(folders) < len(names):
-        key = option_text(template.section, "path_fields")
-        raise CorpusError(
-            f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
-        )
-    return tuple(zip(names, folders[len(folders) - len(names) :], strict=True))
-
-
-def with_head(partition: Partition) -> Partition:
-    """Return a MediaWiki partition with the encoding and namespaces that the head of its file gives."""
-    data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
-    check_is_text(partition, sniffed(data, partition.url))
-    encoding, names = read_head(partition.url, data, partition.section)
-    return replace(partition, encoding=encoding, namespace_names=names)
-
-
-def byte_partitions(partition: Partition, size: int, partition_bytes: int) -> list[Partition]:
-    """Cut a file into ranges of nearly equal size."""
-    n_partitions = max(1, -(-size // partition_bytes))
-    if n_partitions == 1:
-        return [partition]
-    bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
-    stops: list[int | None] = [*bounds[1:-1], None]
-    return [
-        replace(partition, start=start, stop=stop, n_bytes=end - start)
-        for start, stop, end in zip(bounds[:-1], stops, bounds[1:], strict=True)
-    ]
-
-
-def parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
-    """Group the row groups of a Parquet file into partitions."""
-    remedy = f"give {option_text(partition.section, 'format')}"
-    with (
-        damage_told(partition.url, CorpusError, "a Parquet file", remedy),
-        closing(open_url(partition.url)) as raw,
-    ):
-        metadata = ParquetFile(raw).metadata
-    if metadata.num_row_groups == 0:
-        return [replace(partition, stop=0)]
-    sizes = [metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)]
-    group_of = np.cumsum([0, *sizes])[:-1] // partition_bytes
-    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
-    stops = [*starts[1:], len(sizes)]
-    stored = np.cumsum([0, *(stored_bytes(metadata.row_group(k)) for k in range(len(sizes)))]).tolist()
-    return [
-        replace(partition, start=start, stop=stop, n_bytes=stored[stop] - stored[start])
-        for start, stop in zip(starts, stops, strict=True)
-    ]

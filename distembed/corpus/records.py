@@ -1,4 +1,6 @@
-"""Cuts the text of a partition where its records end, and hands its documents on in batches.
+"""Cuts the text of a partition where its records end, and hands its documents on in batches: those of plain text here.
+
+Plain text has a document on each line, blocks between blank lines with a title, or a document in each file.
 
 A mark is what ends a record, such as a line end. A partition holds the records from the end of the first mark that
 begins in it to the end of the first mark that begins after it; the first partition of a file begins with the file.
@@ -7,19 +9,23 @@ Wherever a file is cut, each record is therefore read once and whole.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.streams import Partition, Progress, option_text, pieces_of
+from distembed.corpus.streams import Partition, Progress, pieces_of
 from distembed.formats.encodings import NOT_ASCII, guess_encoding
+from distembed.formats.names import without_compression
 
 RECORD_BYTES = 1 << 26
 """A longer JSON line, row or page is a bad record, because it is parsed as a whole."""
@@ -37,6 +43,12 @@ HEADS = ("id", "title", "label")
 """The columns of every document."""
 
 
+BLANK_LINE = re.compile(rb"\n\r?\n")
+"""What ends a block. (A line of white space is text.)"""
+LAST_LINE_END = re.compile(rb"(?:\r?\n|\r)\Z")
+MAX_TITLE_BYTES = 1024
+
+
 class Block(NamedTuple):
     """Whole records, or a piece of one that is longer than a limit."""
 
@@ -51,7 +63,7 @@ class Block(NamedTuple):
     """Whether the file ends with it."""
 
 
-def blocks_of(
+def blocks_of(  # noqa: C901 - one loop over the pieces
     partition: Partition, progress: Progress, marks: Sequence[bytes], *, limit: int = RECORD_BYTES
 ) -> Iterator[Block]:
     """Yield the records of a partition that end in one of some marks, about a piece of the file at a time.
@@ -59,93 +71,62 @@ def blocks_of(
     A record over `limit` bytes comes in pieces. Without marks a file is one record. The last block of a file may be
     empty. A block begins with the end of the mark before where that may begin a mark itself.
     """
-    border = Border(marks)
-    data, offset, seen, has_begun, continues = bytearray(), 0, 0, False, False
+    pattern = re.compile(b"|".join(map(re.escape, marks)) or b"(?!)")
+    width = max(map(len, marks), default=1)
+    overlap = int(
+        any(mark[:1] == mark[-1:] for mark in marks if len(mark) > 1)
+    )  # of the end of a mark with another
+    data, offset, seen, continues = bytearray(), partition.start, 0, False
+    has_begun, end_of_own = False, offset  # so far the bytes end in which a mark of the partition may begin
+
+    def last_end() -> int:
+        """Return the end of the last mark of the partition; 0 where there is none."""
+        stop = max(end_of_own - offset, 0) - 1
+        places = [(data.rfind(mark, seen, stop + len(mark)), len(mark)) for mark in marks]
+        return max((place + n_bytes for place, n_bytes in places if place >= 0), default=0)
 
     def take(n_bytes: int, *, is_open: bool = False, is_last: bool = False) -> Block:
         nonlocal offset, seen, continues
         with memoryview(data) as view:  # a slice of the array would be a copy of its own
             taken = Block(offset, bytes(view[:n_bytes]), continues, is_open, is_last)
-        n_done = n_bytes if is_open else max(0, n_bytes - border.overlap)
+        n_done = n_bytes if is_open else max(0, n_bytes - overlap)
         del data[:n_done]
         offset, seen, continues = offset + n_done, 0, is_open
         return taken
 
-    for begin, piece, end_of_own, is_own in _from_first_mark(partition, progress, border):
-        offset, has_begun = (offset if has_begun else begin), True
+    for piece, is_own in pieces_of(partition, progress):
         data += piece
-        if continues and (end := border.first(data, seen)):
-            is_end = border.last(data, seen, end_of_own - offset) == 0
-            yield take(end)
+        end_of_own += len(piece) if is_own else 0
+        has_begun = has_begun or partition.start == 0
+        if not has_begun:  # what is before the first mark is of the partition before
+            found = pattern.search(data)
+            has_begun = found is not None and offset + found.start() < end_of_own
+            n_skipped = found.end() - overlap if found else max(0, len(data) - width + 1)
+            del data[:n_skipped]
+            offset += n_skipped
+            if not has_begun and (found or (not is_own and offset >= end_of_own)):
+                return
+            if not has_begun:
+                continue
+        if continues and (found := pattern.search(data, seen)):
+            is_end = last_end() == 0
+            yield take(found.end())
             if is_end:
                 return
         if not continues:
-            if end := border.last(data, seen, end_of_own - offset):
+            if end := last_end():
                 yield take(end)
-            if not is_own and (end := border.first(data, max(seen, end_of_own - offset))):
-                yield take(end)
+            if not is_own and (found := pattern.search(data, max(seen, end_of_own - offset))):
+                yield take(found.end())
                 return
-        while len(data) >= limit + border.width:
-            yield take(_place_to_cut(data, limit), is_open=True)
-        seen = max(0, len(data) - border.width + 1)
+        while len(data) >= limit + width:
+            # After white space, or else between two code points.
+            place = max(data.rfind(space, limit - CUT_BYTES, limit) for space in (b" ", b"\n", b"\t")) + 1
+            ends = (at for at in range(limit, limit - 4, -1) if data[at] & 0xC0 != 0x80)
+            yield take(place if place > 1 else next(ends, limit), is_open=True)
+        seen = max(0, len(data) - width + 1)
     if has_begun:
         yield take(len(data), is_last=True)
-
-
-class Border:
-    """Where records end: after any of some marks."""
-
-    def __init__(self, marks: Sequence[bytes]) -> None:
-        self.marks = marks
-        self.pattern = re.compile(b"|".join(map(re.escape, marks)) or b"(?!)")
-        self.width = max(map(len, marks), default=1)
-        pairs = [(one, other[:k]) for one in marks for other in marks for k in range(len(other))]
-        self.overlap = max((len(b) for a, b in pairs if a != b and a.endswith(b)), default=0)
-        """The bytes at the end of a mark with which another may begin."""
-
-    def first(self, data: bytearray, begin: int) -> int:
-        """Return the end of the first mark that begins at a place or after it; 0 where there is none."""
-        found = self.pattern.search(data, max(begin, 0))
-        return found.end() if found else 0
-
-    def last(self, data: bytearray, begin: int, stop: int) -> int:
-        """Return the end of the last mark that begins between two places; 0 where there is none."""
-        stops = [(max(stop, 0) + len(mark) - 1, mark) for mark in self.marks]
-        places = [(data.rfind(mark, begin, end), len(mark)) for end, mark in stops]
-        return max((place + n for place, n in places if place >= 0), default=0)
-
-
-def _from_first_mark(
-    partition: Partition, progress: Progress, border: Border
-) -> Iterator[tuple[int, bytes, int, bool]]:
-    """Yield the bytes from the first record of a partition on, in pieces.
-
-    With each comes where it begins, where so far the bytes end in which a mark of the partition may begin, and whether
-    the piece is among them.
-    """
-    offset = end_of_own = partition.start
-    rest, has_begun = b"", offset == 0
-    for piece, is_own in pieces_of(partition, progress):
-        end_of_own += len(piece) if is_own else 0
-        rest += piece
-        if not has_begun:
-            found = border.pattern.search(rest)
-            has_begun = found is not None and offset + found.start() < end_of_own
-            n_skipped = found.end() - border.overlap if found else max(0, len(rest) - border.width + 1)
-            rest, offset = rest[n_skipped:], offset + n_skipped
-            if not has_begun and (found or (not is_own and offset >= end_of_own)):
-                return
-        if has_begun:
-            yield offset, rest, end_of_own, is_own
-            rest, offset = b"", offset + len(rest)
-
-
-def _place_to_cut(data: bytearray, limit: int) -> int:
-    """Return where to cut data: after white space, or else between two code points."""
-    place = max(data.rfind(space, limit - CUT_BYTES, limit) for space in (b" ", b"\n", b"\t"))
-    if place > 0:
-        return place + 1
-    return next((at for at in range(limit, limit - 4, -1) if data[at] & 0xC0 != 0x80), limit)
 
 
 class Batch(NamedTuple):
@@ -229,16 +210,93 @@ def in_pieces(batches: Iterable[Batch], n_words: int) -> Iterator[Batch]:
 
 def document_table(
     ids: Sequence[str] | pa.Array,
-    titles: Sequence[str] | pa.Array,
-    labels: Sequence[str | None] | pa.Array,
+    titles: Sequence[str] | pa.Array | None = None,
+    labels: Sequence[str | None] | pa.Array | None = None,
     carried: Mapping[str, Sequence[str | None] | pa.Array] | None = None,
 ) -> pa.Table:
     """Return the columns of documents; a field that is carried along as "title" or "label" goes before the other."""
+    titles = pa.repeat("", len(ids)) if titles is None else titles
+    labels = pa.nulls(len(ids)) if labels is None else labels
     columns = {
         name: pa.array(column, pa.string()) if not isinstance(column, pa.Array) else column.cast(pa.string())
         for name, column in [*zip(HEADS, (ids, titles, labels), strict=True), *(carried or {}).items()]
     }
     return pa.table(columns)
+
+
+# --- plain text --------------------------------------------------------------------------------------------
+
+
+def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of text with a document a line; an empty line is none."""
+    for block in blocks_of(partition, progress, [b"\n"], limit=TEXT_BYTES):
+        array = np.frombuffer(block.data, np.uint8)
+        stops = np.append(np.flatnonzero(array == ord("\n")), len(array))
+        places = np.append(0, stops[:-1] + 1)
+        starts = places.copy()
+        starts[0] += _n_mark(block)
+        stops[-1] -= block.is_last and block.data.endswith(b"\r")
+        is_filled, single = stops > starts + 1, np.flatnonzero(stops == starts + 1)
+        is_filled[single] = array[starts[single]] != ord("\r")
+        is_filled[0] |= block.continues
+        offsets = pa.array(block.offset + places[is_filled][int(block.continues) :]).cast(pa.string())
+        documents = document_table(pc.binary_join_element_wise(f"{partition.name}:", offsets, ""))
+        batch = Batch(array, starts[is_filled], stops[is_filled], documents, block.is_open)
+        yield _checked(partition, progress, block, batch)
+
+
+def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
+    for block in blocks_of(partition, progress, [b"\n\n", b"\n\r\n"], limit=TEXT_BYTES):
+        texts, ids, titles, begin, n_mark = [], [], [], 0, _n_mark(block)
+        for end, after in [*(found.span() for found in BLANK_LINE.finditer(block.data)), (None, 0)]:
+            text = block.data[begin + n_mark : end]
+            if end is None and block.is_last:
+                text = LAST_LINE_END.sub(b"", text)
+            if block.continues:
+                texts.append(text)
+                break
+            n_line_ends = len(text) - len(text := text.lstrip(b"\r\n"))
+            if text or block.is_open:
+                ids.append(
+                    f"{partition.name}:{block.offset + begin + (n_line_ends and n_mark + n_line_ends)}"
+                )
+                stop = len(text[:MAX_TITLE_BYTES].partition(b"\n")[0])
+                while text[stop : stop + 1] and text[stop] & 0xC0 == 0x80:  # not inside a character
+                    stop -= 1
+                title = text[:stop].rstrip(b"\r")
+                titles.append(title.decode("utf-8", "replace"))
+                texts.append(text[len(title) :])
+            begin, n_mark = after, 0
+        batch = batch_of(texts, document_table(ids, titles), is_open=block.is_open)
+        yield _checked(partition, progress, block, batch)
+
+
+def read_file(partition: Partition, progress: Progress) -> Iterator[Batch]:
+    """Yield the text of a file as one document; its title is the name without the extension."""
+    title = PurePosixPath(without_compression(partition.name)).stem
+    for block in blocks_of(partition, progress, [], limit=TEXT_BYTES):
+        documents = document_table([partition.name], [title]).slice(int(block.continues))
+        batch = batch_of([block.data[_n_mark(block) :]], documents, is_open=block.is_open)
+        yield _checked(partition, progress, block, batch)
+
+
+def _n_mark(block: Block) -> int:
+    """Return the bytes of a byte-order mark at the beginning of a file."""
+    return len(codecs.BOM_UTF8) if block.offset == 0 and block.data.startswith(codecs.BOM_UTF8) else 0
+
+
+def _checked(partition: Partition, progress: Progress, block: Block, batch: Batch) -> Batch:
+    """Return the batch of a block in UTF-8: what is not is an error, or replaced."""
+    if is_utf8(block.data):
+        return batch
+    if partition.errors == "strict":
+        raise not_utf8(partition, block.data, block.offset)
+    texts = [repaired(progress, text) for text in batch.texts()]
+    return batch_of(texts, batch.documents, is_open=batch.is_open)
+
+
+# --- what is wrong with a text -----------------------------------------------------------------------------
 
 
 def is_utf8(data: bytes | NDArray[np.uint8]) -> bool:
@@ -274,13 +332,8 @@ def encoding_advice(partition: Partition, data: bytes) -> str:
     """Return what to do about text that is not UTF-8, with the encoding that it seems to have."""
     guess = guess_encoding(data) if len(NOT_ASCII.findall(data)) >= FEWEST_SIGNS else None
     seems = "" if guess is None else f"it reads as text in {guess.encoding} ({guess.text!r}); "
-    encoding = option_text(partition.section, "encoding", "cp1252" if guess is None else guess.encoding)
-    return f"{seems}give {encoding} (or what it is), or {replaced(partition)}"
-
-
-def replaced(partition: Partition) -> str:
-    """Return how to ask for the replacement of bytes that do not decode."""
-    return option_text(partition.section, "errors", "replace")
+    encoding = partition.option("encoding", "cp1252" if guess is None else guess.encoding)
+    return f"{seems}give {encoding} (or what it is), or {partition.option('errors', 'replace')}"
 
 
 def line_of(partition: Partition, offset: int) -> int:

@@ -7,11 +7,11 @@ stream; a `gz`, `xz` or `zst` file is one partition. `records` says which docume
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO, NamedTuple
-from zlib import crc32
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.formats.encodings import is_utf8
@@ -20,10 +20,6 @@ from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
-
-
-FEWEST_BUNDLES = 256
-"""Small files are read together only so far that there are about so many tasks, for many workers."""
 
 
 @dataclass(frozen=True)
@@ -118,23 +114,21 @@ class Partition:
             *(getattr(self, one.name) for one in fields(self) if one.name not in others),
         ]
 
-
-def option_text(section: str, option: str, value: str = "") -> str:
-    """Return how an option is written: as an argument of the library, or as a key of its section in a job file."""
-    if section:
-        return f'{section}.{option} = "{value}"' if value else f"{section}.{option}"
-    return f'{option}="{value}"' if value else f"{option}="
+    def option(self, name: str, value: str = "") -> str:
+        """Return how an option is written: as an argument of the library, or as a key of its section in a job file."""
+        if self.section:
+            return f'{self.section}.{name} = "{value}"' if value else f"{self.section}.{name}"
+        return f'{name}="{value}"' if value else f"{name}="
 
 
 class Progress:
-    """The counts of a task while it reads: bytes, those unpacked, records left out for each reason, bytes replaced.
+    """The counts of a task while it reads: bytes, records left out for each reason, bytes replaced.
 
     `note` is called with each bad record that is skipped.
     """
 
     def __init__(self, note: Callable[[BadRecord], None] | None = None) -> None:
         self.n_bytes_read = 0
-        self.n_bytes_unpacked = 0
         self.n_skipped_namespace = 0
         self.n_skipped_redirect = 0
         self.n_bad_records = 0
@@ -163,105 +157,53 @@ def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
     Text in an encoding other than UTF-8 is recoded.
     """
     with closing(open_url(partition.url)) as raw:
-        if partition.compression == "bz2" and (partition.start or partition.stop):
-            pieces = bz2_range(raw, partition, progress)
-        elif partition.compression:
-            pieces = (Piece(data, owned=True) for data in decompressed(raw, partition, progress))
-        else:
-            pieces = byte_range(raw, partition, progress)
-        yield from pieces if partition.is_utf8 else recoded(pieces, partition)
+        if partition.is_utf8:
+            yield from stored_pieces(raw, partition, progress)
+            return
+        decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
+        n_before = 0
+        try:
+            for data, owned in stored_pieces(raw, partition, progress):
+                yield Piece(decoder.decode(data).encode(), owned)
+                n_before += len(data)
+            yield Piece(decoder.decode(b"", True).encode(), owned=True)
+        except UnicodeDecodeError as error:
+            raise not_decoded(partition, error, n_before) from error
 
 
-def byte_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
-    """Yield the bytes from the start of a partition on; pieces break at its stop."""
+def stored_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
+    """Yield the bytes of a file, decompressed, from the start of a partition or the first stream of bz2 after it."""
+    stop = math.inf if partition.stop is None else partition.stop
+    if partition.compression:
+        begin = find_bz2_stream(raw, partition.start, partition.stop) if partition.start else 0
+        if begin is None:
+            return
+        raw.seek(begin)
+        packed = Packed(
+            raw,
+            partition.url,
+            partition.compression,
+            piece_bytes=partition.piece_bytes,
+            error_kind=CorpusError,
+        )
+        before = progress.n_bytes_read
+        for data, consumed in packed.pieces():
+            progress.n_bytes_read = before + packed.n_read
+            yield Piece(data, begin + consumed < stop)
+        progress.n_bytes_read = before + packed.n_read
+        return
     position = partition.start
     raw.seek(position)
-    while True:
-        left = partition.piece_bytes if partition.stop is None else partition.stop - position
-        owned = left > 0
-        data = raw.read(min(partition.piece_bytes, left) if owned else partition.piece_bytes)
-        if not data:
-            return
+    while data := raw.read(int(min(partition.piece_bytes, stop - position if position < stop else math.inf))):
         progress.n_bytes_read += len(data)
+        yield Piece(data, position < stop)
         position += len(data)
-        yield Piece(data, owned)
-
-
-def recoded(pieces: Iterator[Piece], partition: Partition) -> Iterator[Piece]:
-    """Yield pieces of text of another encoding as UTF-8."""
-    decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
-    n_before = 0
-    try:
-        for data, owned in pieces:
-            yield Piece(decoder.decode(data).encode(), owned)
-            n_before += len(data)
-        yield Piece(decoder.decode(b"", True).encode(), owned=True)
-    except UnicodeDecodeError as error:
-        raise not_decoded(partition, error, n_before) from error
 
 
 def not_decoded(partition: Partition, error: UnicodeDecodeError, n_before: int = 0) -> CorpusError:
     """Return the error for text that is not in its encoding, after so many bytes that were."""
     return CorpusError(
         f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
-        f"give its {option_text(partition.section, 'encoding')}, or "
-        f"{option_text(partition.section, 'errors', 'replace')}."
-    )
-
-
-def decompressed(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[bytes]:
-    """Yield the whole of a compressed file, stream after stream."""
-    for data, _ in _unpacked(raw, partition, progress):
-        progress.n_bytes_unpacked += len(data)
-        yield data
-
-
-def _unpacked(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[tuple[bytes, int]]:
-    """Yield decompressed pieces, each with where its stream begins, and count the bytes of the file."""
-    packed = Packed(
-        raw, partition.url, partition.compression, piece_bytes=partition.piece_bytes, error_kind=CorpusError
-    )
-    before = progress.n_bytes_read
-    for piece in packed.pieces():
-        progress.n_bytes_read = before + packed.n_read
-        yield piece
-    progress.n_bytes_read = before + packed.n_read
-
-
-def bz2_range(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
-    """Yield the streams of a multistream bz2 file that begin in the partition, then those after it."""
-    start = find_bz2_stream(raw, partition.start, partition.stop) if partition.start else 0
-    if start is None:
-        return
-    raw.seek(start)
-    stop = float("inf") if partition.stop is None else partition.stop
-    for data, consumed in _unpacked(raw, partition, progress):
-        yield Piece(data, owned=start + consumed < stop)
-
-
-def bundles_of(partitions: Sequence[Partition], partition_bytes: int) -> tuple[tuple[Partition, ...], ...]:
-    """Return the partitions that each task reads; see `Corpus.bundles`."""
-    n_bytes = sum(partition.n_bytes for partition in partitions)
-    is_small = len(partitions) <= FEWEST_BUNDLES
-    room = 0 if is_small else min(partition_bytes, _power_of_two(n_bytes // FEWEST_BUNDLES))
-    bundles: list[list[Partition]] = []
-    held = room
-    for partition in partitions:
-        if not bundles or held + partition.n_bytes > room or _begins_bundle(partition, room):
-            bundles.append([])
-            held = 0
-        bundles[-1].append(partition)
-        held += partition.n_bytes
-    return tuple(map(tuple, bundles))
-
-
-def _power_of_two(n: int) -> int:
-    """Return the smallest power of two above n."""
-    return 1 << n.bit_length()
-
-
-def _begins_bundle(partition: Partition, room: int) -> bool:
-    """Return whether a bundle begins with a partition by its name: on average once in as many bytes as it has room."""
-    return crc32(f"{partition.name} {partition.start}".encode(errors="surrogateescape")) * room < (
-        partition.n_bytes << 32
+        f"give its {partition.option('encoding')}, or "
+        f"{partition.option('errors', 'replace')}."
     )

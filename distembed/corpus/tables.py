@@ -6,7 +6,6 @@ import codecs
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.heads import check_line_ends, read_beginning
 from distembed.corpus.record_fields import field_names, has_field, value_at
 from distembed.corpus.records import (
     RECORD_BYTES,
@@ -30,14 +28,12 @@ from distembed.corpus.records import (
     place_of,
     record_error,
     repaired,
-    replaced,
     too_long,
 )
-from distembed.corpus.streams import Partition, Piece, Progress, option_text, pieces_of
+from distembed.corpus.streams import Partition, Piece, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
-from distembed.formats.delimited import DELIMITERS, first_rows, parse_rows, separated
-from distembed.formats.encodings import HEAD_BYTES, decoded
+from distembed.formats.delimited import first_rows, parse_rows, separated
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.pieces import open_url
 
@@ -82,13 +78,13 @@ def json_row(partition: Partition, offset: int, line: bytes, progress: Progress)
             return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
         except UnicodeEncodeError as error:
             escape = f"\\u{ord(text[error.start]):04x}"
-            advice = f"correct the line, or give {replaced(partition)}"
+            advice = f"correct the line, or give {partition.option('errors', 'replace')}"
             raise record_error(partition, offset, f"holds {escape}, half of a character; {advice}") from error
 
     def optional(option: str, field: str | None) -> str | None:
         value = value_at(record, field) if field else None
         if isinstance(value, list | dict):
-            key = option_text(partition.section, option)
+            key = partition.option(option)
             what = f'holds {type(value).__name__} in "{field}", not one value; give {key}'
             raise record_error(partition, offset, what)
         if isinstance(value, bool):
@@ -129,7 +125,7 @@ def _parsed(partition: Partition, offset: int, line: bytes, progress: Progress) 
 
 def _missing_text(partition: Partition, record: dict[str, Any]) -> str:
     """Return the description of a record that has no text."""
-    text_fields, key = partition.fields[0], option_text(partition.section, "text_field")
+    text_fields, key = partition.fields[0], partition.option("text_field")
     for field in text_fields:
         value = value_at(record, field)
         if value is not None and not isinstance(value, str):
@@ -158,7 +154,7 @@ def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     for field, option in asked.items():
         if field not in names:
             found = ", ".join(name[:40] for name in names[:20]) or "none"
-            key = option_text(partition.section, option)
+            key = partition.option(option)
             raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {key}.')
         if list(names).count(field) > 1:
             raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
@@ -208,7 +204,7 @@ def table_batch(
         advice = (
             encoding_advice(partition, value)
             if is_text
-            else f"correct the row, or give {replaced(partition)}"
+            else f"correct the row, or give {partition.option('errors', 'replace')}"
         )
         reason = f'is not UTF-8 in column "{name}"; {advice}'
         progress.pass_over(partition, RecordError(BadRecord(partition.url, f"{unit} {places[row]}", reason)))
@@ -234,42 +230,6 @@ def table_batch(
 
 
 # --- CSV and TSV -------------------------------------------------------------------------------------------
-
-
-def with_columns(partition: Partition) -> Partition:
-    """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
-
-    Raises
-    ------
-    CorpusError
-        If a column is missing.
-    ValueError
-        If the delimiter is not one character.
-    """
-    if partition.delimiter != "auto" and len(partition.delimiter.encode()) != 1:
-        raise ValueError(f'delimiter is {partition.delimiter!r}; give one character, as ";", or "auto"')
-    quotes = partition.quotes
-    if quotes == "auto":
-        quotes = "none" if partition.format == "tsv" else "double"
-    candidates = DELIMITERS if partition.delimiter == "auto" else partition.delimiter
-    if partition.format == "tsv":
-        candidates = "\t"
-    n_bytes = HEAD_BYTES
-    while len(data := read_beginning(partition, n_bytes)) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
-        n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
-    text, named = separated(decoded(data, partition.encoding, errors="replace"))
-    if named and partition.delimiter == "auto":
-        candidates = named
-    check_line_ends(partition, text)  # again, without the line that names the separator
-    asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
-    headers = {one: _header(text, one, has_quotes=quotes == "double") for one in candidates}
-    best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
-    check_fields(partition, headers[best])
-    return replace(partition, delimiter=best, quotes=quotes)
-
-
-def _header(text: str, delimiter: str, *, has_quotes: bool) -> list[str]:
-    return next(iter(first_rows(text, delimiter, has_quotes=has_quotes)), [])
 
 
 class Rows(NamedTuple):
@@ -305,7 +265,7 @@ def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
             place = line + np.searchsorted(ends, found.opened)
             raise CorpusError(
                 f"{partition.url}, line {place}, has a quote that is never closed; correct the row, or give "
-                f"{option_text(partition.section, 'quotes', 'none')} if quotes are characters like others."
+                f"{partition.option('quotes', 'none')} if quotes are characters like others."
             )
         if is_long:
             raise too_long(partition, f"line {line + int(np.searchsorted(ends, found.stop))}")
@@ -323,7 +283,7 @@ def _without_separator(data: bytes) -> bytes:
 
 def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of a table, a row a document; a row that cannot be read is a bad record."""
-    options = " or ".join(option_text(partition.section, option) for option in ("delimiter", "quotes"))
+    options = " or ".join(partition.option(option) for option in ("delimiter", "quotes"))
     some = (rows for rows in rows_of(partition, progress) if len(rows.starts))
     first = next(some, None)
     if first is None:
@@ -331,7 +291,7 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
     stop = int(first.starts[1]) if len(first.starts) > 1 else len(first.data)
     has_quotes = partition.quotes == "double"
     text = first.data[:stop].tobytes().decode("utf-8", "replace")
-    header = _header(text, partition.delimiter, has_quotes=has_quotes)
+    [header] = first_rows(text, partition.delimiter, has_quotes=has_quotes) or [[]]
     places = {name: header.index(name) for name in check_fields(partition, header)}
     first = Rows(first.data[stop:], first.starts[1:] - stop, first.n_fields[1:], first.lines[1:])
     n_before, width = 0, len(header)
@@ -412,7 +372,7 @@ def _check_columns(partition: Partition, schema: pa.Schema) -> dict[str, str]:
             pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
         )
         if pa.types.is_nested(values) or (option == "text_field" and not is_text):
-            key = option_text(partition.section, option)
+            key = partition.option(option)
             raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
     return asked
 

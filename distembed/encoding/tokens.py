@@ -63,7 +63,7 @@ def batch_of(texts: Iterable[str], *, first: int = 0) -> Batch:
     """
     array = text_array(texts, allow_missing=False, first=first)
     nothing = pa.nulls(len(array), pa.string())
-    return records.batch_of(array, document_table(nothing, nothing, nothing))
+    return records.batch_of(array, document_table(nothing, nothing))
 
 
 def known_tokens(batch: Batch, words: Scanner, vectors: WordVectors, *, keep_unknown: bool) -> KnownTokens:

@@ -17,10 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.document_columns import DocumentColumns
+from distembed.corpus.document_columns import DocumentColumns, read_metadata
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.metadata import Metadata, read_metadata
 from distembed.corpus.partitions import (
     NAMED_RECORDS,
     TOKENS_VERSION,
@@ -250,9 +249,7 @@ def columns_of(job: Any) -> DocumentColumns:
 def check_columns(job: Any, *, side: str = "") -> list[str]:
     """Read the table of metadata of a corpus, where there is one, and return how many rows it has."""
     path = None if side else job.corpus.metadata
-    return (
-        [] if path is None else [f"{plural(read_metadata(path).table.num_rows, 'row')} of metadata in {path}"]
-    )
+    return [] if path is None else [f"{plural(read_metadata(path).num_rows, 'row')} of metadata in {path}"]
 
 
 def plan_documents(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:
@@ -298,18 +295,20 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
     name = of_side(outputs.DOCUMENTS, side).name
     ctx.stage.store_batches(name, first.schema, every, n_rows=n_documents)
     if columns.metadata is not None:
-        ctx.reporter.note(f"documents: {_joined(columns.metadata, first, n_documents, n_missing)}")
+        ctx.reporter.note(
+            f"documents: {_joined(ctx.job.corpus.metadata, columns.metadata, first, n_documents, n_missing)}"
+        )
     return {"n_documents": n_documents}
 
 
-def _joined(metadata: Metadata, documents: pa.Table, n_documents: int, n_missing: int) -> str:
+def _joined(path: str, metadata: pa.Table, documents: pa.Table, n_documents: int, n_missing: int) -> str:
     """Return how many documents have a row in the table of metadata, of which one must have."""
     if n_missing < n_documents:
         rows = plural(n_documents, "document")
-        return f"{n_documents - n_missing:,} of {rows} have a row in {metadata.url}"
-    row = next(iter(metadata.table[metadata.key].to_pylist()), "nothing")
+        return f"{n_documents - n_missing:,} of {rows} have a row in {path}"
+    row = next(iter(metadata.column(0).to_pylist()), "nothing")
     raise CorpusError(
-        f'no document has a row in {metadata.url}: its column "{metadata.key}" begins with {row!r}, and the first '
+        f'no document has a row in {path}: its column "{metadata.column_names[0]}" begins with {row!r}, and the first '
         f"document has the id {documents['id'][0].as_py()!r}; give ids, or names of files."
     )
 
@@ -404,7 +403,7 @@ def titled_tokens(workspace: Workspace, output: FilesOutput = outputs.TOKENS) ->
     titles = pa.concat_tables(
         pa.Table.from_batches([batch]) for batch in workspace.batches("documents", columns=["id", "title"])
     )
-    return replace(tokens, columns=DocumentColumns(metadata=Metadata("", "id", titles)))
+    return replace(tokens, columns=DocumentColumns(metadata=titles))
 
 
 # --- token ids -> counts ---------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ import zstandard
 
 import distembed as de
 from benchmarks.measures import alone
+from distembed.corpus.document_columns import read_metadata
 from distembed.corpus.mediawiki import strip_wikitext
-from distembed.corpus.metadata import read_metadata
 from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
 from distembed.corpus.tokenizer import scanner

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus import readers, streams
+from distembed.corpus import planning, readers
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition, tokenize_partition
 from distembed.job.load import load_job
@@ -44,9 +44,9 @@ def folder(tmp_path):
 def test_a_task_reads_several_small_files(folder):
     docs = de.read_corpus(folder)
     assert len(docs.partitions) == N_FILES
-    assert streams.FEWEST_BUNDLES / 2 <= len(docs.bundles) < N_FILES
+    assert readers.FEWEST_BUNDLES / 2 <= len(docs.bundles) < N_FILES
     assert tuple(one for bundle in docs.bundles for one in bundle) == docs.partitions
-    room = 2 * sum(one.n_bytes for one in docs.partitions) // streams.FEWEST_BUNDLES
+    room = 2 * sum(one.n_bytes for one in docs.partitions) // readers.FEWEST_BUNDLES
     assert all(len(bundle) == 1 or sum(one.n_bytes for one in bundle) <= room for bundle in docs.bundles)
 
 
@@ -73,7 +73,7 @@ def test_bundles_hold_no_more_than_partition_bytes(folder):
 
 def test_the_documents_and_counts_are_those_of_a_task_for_each_file(folder, monkeypatch):
     bundled = de.read_corpus(folder).tokenize()
-    monkeypatch.setattr(streams, "FEWEST_BUNDLES", 10**9)
+    monkeypatch.setattr(readers, "FEWEST_BUNDLES", 10**9)
     single = de.read_corpus(folder).tokenize()
     assert len(bundled.partitions) < len(single.partitions) == N_FILES
     found, wanted = (
@@ -126,9 +126,9 @@ def test_names_of_several_words_end_with_their_file(tmp_path):
 
 
 def test_a_plan_looks_at_each_file_once(folder, tmp_path, monkeypatch):
-    looked, look = [], readers.plan_file
+    looked, look = [], planning._plan_file
     monkeypatch.setattr(
-        readers, "plan_file", lambda file, *a, **k: looked.append(file.url) or look(file, *a, **k)
+        planning, "_plan_file", lambda file, *a, **k: looked.append(file.url) or look(file, *a, **k)
     )
     job = tmp_path / "job.toml"
     job.write_text(

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.corpus.document_columns import file_keys
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.metadata import file_keys
 from distembed.corpus.partitions import read_partition
 
 NOVELS = {

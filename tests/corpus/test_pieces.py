@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from distembed.corpus import text
+from distembed.corpus import records
 from distembed.corpus.concordance import place_of
 from distembed.corpus.readers import Document, read_corpus
 
@@ -16,13 +16,13 @@ WORDS = [f"word{number}" for number in range(25)]
 
 
 @pytest.mark.parametrize("n_words", [1, 7, 24, 25, 26])
-@pytest.mark.parametrize("limit", [32, 100, text.TEXT_BYTES])
+@pytest.mark.parametrize("limit", [32, 100, records.TEXT_BYTES])
 @pytest.mark.parametrize("layout", ["line", "blocks", "file"])
 def test_pieces_of_a_document_are_documents_with_its_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_words: int, limit: int, layout: str
 ) -> None:
     """Whatever the batches in which a document comes, its pieces have so many words, and together all of its text."""
-    monkeypatch.setattr(text, "TEXT_BYTES", limit)
+    monkeypatch.setattr(records, "TEXT_BYTES", limit)
     file = tmp_path / "a.txt"
     file.write_text("Title\n" * (layout == "blocks") + " ".join(WORDS) + "\n" * (layout != "file"))
     [whole] = read_corpus(file, layout=layout).documents()

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.corpus import readers, records, tables
+from distembed.corpus import planning, records, tables
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, tokenize_partition, total
@@ -467,9 +467,9 @@ def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
 
 def test_the_beginning_of_a_file_is_read_once_until_the_file_changes(tmp_path, monkeypatch):
     """A plan asks for the corpus of its job six times."""
-    path, looked, look = tmp_path / "a.txt", [], readers.plan_file
+    path, looked, look = tmp_path / "a.txt", [], planning._plan_file
     monkeypatch.setattr(
-        readers, "plan_file", lambda file, *a, **k: looked.append(file) or look(file, *a, **k)
+        planning, "_plan_file", lambda file, *a, **k: looked.append(file) or look(file, *a, **k)
     )
     path.write_text("naïve\n", encoding="utf-8")
     assert {read_corpus(path).partitions[0].encoding for _ in range(3)} == {"utf-8"}

@@ -109,7 +109,7 @@ def test_documents_that_come_in_pieces_are_the_same(tmp_path_factory, text, cuts
     options = {"format": "text", "layout": layout}
     whole = documents_by_split(path, [], **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("distembed.corpus.text.TEXT_BYTES", 16)
+        patch.setattr("distembed.corpus.records.TEXT_BYTES", 16)
         found = documents_by_split(path, bounds, piece_bytes=piece, **options)
     # So small a piece may end in a title.
     assert [(ident, head + text) for ident, head, text in found] == [

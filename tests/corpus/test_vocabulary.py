@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.corpus import partitions, text
+from distembed.corpus import partitions, records
 from distembed.corpus import vocabulary as module
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import Tokens
@@ -102,7 +102,7 @@ def test_ties_are_in_the_order_of_code_points(tmp_path):
 @pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])
 def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern, layout):
     """Also where one document needs several."""
-    monkeypatch.setattr(text, "TEXT_BYTES", 2000)
+    monkeypatch.setattr(records, "TEXT_BYTES", 2000)
     (tmp_path / "names.txt").write_text("b a\n")
     options = {"border": "line", "phrases_file": str(tmp_path / "names.txt")}
     docs = read_corpus(corpus, tokenizer=Tokenizer(pattern=pattern, **options), layout=layout)

@@ -78,7 +78,7 @@ def test_bits_do_not_depend_on_batches_or_neighbors(monkeypatch):
 
 
 def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("distembed.corpus.text.TEXT_BYTES", 64)
+    monkeypatch.setattr("distembed.corpus.records.TEXT_BYTES", 64)
     text = " ".join(np.random.default_rng(1).choice(WORDS, 5000))
     file = tmp_path / "texts.txt"
     file.write_text(f"a b\n{text}\nc d", encoding="utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.corpus import streams
+from distembed.corpus import readers
 from distembed.job.load import load_job
 from distembed.systems.comparison.changes import (
     CHANGED,
@@ -242,7 +242,7 @@ def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sent
 
 def test_small_files_whose_documents_have_ids_of_their_own_tell_no_parts(tmp_path, monkeypatch):
     novels(tmp_path)
-    monkeypatch.setattr(streams, "FEWEST_BUNDLES", 1)
+    monkeypatch.setattr(readers, "FEWEST_BUNDLES", 1)
     for number, file in enumerate((tmp_path / "novels").rglob("novel.txt")):
         lines = [
             {"id": f"n{number}-{line}", "text": text}

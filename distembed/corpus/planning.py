@@ -1,0 +1,245 @@
+"""What the tasks of a corpus read: its files, each after a look at its beginning, divided into partitions."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from contextlib import closing
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise, takewhile
+
+import numpy as np
+
+from distembed.corpus.errors import BadRecord, CorpusError
+from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
+from distembed.corpus.paths import FoundFile, format_of, readable_name
+from distembed.corpus.records import RECORD_BYTES, not_utf8
+from distembed.corpus.streams import Partition, Progress, not_decoded, stored_pieces
+from distembed.corpus.tables import check_fields, stored_bytes
+from distembed.display import plural
+from distembed.files import damage_told, failures_told
+from distembed.formats.delimited import DELIMITERS, first_rows, separated
+from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE, decoded
+from distembed.formats.heads import sniffed
+from distembed.formats.names import compression_of
+from distembed.formats.parquet import ParquetFile
+from distembed.formats.pieces import open_url
+
+NAMED_REFUSALS = 5
+"""Files, at most, of those that cannot be read that a message names."""
+
+CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+"""Control characters beside those that lay out text, and the escape of some Asian encodings."""
+
+
+@lru_cache(maxsize=8)
+def plan_files(
+    files: tuple[FoundFile, ...], template: Partition, partition_bytes: int, encoding: str | None
+) -> tuple[tuple[Partition, ...], tuple[BadRecord, ...]]:
+    """Return the partitions of all files, and why others are left out where bad records are.
+
+    The beginnings of the files are read once, until a store says something else of one: a plan asks several times.
+    Files of one name are told apart by their folders, below the one that they have in common.
+
+    Raises
+    ------
+    CorpusError
+        No file can be read, or some cannot and bad records are an error; the message names them together.
+    """
+    partitions: list[Partition] = []
+    refused: dict[str, CorpusError] = {}
+    for file in files:
+        try:
+            with failures_told(file.url):
+                partitions += _plan_file(file, template, partition_bytes, encoding)
+        except CorpusError as error:
+            refused[readable_name(file.url)] = error
+    errors = list(refused.values())
+    if len(errors) == len(files) or (len(errors) == 1 and template.bad_records == "error"):
+        raise errors[0]
+    if errors and template.bad_records == "error":
+        first = [str(error).rstrip(".") for error in errors[:NAMED_REFUSALS]]
+        named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
+        more = f"; and {len(errors) - NAMED_REFUSALS} more" if len(errors) > NAMED_REFUSALS else ""
+        # Of parallel texts no record may be left out, since its counterpart is not.
+        key = template.option("bad_records", "skip")
+        skip = f", or leave them out by {key}" if template.section in ("", "corpus") else ""
+        raise CorpusError(
+            f"{len(errors)} of {len(files)} files cannot be read: {named}{more}. Remove them, or correct them{skip}."
+        )
+    names = Counter({partition.url: partition.name for partition in partitions}.values())
+    folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
+    levels = zip(*folders.values(), strict=False)
+    n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
+    below = {url: "".join(f"{name}/" for name in folder[n_common:]) for url, folder in folders.items()}
+    named_apart = (
+        replace(part, folder=below[part.url]) if part.url in below else part for part in partitions
+    )
+    return tuple(named_apart), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
+
+
+def _plan_file(
+    file: FoundFile, template: Partition, partition_bytes: int, encoding: str | None
+) -> list[Partition]:
+    """Return the partitions of one file; those of bytes are ranges of nearly equal size."""
+    url, size, _, path = file
+    if readable_name(url) != url:
+        raise CorpusError(f"{readable_name(url)} has a name that is not UTF-8; rename the file.")
+    kind = format_of(url) if template.format == "auto" else template.format
+    names = [name for name, _ in template.constants]
+    folders = [
+        name for name in (url.partition("://")[2] or url).split("/")[:-1] if name not in ("", ".", "..")
+    ]
+    if len(folders) < len(names):
+        key = template.option("path_fields")
+        raise CorpusError(
+            f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
+        )
+    partition = replace(
+        template,
+        url=url,
+        format=kind,
+        compression="" if kind == "parquet" else compression_of(url),
+        n_bytes=size,
+        path=path,
+        constants=tuple(zip(names, folders[len(folders) - len(names) :], strict=True)),
+    )
+    if size == 0:
+        raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
+    if kind == "parquet":
+        return _parquet_partitions(partition, partition_bytes)
+    if kind == "mediawiki":
+        data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
+        _check_is_text(partition, data)
+        declared, namespaces = read_head(partition, data)
+        partition = replace(partition, encoding=declared, namespace_names=namespaces)
+    else:
+        partition = _with_encoding(partition, encoding)
+    is_whole = kind in ("csv", "tsv") or partition.is_one_document
+    if kind in ("csv", "tsv"):
+        partition = _with_columns(partition)
+    can_begin_inside = partition.compression in (("", "bz2") if kind == "mediawiki" else ("",))
+    if is_whole or not can_begin_inside or not partition.is_utf8 or size <= partition_bytes:
+        return [partition]
+    n_partitions = -(-size // partition_bytes)
+    bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
+    return [
+        replace(partition, start=start, stop=None if stop == size else stop, n_bytes=stop - start)
+        for start, stop in pairwise(bounds)
+    ]
+
+
+def _parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
+    """Group the row groups of a Parquet file into partitions."""
+    remedy = f"give {partition.option('format')}"
+    with (
+        damage_told(partition.url, CorpusError, "a Parquet file", remedy),
+        closing(open_url(partition.url)) as raw,
+    ):
+        metadata = ParquetFile(raw).metadata
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    group_of = np.cumsum([0, *(group.total_byte_size for group in groups)])[:-1] // partition_bytes
+    starts = np.flatnonzero(np.diff(group_of, prepend=-1)).tolist()
+    return [
+        replace(partition, start=start, stop=stop, n_bytes=sum(map(stored_bytes, groups[start:stop])))
+        for start, stop in pairwise([*starts, len(groups)])
+    ] or [replace(partition, stop=0)]
+
+
+def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: bytes | None = None) -> bytes:
+    """Return about the first bytes of a file, decompressed, or those as far as the piece that holds an end."""
+    data = b""
+    with closing(open_url(partition.url)) as raw:
+        for piece, _ in stored_pieces(raw, partition, Progress()):
+            data += piece
+            if len(data) >= n_bytes or (end is not None and end in data):
+                break
+    return data[:n_bytes]
+
+
+def _check_is_text(partition: Partition, data: bytes) -> None:
+    """Refuse an archive, and the other files that `sniffed` tells from text; the message says how to get the text."""
+    what, remedy = sniffed(data, partition.url)
+    if what:
+        raise CorpusError(f"{partition.url} is {what}, not text: {remedy}.")
+
+
+def _check_line_ends(partition: Partition, text: str) -> None:
+    """Refuse a file whose lines, at its beginning, end in carriage returns alone."""
+    if "\r" in text and "\n" not in text:
+        raise CorpusError(
+            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
+
+
+def _with_encoding(partition: Partition, encoding: str | None) -> Partition:
+    """Return a partition of text with its encoding.
+
+    It is that of a byte-order mark, UTF-8 where the text has the form of it, or else the one that was given. (Text of
+    another encoding is hardly ever valid UTF-8.)
+
+    Raises
+    ------
+    CorpusError
+        If the file is no text, or its beginning is in none of these.
+    """
+    data = read_beginning(partition)
+    _check_is_text(partition, data)
+    found = next((name for mark, name in MARKS if data.startswith(mark)), None)
+    if found is None and encoding is None and 100 * len(CONTROL.findall(data)) > len(data):
+        raise CorpusError(
+            f"{partition.url} holds binary data, not text: name files of text, or give its "
+            f"{partition.option('encoding')} if it is UTF-16 without a byte-order mark."
+        )
+    if found is None:
+        is_in_utf8 = MULTIBYTE.search(data) is not None and _decoded(data, "utf-8")[1] is None
+        found = "utf-8" if is_in_utf8 or encoding is None else encoding
+    text, fault = _decoded(data, found)
+    partition = partition if found == partition.encoding else replace(partition, encoding=found)
+    _check_line_ends(partition, text)
+    if partition.format == "text" and partition.errors == "strict" and fault is not None:
+        raise not_utf8(partition, data, 0) if partition.is_utf8 else not_decoded(partition, fault)
+    return partition
+
+
+def _decoded(data: bytes, encoding: str) -> tuple[str, UnicodeDecodeError | None]:
+    """Return the beginning of a text, and why it is not in an encoding; None where it is."""
+    decoder = codecs.getincrementaldecoder(encoding)
+    try:
+        return decoder("strict").decode(data), None
+    except UnicodeDecodeError as error:
+        return decoder("replace").decode(data), error
+
+
+def _with_columns(partition: Partition) -> Partition:
+    """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
+
+    Raises
+    ------
+    CorpusError
+        If a column is missing.
+    ValueError
+        If the delimiter is not one character.
+    """
+    if partition.delimiter != "auto" and len(partition.delimiter.encode()) != 1:
+        raise ValueError(f'delimiter is {partition.delimiter!r}; give one character, as ";", or "auto"')
+    quotes, is_tsv = partition.quotes, partition.format == "tsv"
+    if quotes == "auto":
+        quotes = "none" if is_tsv else "double"
+    n_bytes = HEAD_BYTES
+    while len(data := read_beginning(partition, n_bytes)) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
+        n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
+    text, named = separated(decoded(data, partition.encoding, errors="replace"))
+    candidates = "\t" if is_tsv else partition.delimiter
+    if candidates == "auto":
+        candidates = named or DELIMITERS
+    _check_line_ends(partition, text)  # again, without the line that names the separator
+    asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
+    headers = {
+        one: next(iter(first_rows(text, one, has_quotes=quotes == "double")), []) for one in candidates
+    }
+    best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
+    check_fields(partition, headers[best])
+    return replace(partition, delimiter=best, quotes=quotes)
