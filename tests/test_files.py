@@ -16,12 +16,12 @@ from typing import Any
 
 import fsspec
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import distembed as de
 from distembed import files
-from distembed.corpus.partitions import KINDS, SCHEMAS, PartitionFiles, iter_partition
+from distembed.corpus.document_columns import DOCUMENTS_SCHEMA
+from distembed.corpus.partitions import iter_partition, partition_writers, token_rows, write_group
 from distembed.corpus.paths import files_below
 from distembed.corpus.stop_words import read_stop_words
 from distembed.evaluation.wordsets import find_sets, read_set
@@ -164,7 +164,7 @@ def parquet_calls() -> list[tuple[str, set[str | None]]]:
 def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
     calls = parquet_calls()
     assert len(calls) >= 9
-    metadata_only = {"corpus/readers.py"}
+    metadata_only = {"corpus/planning.py"}
     bare = [
         place
         for place, keywords in calls
@@ -175,9 +175,8 @@ def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
 
 def write_tokens(part: str) -> Path:
     ids = np.random.default_rng(0).integers(0, 1 << 30, 1000, dtype=np.int32)
-    with PartitionFiles(part) as files:
-        rows = pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), pa.array(ids))
-        files.write("tokens", [pa.array([0], pa.int32()), rows.cast(SCHEMAS["tokens"].field("ids").type)])
+    with partition_writers(part, DOCUMENTS_SCHEMA) as writers:
+        write_group(writers["tokens"], token_rows(ids, np.array([1000]), np.array([0])).columns)
     return Path(f"{part}.tokens.parquet")
 
 
@@ -192,11 +191,13 @@ def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Pa
 
 
 def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
-    with pytest.raises(MemoryError), PartitionFiles(f"{tmp_path}/p"):
+    with pytest.raises(MemoryError), partition_writers(f"{tmp_path}/p", DOCUMENTS_SCHEMA):
         raise MemoryError
     assert list(tmp_path.iterdir()) == []
     write_tokens(f"{tmp_path}/p")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"p.{kind}.parquet" for kind in KINDS)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"p.{kind}.parquet" for kind in ("documents", "tokens", "words")
+    ]
 
 
 def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:

@@ -1,19 +1,28 @@
-"""A look at the files of a corpus before they are read: what each is taken for, and whether its beginning is that."""
+"""A look at a corpus before it is read: what each file is taken for, whether its beginning is that, and a sample.
+
+The sample says how many tokens, words and documents a megabyte of text holds. It is the same each time: the beginnings
+of a few bundles that lie evenly over the corpus. It calls no function that a tokenizer names (`module:function`): the
+words of such a corpus are told apart by Unicode's rules here.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from distembed.corpus.errors import BadRecord, RecordError
+import numpy as np
+
+from distembed.corpus.errors import RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import Batch
 from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
 from distembed.corpus.streams import Partition, Progress
-from distembed.corpus.tokenizer import scanner
+from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.dtypes import Int64s
 from distembed.formats.names import suffix_of
 from distembed.linalg.chunks import evenly_spaced
 
@@ -29,7 +38,7 @@ FORMAT_NAMES = {
 BEGINNING_BYTES = 1 << 16
 """Bytes of text of each file that are read."""
 
-SAMPLE_BYTES = 1 << 14
+SCRIPT_BYTES = 1 << 14
 SAMPLED_FILES = 100
 SAMPLE_WORDS = 8
 WORD_CHARACTERS = 30
@@ -44,6 +53,15 @@ MAX_FILES = 1000
 
 FEWEST_FILES, SHORT_BYTES = 20, 1 << 16
 """So many files, half of them no longer than that, are rather documents than lists of documents."""
+
+SAMPLE_BYTES = 1 << 20
+"""Bytes of text in a sample: a tenth of a second of plain text, half of one of a compressed dump."""
+
+SAMPLE_PARTITIONS = 8
+"""Bundles whose beginnings are read: files of one corpus may differ."""
+
+SAMPLE_PIECE = 1 << 16
+"""Bytes of text that are read at a time, few beside the share of a partition."""
 
 
 def inspect_corpus(corpus: Corpus) -> list[str]:
@@ -60,79 +78,61 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
         A file cannot be read as what it is taken for, or its first records have no text field.
     """
     files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
-    step = -(-len(files) // MAX_FILES)
-    beginnings = [check_beginning(partition) for partition in files[::step]]
+    first, notes = files[0], list[str]()
+    beginnings = [_beginning(partition) for partition in files[:: -(-len(files) // MAX_FILES)]]
+    filled = [batch for batch in beginnings if batch is not None and batch.data.size]
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
-    taken = ", ".join(f"{n:,} {name}" for name, n in counts.items())
-    words = [*_short_files(files, beginnings), *_words_of(corpus, beginnings)]
-    return [f"files: {taken}", *_unknown_extensions(files), *_columns(corpus), *words, *corpus.notes]
-
-
-def _short_files(files: Sequence[Partition], beginnings: Sequence[Batch | None]) -> list[str]:
-    """Return a note on many short texts of which each line is a document."""
+    notes.append("files: " + ", ".join(f"{n:,} {name}" for name, n in counts.items()))
+    kinds: dict[str, list[str]] = {}
+    for part in files:
+        if part.format == "text" and not has_known_extension(part.url):
+            kinds.setdefault(suffix_of(part.url), []).append(part.url.rsplit("/", 1)[-1])
+    listed = ", ".join(
+        f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})"
+        for suffix, names in sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
+    )
+    if kinds:
+        notes.append(
+            f"no known extension, taken for text ({first.option('format')} sets the format): {listed}"
+        )
+    constants = dict(first.constants)
+    if columns := [*first.carried, *corpus.columns.names]:  # with what the path of the first file gives them
+        names = [f"{name} ({constants[name]})" if name in constants else name for name in columns]
+        notes.append(f"columns of documents, as of {first.name}: {', '.join(names)}")
     size = sorted(part.n_bytes for part in files)[len(files) // 2]
     n_lines = sum(batch.documents.num_rows for batch in beginnings if batch is not None) // len(beginnings)
     are_lines = all(part.format == "text" and part.layout == "line" for part in files)
-    if not are_lines or len(files) < FEWEST_FILES or size > SHORT_BYTES or n_lines < 2:
-        return []
-    key = files[0].option("layout", "file")
-    return [f"each line of {len(files):,} short files is a document: give {key} if each file is one"]
+    if are_lines and len(files) >= FEWEST_FILES and size <= SHORT_BYTES and n_lines > 1:
+        key = first.option("layout", "file")
+        notes.append(f"each line of {len(files):,} short files is a document: give {key} if each file is one")
+    return [*notes, *(_words_of(corpus, filled) if filled else []), *corpus.notes]
 
 
-def _words_of(corpus: Corpus, beginnings: Sequence[Batch | None]) -> list[str]:
+def _words_of(corpus: Corpus, beginnings: Sequence[Batch]) -> list[str]:
     """Return some words of the beginnings, and a warning where the tokenizer needs spaces that their script lacks."""
-    filled = [batch for batch in beginnings if batch is not None and batch.data.size]
-    if not filled:
-        return []
-    data = b"".join(batch.data[:SAMPLE_BYTES].tobytes() for batch in filled[:SAMPLED_FILES])
-    text = data.decode("utf-8", "ignore")  # but for what the cuts leave of characters
-    warning = _without_spaces(corpus, text)
-    if callable(corpus.tokenizer.pattern) or ":" in corpus.tokenizer.pattern:
-        return []  # a function of a user is not called before the run
-    words = scanner(replace(corpus.tokenizer, phrases_file=None, min_border_tokens=1))
-    words.scan(max(filled, key=lambda batch: batch.data.size))
-    rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
-    shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
-    return [f"words: {shown}", *warning] if shown else warning
+    notes, tokenizer = list[str](), corpus.tokenizer
+    if (
+        not callable(tokenizer.pattern) and ":" not in tokenizer.pattern
+    ):  # no function of a user before the run
+        words = scanner(replace(tokenizer, phrases_file=None, min_border_tokens=1))
+        words.scan(max(beginnings, key=lambda batch: batch.data.size))
+        rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
+        shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
+        notes += [f"words: {shown}"] * bool(shown)
+    if tokenizer.pattern in ("unicode", "ascii"):
+        data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in beginnings[:SAMPLED_FILES])
+        key = corpus.partitions[0].option("pattern", "icu")
+        notes += [
+            f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
+            f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
+            for script, share in scripts_without_spaces(
+                data.decode("utf-8", "ignore")
+            )  # characters may be cut
+        ]
+    return notes
 
 
-def _without_spaces(corpus: Corpus, text: str) -> list[str]:
-    """Return a warning for text without spaces, with the tokenizers that fit."""
-    if corpus.tokenizer.pattern not in ("unicode", "ascii"):
-        return []
-    key = corpus.partitions[0].option("pattern", "icu")
-    return [
-        f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
-        f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
-        for script, share in scripts_without_spaces(text)
-    ]
-
-
-def _columns(corpus: Corpus) -> list[str]:
-    """Return the columns that documents have of their own, with what the path of the first file gives them."""
-    first = corpus.partitions[0]
-    constants = dict(first.constants)
-    columns = (*first.carried, *corpus.columns.names)
-    names = [f"{name} ({constants[name]})" if name in constants else name for name in columns]
-    return [f"columns of documents, as of {first.name}: {', '.join(names)}"] if names else []
-
-
-def _unknown_extensions(files: Sequence[Partition]) -> list[str]:
-    unknown = [part for part in files if part.format == "text" and not has_known_extension(part.url)]
-    if not unknown:
-        return []
-    kinds: dict[str, list[str]] = {}
-    for part in unknown:
-        kinds.setdefault(suffix_of(part.url), []).append(part.url.rsplit("/", 1)[-1])
-    by_count = sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
-    listed = ", ".join(
-        f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})" for suffix, names in by_count
-    )
-    key = unknown[0].option("format")
-    return [f"no known extension, taken for text ({key} sets the format): {listed}"]
-
-
-def check_beginning(partition: Partition) -> Batch | None:
+def _beginning(partition: Partition) -> Batch | None:
     """Return the first documents of a file; None where it has none.
 
     Raises
@@ -140,14 +140,61 @@ def check_beginning(partition: Partition) -> Batch | None:
     CorpusError
         They cannot be read, or no record of the first is good.
     """
-    seen: list[BadRecord] = []
-
-    def note(record: BadRecord) -> None:
-        seen.append(record)
-        if len(seen) >= MAX_BAD_RECORDS:
-            raise RecordError(seen[0])
-
-    batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), Progress(note)), None)
-    if batch is None and seen:
-        raise RecordError(seen[0])
+    progress = Progress(most_bad=MAX_BAD_RECORDS)
+    batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), progress), None)
+    if batch is None and progress.bad_records:
+        raise RecordError(progress.bad_records[0])
     return batch
+
+
+# --- a sample --------------------------------------------------------------------------------------------------
+
+
+class TextSample(NamedTuple):
+    """What a part of a corpus holds."""
+
+    counts: Int64s
+    document_counts: Int64s
+    """The tokens of each different word, and the documents that hold it. Int64 arrays (words,)."""
+    n_documents: int
+    n_bytes: int
+    """Bytes of the files, as they are stored, that were read for it."""
+
+    @property
+    def n_tokens(self) -> int:
+        """The tokens of all words."""
+        return int(self.counts.sum())
+
+
+def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) -> TextSample:
+    """Read the beginnings of some bundles of a corpus, each an equal share of `SAMPLE_BYTES` of text.
+
+    Raises
+    ------
+    CorpusError
+        A partition cannot be read.
+    """
+    numbers = np.linspace(0, len(bundles) - 1, min(SAMPLE_PARTITIONS, len(bundles))).round().astype(int)
+    is_known = tokenizer.pattern in {"unicode", "ascii", "icu"}
+    words = scanner(tokenizer if is_known else replace(tokenizer, pattern="unicode"))
+    n_bytes = n_documents = 0
+    for number in np.unique(numbers).tolist():
+        left = SAMPLE_BYTES // len(numbers)
+        for partition in bundles[number]:
+            progress, n_read, n_text, n_own = Progress(), 0, 0, 0
+            words.begin(partition.url)
+            for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
+                if n_text >= left and progress.n_bytes_read > n_read:  # they are the bytes of the text so far
+                    break
+                n_own += len(words.scan(batch).n_tokens)
+                n_read, n_text = progress.n_bytes_read, n_text + batch.n_bytes
+            # beyond a range only the end of its last document is read; ranges of Parquet are of row groups
+            if partition.stop is not None and partition.format != "parquet":
+                n_read = min(n_read, partition.stop - partition.start)
+            left, n_bytes = left - n_text, n_bytes + n_read
+            n_documents += max(n_own, int(n_text > 0))
+            if left <= 0:
+                break
+    slices = list(words.words())
+    counts = np.concatenate([each.counts for each in slices])
+    return TextSample(counts, np.concatenate([each.document_counts for each in slices]), n_documents, n_bytes)

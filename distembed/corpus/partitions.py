@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +32,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.document_columns import (
-    DOCUMENTS_SCHEMA,
     FILE,
     DocumentColumns,
     document_heads,
@@ -72,10 +70,6 @@ DOCUMENTS_HELD = 1 << 14
 DICTIONARY_WORDS = 3 << 18
 # Documents and words of a partition have numbers of four bytes.
 LARGEST_ID = 2**31 - 1
-# Bad records that are named, of a partition and of a corpus, and characters of the reason of each. All are counted.
-NAMED_RECORDS = 20
-NAMED_CHARACTERS = 500
-KINDS = ("tokens", "words", "documents")
 
 TOKENS_SCHEMA = pa.schema(
     [
@@ -84,7 +78,6 @@ TOKENS_SCHEMA = pa.schema(
     ]
 )
 WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
-SCHEMAS = {"tokens": TOKENS_SCHEMA, "words": WORDS_SCHEMA, "documents": DOCUMENTS_SCHEMA}
 
 
 class PartitionSummary(NamedTuple):
@@ -100,11 +93,9 @@ class PartitionSummary(NamedTuple):
     """Bytes of the file as it is stored."""
     n_bytes_text: int
     """Bytes of UTF-8 text."""
-    n_skipped: int
-    """Pages left out: those of other namespaces, and redirects."""
     n_skipped_namespace: int
     n_skipped_redirect: int
-    """The same for each of the two reasons."""
+    """Pages left out: those of other namespaces, and redirects."""
     n_short_segments: int
     """Documents, lines or sentences below the minimum length."""
     n_long_tokens: int
@@ -164,18 +155,9 @@ def tokenize_partition(
     ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
-    words = scanner(tokenizer)
-    bad: list[BadRecord] = []
-
-    def note(record: BadRecord) -> None:
-        if len(bad) < NAMED_RECORDS:
-            file, *texts = record
-            bad.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
-
-    with PartitionFiles(target, documents=documents_schema(bundle[0], n_excerpt=n_excerpt)) as files:
-        progress = Progress(note)
-        rows = PartitionRows(files, n_excerpt=n_excerpt)
-        n_bytes_text = 0
+    words, progress, n_bytes_text = scanner(tokenizer), Progress(), 0
+    with partition_writers(target, documents_schema(bundle[0], n_excerpt=n_excerpt)) as writers:
+        rows = PartitionRows(writers, n_excerpt=n_excerpt)
         for one in bundle:
             words.begin(one.url)
             for batch in read_batches(one, progress):
@@ -185,23 +167,24 @@ def tokenize_partition(
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
-        n_words = rows.finish(words)
+        rows.write_ids()
+        rows.write_documents()
+        rows.write_words(words)
     short, long = words.skipped()
     return PartitionSummary(
         partition=target,
         n_documents=rows.n_documents,
         n_tokens=rows.n_tokens,
-        n_words=n_words,
+        n_words=rows.n_words,
         n_bytes_read=progress.n_bytes_read,
         n_bytes_text=n_bytes_text,
-        n_skipped=progress.n_skipped_namespace + progress.n_skipped_redirect,
         n_skipped_namespace=progress.n_skipped_namespace,
         n_skipped_redirect=progress.n_skipped_redirect,
         n_short_segments=short,
         n_long_tokens=long,
         n_replaced=progress.n_replaced,
         n_bad_records=progress.n_bad_records,
-        bad_records=tuple(bad),
+        bad_records=tuple(progress.bad_records),
     )
 
 
@@ -216,64 +199,64 @@ def tokenize_bundle(
     return {**numbers, "bad_records": bad} if bad else numbers
 
 
-class PartitionFiles:
-    """The three files of a partition, under temporary names until the `with` block ends without an error."""
+@contextmanager
+def partition_writers(target: str, documents: pa.Schema) -> Iterator[dict[str, pq.ParquetWriter]]:
+    """Yield the writers of the files of a partition, which have temporary names until the block ends without an error.
 
-    def __init__(self, target: str, *, documents: pa.Schema = DOCUMENTS_SCHEMA):
-        self.filesystem, self.path = url_to_fs(target)
-        self.schemas = SCHEMAS | {"documents": documents}
-        self.writers: dict[str, pq.ParquetWriter] = {}
-        self._open = ExitStack()
-
-    def __enter__(self) -> PartitionFiles:
-        parent = self.path.rpartition("/")[0]
-        if parent:
-            self.filesystem.makedirs(parent, exist_ok=True)
-        renamed = [replacing(self._name(kind), filesystem=self.filesystem) for kind in KINDS]
-        partials = [self._open.enter_context(name) for name in renamed]
+    `documents` are the columns of its documents.
+    """
+    filesystem, path = url_to_fs(target)
+    if parent := path.rpartition("/")[0]:
+        filesystem.makedirs(parent, exist_ok=True)
+    schemas = {"tokens": TOKENS_SCHEMA, "words": WORDS_SCHEMA, "documents": documents}
+    with ExitStack() as opened:
+        names = [replacing(f"{path}.{kind}.parquet", filesystem=filesystem) for kind in schemas]
+        partials = [opened.enter_context(name) for name in names]
         # What is entered last is left first: all three are closed before the first gets its name.
-        for kind, partial in zip(KINDS, partials, strict=True):
-            sink = self._open.enter_context(self.filesystem.open(partial, "wb"))
-            self.writers[kind] = self._open.enter_context(_partition_writer(kind, sink, self.schemas[kind]))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
-
-    def _name(self, kind: str) -> str:
-        return f"{self.path}.{kind}.parquet"
-
-    def write(self, kind: str, columns: list[pa.Array]) -> None:
-        """Append a row group."""
-        writer = self.writers[kind]
-        writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=max(len(columns[0]), 1))
+        writers = {}
+        for (kind, schema), partial in zip(schemas.items(), partials, strict=True):
+            writer = pq.ParquetWriter(
+                opened.enter_context(filesystem.open(partial, "wb")),
+                schema,
+                compression="lz4",
+                use_dictionary=[FILE] if kind == "documents" else False,
+                write_statistics=False,
+                write_page_checksum=True,
+                # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
+                column_encoding={"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None,
+            )
+            writers[kind] = opened.enter_context(writer)
+        yield writers
 
 
-def _partition_writer(kind: str, sink: Any, schema: pa.Schema) -> pq.ParquetWriter:
-    # The four bytes of an id apart: the high ones are nearly all zero, and LZ4 takes them off for nothing.
-    encoding = {"ids.list.element": "BYTE_STREAM_SPLIT"} if kind == "tokens" else None
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression="lz4",
-        use_dictionary=[FILE] if kind == "documents" else False,
-        write_statistics=False,
-        write_page_checksum=True,
-        column_encoding=encoding,
-    )
+def write_group(writer: pq.ParquetWriter, columns: Sequence[pa.Array | pa.ChunkedArray]) -> None:
+    """Append a row group where there are rows."""
+    if len(columns[0]):
+        writer.write_table(pa.table(columns, schema=writer.schema), row_group_size=len(columns[0]))
+
+
+def token_rows(ids: NDArray[np.int32], stops: NDArray[np.int64], documents: NDArray[np.int64]) -> pa.Table:
+    """Return the rows of a file of tokens, of one document each, at most 2^16 ids long.
+
+    `stops` says where the ids of each of the `documents` end.
+    """
+    starts = np.append(0, stops[:-1])
+    n_rows = -(-(stops - starts) // MAX_ROW_IDS)
+    owner = np.repeat(np.arange(len(stops)), n_rows)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
+    ends = np.minimum(starts[owner] + (place + 1) * MAX_ROW_IDS, stops[owner])
+    offsets = np.append(0, ends).astype(np.int32)
+    rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)
+    return pa.table([pa.array(documents[owner].astype(np.int32)), rows], schema=TOKENS_SCHEMA)
 
 
 class PartitionRows:
     """A buffer for the rows of a partition's files, which never holds more than one row group."""
 
-    def __init__(self, files: PartitionFiles, *, n_excerpt: int = 0):
-        self.files, self.n_excerpt = files, n_excerpt
+    def __init__(self, writers: dict[str, pq.ParquetWriter], *, n_excerpt: int = 0):
+        self.writers, self.n_excerpt = writers, n_excerpt
         self.n_tokens = self.n_documents = self.n_words = 0
-        self.ids: list[NDArray[np.int32]] = []
-        self.row_documents: list[NDArray[np.int32]] = []
-        self.row_lengths: list[NDArray[np.int32]] = []
+        self.ids: list[pa.Table] = []
         self.n_held = 0
         # Heads of documents come before their numbers of tokens.
         self.heads: list[pa.Table] = []
@@ -282,80 +265,48 @@ class PartitionRows:
 
     def add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
         """Scan a batch and add its rows; a full dictionary is replaced."""
-        scanned = words.scan(batch)
+        ids, stops, n_tokens = words.scan(batch)
         if self.n_words:
-            scanned.ids[scanned.ids >= 0] += self.n_words
-        self.heads.append(document_heads(partition, batch, n_excerpt=self.n_excerpt))
-        self.counts.append(scanned.n_tokens)
-        self.n_counts += len(scanned.n_tokens)
-        self.n_tokens += int(scanned.n_tokens.sum())
-        self._take_rows(scanned.ids, scanned.id_stops)
-        self.n_documents += len(scanned.n_tokens)
-        if self.n_held >= ROW_GROUP_IDS:
-            self._write_rows()
-        if self.n_counts >= DOCUMENTS_HELD:
-            self._write_documents()
-        if words.n_words >= DICTIONARY_WORDS:
-            self._write_words(words)
-
-    def finish(self, words: Scanner) -> int:
-        """Write the buffered rows; return the number of words of all dictionaries."""
-        self._write_rows()
-        self._write_documents()
-        self._write_words(words)
-        return self.n_words
-
-    def _write_words(self, words: Scanner) -> None:
-        self.n_words += write_words(self.files, words)
-        words.forget()
-
-    def _take_rows(self, ids: NDArray[np.int32], id_stops: NDArray[np.int64]) -> None:
-        """Divide ids into rows, at the ends of documents and after every 2^16 ids."""
+            ids[ids >= 0] += self.n_words
         # The ids after the last closed document are the beginning of the next.
-        stops = np.append(id_stops, len(ids))
-        starts = np.append(0, id_stops)
-        n_rows = -(-(stops - starts) // MAX_ROW_IDS)
-        owner = np.repeat(np.arange(len(stops)), n_rows)
-        place = np.arange(len(owner)) - np.repeat(np.cumsum(n_rows) - n_rows, n_rows)
-        lengths = np.minimum(stops[owner] - starts[owner] - place * MAX_ROW_IDS, MAX_ROW_IDS)
+        documents = self.n_documents + np.arange(len(stops) + 1)
         # `ids` is a view of a buffer as large as the text: keep only what is used.
-        self.ids.append(ids.copy())
-        self.row_documents.append((owner + self.n_documents).astype(np.int32))
-        self.row_lengths.append(lengths.astype(np.int32))
+        self.ids.append(token_rows(ids.copy(), np.append(stops, len(ids)), documents))
         self.n_held += len(ids)
+        self.heads.append(document_heads(partition, batch, n_excerpt=self.n_excerpt))
+        self.counts.append(n_tokens)
+        self.n_counts += len(n_tokens)
+        self.n_tokens += int(n_tokens.sum())
+        self.n_documents += len(n_tokens)
+        if self.n_held >= ROW_GROUP_IDS:
+            self.write_ids()
+        if self.n_counts >= DOCUMENTS_HELD:
+            self.write_documents()
+        if words.n_words >= DICTIONARY_WORDS:
+            self.write_words(words)
+            words.forget()
 
-    def _write_rows(self) -> None:
-        if self.n_held == 0:
-            return
-        offsets = np.concatenate([np.zeros(1, np.int32), *self.row_lengths]).cumsum(dtype=np.int32)
-        ids = pa.ListArray.from_arrays(
-            offsets, pa.array(np.concatenate(self.ids)), type=TOKENS_SCHEMA.field("ids").type
-        )
-        self.files.write("tokens", [pa.array(np.concatenate(self.row_documents)), ids])
-        self.ids, self.row_documents, self.row_lengths, self.n_held = [], [], [], 0
+    def write_words(self, words: Scanner) -> None:
+        """Write the dictionary."""
+        for part in words.words():
+            counts = (pa.array(part.counts), pa.array(part.document_counts))
+            write_group(self.writers["words"], [part.words, *counts])
+            self.n_words += len(part.words)
 
-    def _write_documents(self) -> None:
+    def write_ids(self) -> None:
+        """Write the ids."""
+        if self.ids:
+            write_group(self.writers["tokens"], pa.concat_tables(self.ids).combine_chunks().columns)
+        self.ids, self.n_held = [], 0
+
+    def write_documents(self) -> None:
         """Write the documents that are complete; a document that is still open stays in the buffer."""
-        nothing = self.files.schemas["documents"].empty_table().drop_columns("n_tokens")
-        heads = pa.concat_tables([nothing, *self.heads])
-        counts = np.concatenate([np.zeros(0, np.int64), *self.counts])
-        done = heads.slice(0, len(counts)).combine_chunks()
-        if len(counts):
-            columns = [*done.columns[:3], pa.array(counts), *done.columns[3:]]
-            self.files.write("documents", columns)
-        self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
-
-
-def write_words(files: PartitionFiles, words: Scanner) -> int:
-    """Write the dictionary of a partition; return its number of words."""
-    n_words = 0
-    for partition in words.words():
-        if len(partition.words):
-            files.write(
-                "words", [partition.words, pa.array(partition.counts), pa.array(partition.document_counts)]
-            )
-        n_words += len(partition.words)
-    return n_words
+        if self.counts:
+            heads, counts = pa.concat_tables(self.heads), np.concatenate(self.counts)
+            done = heads.slice(0, len(counts)).combine_chunks().append_column("n_tokens", pa.array(counts))
+            writer = self.writers["documents"]
+            write_group(writer, done.select(writer.schema.names).columns)
+            self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
 
 
 @dataclass(frozen=True)
@@ -487,26 +438,13 @@ def iter_partition(partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[To
         for group in range(file.num_row_groups):
             with _naming_damage(partition, "tokens"):
                 table = file.read_row_group(group, use_threads=False)
-            yield from token_batches(table, n_ids)
-
-
-def token_batches(table: pa.Table, n_ids: int) -> Iterator[TokenBatch]:
-    """Yield a row group as batches of whole rows."""
-    ids = table.column("ids").combine_chunks()
-    ids = ids.chunk(0) if isinstance(ids, pa.ChunkedArray) else ids
-    offsets = ids.offsets.to_numpy().astype(np.int64)
-    values, documents = ids.values.to_numpy(), table.column("document").to_numpy().astype(np.int64)
-    row = 0
-    while row < len(documents):
-        stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)
-        repeats = np.diff(offsets[row : stop + 1])
-        yield TokenBatch(np.repeat(documents[row:stop], repeats), values[offsets[row] : offsets[stop]])
-        row = stop
-
-
-def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
-    """Return the sums over all partitions, and the first of their bad records."""
-    numbers = PartitionSummary._fields[1:-1]
-    sums = (sum(getattr(summary, name) for summary in summaries) for name in numbers)
-    bad = tuple(record for summary in summaries for record in summary.bad_records)
-    return PartitionSummary("", *sums)._replace(bad_records=bad[:NAMED_RECORDS])
+            ids = table.column("ids").combine_chunks()
+            offsets = ids.offsets.to_numpy().astype(np.int64)
+            values, documents = ids.values.to_numpy(), table.column("document").to_numpy().astype(np.int64)
+            row = 0
+            while row < len(documents):  # whole rows
+                stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)
+                repeats = np.diff(offsets[row : stop + 1])
+                ids_of_rows = values[offsets[row] : offsets[stop]]
+                yield TokenBatch(np.repeat(documents[row:stop], repeats), ids_of_rows)
+                row = stop

@@ -186,9 +186,8 @@ class Corpus:
             delayed(tuple)([task(bundle, self.tokenizer, target) for bundle, target in pairs])
         )
         if not any(summary.n_documents for summary in summaries):
-            skipped, bad = (
-                sum(getattr(s, name) for s in summaries) for name in ("n_skipped", "n_bad_records")
-            )
+            skipped = sum(one.n_skipped_namespace + one.n_skipped_redirect for one in summaries)
+            bad = sum(one.n_bad_records for one in summaries)
             raise CorpusError(
                 f"{name_files(self._files())}: no document found ({skipped} pages were left out as redirects or of "
                 f"other namespaces, and {bad} bad records); check format=, layout= and namespaces=."

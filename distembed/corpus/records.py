@@ -347,11 +347,6 @@ def line_of(partition: Partition, offset: int) -> int:
     return n_lines
 
 
-def record_error(partition: Partition, offset: int, what: str) -> RecordError:
-    """Return an error that names a record, by its line or its place in the text."""
-    return RecordError(BadRecord(partition.url, place_of(partition, offset), what))
-
-
 def place_of(partition: Partition, offset: int) -> str:
     """Return the place of a record; its line is counted only for an error that ends the reading."""
     return f"byte {offset}" if partition.bad_records == "skip" else f"line {line_of(partition, offset)}"

@@ -6,9 +6,7 @@ left out of the tokenized partitions, after reading and before anything is count
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from hashlib import blake2b
-from itertools import pairwise
+from collections.abc import Collection
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +17,14 @@ from distembed.corpus.dictionary_blocks import tally
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import (
     DICTIONARY_WORDS,
-    MAX_ROW_IDS,
-    TOKENS_SCHEMA,
-    PartitionFiles,
     Tokens,
+    partition_writers,
     read_partition,
+    token_rows,
+    write_group,
 )
-from distembed.dtypes import Int32s, Int64s, Mask
+from distembed.corpus.scanners import hashes_of
+from distembed.dtypes import Mask
 from distembed.temporaries import block
 
 #: An odd multiplier (that of PCG's generators): its powers tell the places of a document apart.
@@ -52,29 +51,22 @@ def choose_documents(
     CorpusError
         If no document is left.
     """
-    masks = [_with_label(tokens, partition, labels) for partition in tokens.partitions]
+    found = [tokens.documents(partition)["label"] for partition in tokens.partitions]
+    wanted = pa.array(sorted(labels), pa.string())
+    masks = [pc.is_in(one, wanted).to_numpy() if labels else np.ones(len(one), bool) for one in found]
+    keep = np.concatenate(masks)
     if drop_duplicates:
-        digests = [document_digests(tokens, partition) for partition in tokens.partitions]
-        masks = first_of_equals(masks, digests)
-    if not any(mask.any() for mask in masks):
-        names = sorted(
-            {label for partition in tokens.partitions for label in _labels(tokens, partition) if label}
-        )
+        digests = np.concatenate([document_digests(tokens, partition) for partition in tokens.partitions])
+        places = np.flatnonzero(keep & (digests != 0))
+        keep = np.zeros(len(keep), bool)
+        keep[places[np.unique(digests[places], return_index=True)[1]]] = True
+    if not keep.any():
+        names = sorted({label for one in found for label in one.unique().to_pylist() if label})
         raise CorpusError(
             f"no document is left of those labeled {', '.join(sorted(labels)) or 'anything'}; the labels of the "
             f"collection are {', '.join(names[:20]) or 'none (see corpus.label_field)'}."
         )
-    return masks
-
-
-def _labels(tokens: Tokens, partition: str) -> list[str | None]:
-    return tokens.documents(partition)["label"].to_pylist()
-
-
-def _with_label(tokens: Tokens, partition: str, labels: Collection[str]) -> Mask:
-    found = _labels(tokens, partition)
-    wanted = set(labels)
-    return np.array([not wanted or label in wanted for label in found], dtype=bool)
+    return np.split(keep, np.cumsum([len(mask) for mask in masks])[:-1])
 
 
 def document_digests(tokens: Tokens, partition: str) -> NDArray[np.uint64]:
@@ -82,8 +74,7 @@ def document_digests(tokens: Tokens, partition: str) -> NDArray[np.uint64]:
 
     ``sum_p hash(word_p) · a^p  mod 2^64`` is equal for equal texts, whatever the dictionary of the partition.
     """
-    words = tokens.words(partition)["word"].to_pylist()
-    hashes = np.array([_word_hash(word) for word in words], np.uint64)
+    hashes = hashes_of(tokens.words(partition)["word"].combine_chunks())
     n_documents = tokens.documents(partition).num_rows
     digests, places = np.zeros(n_documents, np.uint64), np.zeros(n_documents, np.int64)
     for batch in tokens.iter_partition(partition):
@@ -98,20 +89,6 @@ def document_digests(tokens: Tokens, partition: str) -> NDArray[np.uint64]:
     return digests
 
 
-def _word_hash(word: str) -> int:
-    return int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
-
-
-def first_of_equals(masks: Sequence[Mask], digests: Sequence[NDArray[np.uint64]]) -> list[Mask]:
-    """Return the masks with only the first kept document per digest; documents of digest 0 are left out."""
-    kept, digest = np.concatenate(masks), np.concatenate(digests)
-    places = np.flatnonzero(kept & (digest != 0))
-    firsts = places[np.unique(digest[places], return_index=True)[1]]
-    chosen = np.zeros(len(kept), dtype=bool)
-    chosen[firsts] = True
-    return np.split(chosen, np.cumsum([len(mask) for mask in masks])[:-1])
-
-
 @block(temporaries=6)  # of the largest dictionary, as `tokenize_partition`
 def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) -> dict[str, int]:
     """Write the kept documents of a partition as a partition at the prefix `target`; return its totals.
@@ -123,28 +100,17 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     stats = np.tile(np.array([0, 0, -1]), (words.num_rows, 1))  # tokens, documents, the last document
     # A long document may hold a word by two ids, of two dictionaries: it is counted by the first.
     own = np.append(pc.index_in(words["word"], value_set=words["word"]).to_numpy(), -1).astype(np.int32)
-    with PartitionFiles(target, documents=documents.schema) as files:
+    with partition_writers(target, documents.schema) as writers:
         for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
             document, ids = number[batch.document[stays]], batch.ids[stays]
             if len(ids):
-                files.write("tokens", _rows(document, ids))
                 stops = np.append(np.flatnonzero(np.diff(document)) + 1, len(ids))
-                tally(own[ids], stops, document[stops - 1], stats, np.empty(len(stops), np.int64))
-        columns = [words["word"].combine_chunks(), pa.array(stats[:, 0]), pa.array(stats[:, 1])]
+                of = document[stops - 1]
+                write_group(writers["tokens"], token_rows(ids, stops, of).columns)
+                tally(own[ids], stops, of, stats, np.empty(len(stops), np.int64))
+        columns = [words["word"], pa.chunked_array([stats[:, 0]]), pa.chunked_array([stats[:, 1]])]
         for first in range(0, words.num_rows, DICTIONARY_WORDS):
-            files.write("words", [column.slice(first, DICTIONARY_WORDS) for column in columns])
-        if documents.num_rows:
-            files.write("documents", [column.combine_chunks() for column in documents.columns])
+            write_group(writers["words"], [column.slice(first, DICTIONARY_WORDS) for column in columns])
+        write_group(writers["documents"], documents.columns)
     return {"n_documents": documents.num_rows, "n_tokens": int(stats[:, 0].sum())}
-
-
-def _rows(document: Int64s, ids: Int32s) -> list[pa.Array]:
-    """Return ids as rows of one document each, at most 2^16 ids long."""
-    change = np.flatnonzero(np.diff(document)) + 1
-    bounds = np.concatenate([[0], change, [len(ids)]])
-    pieces = [np.arange(a, b, MAX_ROW_IDS) for a, b in pairwise(bounds)]
-    starts = np.concatenate(pieces)
-    offsets = np.append(starts, len(ids)).astype(np.int32)
-    rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)
-    return [pa.array(document[starts].astype(np.int32)), rows]

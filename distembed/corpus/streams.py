@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from typing import Any, BinaryIO, NamedTuple
@@ -20,6 +20,9 @@ from distembed.formats.pieces import Packed, find_bz2_stream, open_url
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
 PIECE_BYTES = 1 << 20
+# Bad records that are named, of a partition and of a corpus, and characters of the reason of each. All are counted.
+NAMED_RECORDS = 20
+NAMED_CHARACTERS = 500
 
 
 @dataclass(frozen=True)
@@ -122,26 +125,27 @@ class Partition:
 
 
 class Progress:
-    """The counts of a task while it reads: bytes, records left out for each reason, bytes replaced.
+    """The counts of a task while it reads: bytes, records left out for each reason, bytes replaced; the first records.
 
-    `note` is called with each bad record that is skipped.
+    At most `most_bad` bad records are skipped.
     """
 
-    def __init__(self, note: Callable[[BadRecord], None] | None = None) -> None:
-        self.n_bytes_read = 0
-        self.n_skipped_namespace = 0
-        self.n_skipped_redirect = 0
-        self.n_bad_records = 0
-        self.n_replaced = 0
-        self.note = note
+    def __init__(self, most_bad: float = math.inf) -> None:
+        self.n_bytes_read = self.n_skipped_namespace = self.n_skipped_redirect = 0
+        self.n_bad_records = self.n_replaced = 0
+        self.bad_records: list[BadRecord] = []
+        self.most_bad = most_bad
 
     def pass_over(self, partition: Partition, error: RecordError) -> None:
         """Count and note a bad record, or raise its error where the partition does not skip any."""
         if partition.bad_records != "skip":
             raise error
         self.n_bad_records += 1
-        if self.note is not None:
-            self.note(error.record)
+        if len(self.bad_records) < NAMED_RECORDS:
+            file, *texts = error.record
+            self.bad_records.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
+        if self.n_bad_records >= self.most_bad:
+            raise RecordError(self.bad_records[0])
 
 
 class Piece(NamedTuple):

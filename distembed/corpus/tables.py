@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import reduce
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.record_fields import field_names, has_field, value_at
 from distembed.corpus.records import (
     RECORD_BYTES,
     Batch,
@@ -26,7 +25,6 @@ from distembed.corpus.records import (
     encoding_advice,
     is_utf8,
     place_of,
-    record_error,
     repaired,
     too_long,
 )
@@ -36,6 +34,12 @@ from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
 from distembed.formats.parquet import ParquetFile, read_batches
 from distembed.formats.pieces import open_url
+
+FIELD_OPTIONS = ("id_field", "title_field", "label_field")
+"""The options that name the fields of a document beside its text."""
+
+MISSING = object()
+"""What stands for the value of a field that a record lacks."""
 
 # --- JSON lines --------------------------------------------------------------------------------------------
 
@@ -52,9 +56,10 @@ def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
         for line in block.data.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(json_row(partition, offset, line.removeprefix(codecs.BOM_UTF8), progress))
-                except RecordError as error:
-                    progress.pass_over(partition, error)
+                    rows.append(_json_row(partition, offset, line.removeprefix(codecs.BOM_UTF8), progress))
+                except CorpusError as error:
+                    record = BadRecord(partition.url, place_of(partition, offset), str(error))
+                    progress.pass_over(partition, RecordError(record))
             offset += len(line) + 1
         if rows:
             texts, ids, titles, labels, *carried = zip(*rows, strict=True)
@@ -62,77 +67,88 @@ def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
             yield batch_of(texts, document_table(ids, titles, labels, columns))
 
 
-def json_row(partition: Partition, offset: int, line: bytes, progress: Progress) -> tuple[Any, ...]:
+def _json_row(partition: Partition, offset: int, line: bytes, progress: Progress) -> tuple[Any, ...]:
     """Return the text of a JSON line as UTF-8, its id, title and label, and its further fields.
 
     A text that is null is empty.
 
     Raises
     ------
-    RecordError
-        If it is no JSON object, or has no text.
+    CorpusError
+        If it is no JSON object, or has no text; the message is the reason alone.
     """
-
-    def encoded(text: str) -> bytes:
-        try:
-            return text.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
-        except UnicodeEncodeError as error:
-            escape = f"\\u{ord(text[error.start]):04x}"
-            advice = f"correct the line, or give {partition.option('errors', 'replace')}"
-            raise record_error(partition, offset, f"holds {escape}, half of a character; {advice}") from error
-
-    def optional(option: str, field: str | None) -> str | None:
-        value = value_at(record, field) if field else None
-        if isinstance(value, list | dict):
-            key = partition.option(option)
-            what = f'holds {type(value).__name__} in "{field}", not one value; give {key}'
-            raise record_error(partition, offset, what)
-        if isinstance(value, bool):
-            return str(value).lower()
-        return None if value is None else encoded(str(value)).decode()
-
-    record = _parsed(partition, offset, line, progress)
+    record = _json_object(partition, line, progress)
     text_fields, *others = partition.fields
-    found = [value_at(record, field) for field in text_fields if has_field(record, field)]
-    texts = [text for text in found if text is not None]
-    if not found or not all(isinstance(text, str) for text in texts):
-        raise record_error(partition, offset, _missing_text(partition, record))
-    ident, title, label = map(optional, ("id_field", "title_field", "label_field"), others)
-    carried = (optional("carry_fields", field) for field in partition.carried)
-    text = encoded("\n".join(texts))
-    return text, ident or f"{partition.name}:{offset}", title or "", label, *carried
+    found = [(field, value_at(record, field)) for field in text_fields]
+    texts = [(field, text) for field, text in found if text is not MISSING]
+    for field, text in texts:
+        if text is not None and not isinstance(text, str):
+            what = f'holds {type(text).__name__} in "{field}", not text'
+            raise CorpusError(f"{what}; give {partition.option('text_field')}")
+    if not texts:
+        fields = " or ".join(f'"{field}"' for field in text_fields)
+        names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
+        raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
+    values: list[str | None] = []
+    carried = (("carry_fields", field) for field in partition.carried)
+    for option, name in [*zip(FIELD_OPTIONS, others, strict=True), *carried]:
+        value = value_at(record, name) if name else None
+        if isinstance(value, list | dict):
+            what = f'holds {type(value).__name__} in "{name}", not one value'
+            raise CorpusError(f"{what}; give {partition.option(option)}")
+        value = str(value).lower() if isinstance(value, bool) else value
+        values.append(None if value is None or value is MISSING else str(value))
+    try:
+        joined = "\n".join(text for _, text in texts if text is not None)
+        text, *encoded = (
+            value and value.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
+            for value in (joined, *values)
+        )
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(error.object[error.start]):04x}"
+        advice = f"correct the line, or give {partition.option('errors', 'replace')}"
+        raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
+    ident, title, label, *rest = (value and value.decode() for value in encoded)
+    return text or b"", ident or f"{partition.name}:{offset}", title or "", label, *rest
 
 
-def _parsed(partition: Partition, offset: int, line: bytes, progress: Progress) -> dict[str, Any]:
+def _json_object(partition: Partition, line: bytes, progress: Progress) -> dict[str, Any]:
     """Return one JSON line as a record."""
-    if partition.errors == "replace":
-        line = repaired(progress, line)
+    line = repaired(progress, line) if partition.errors == "replace" else line
     try:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
-        what = f"is not UTF-8 (byte 0x{line[error.start]:02x} at column {error.start + 1})"
-        raise record_error(partition, offset, f"{what}; {encoding_advice(partition, line)}") from error
+        place = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        raise CorpusError(f"is not UTF-8 ({place}); {encoding_advice(partition, line)}") from error
     except (ValueError, RecursionError) as error:
         wrong = error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition(";")[0]
-        raise record_error(partition, offset, f"is not JSON ({wrong}); correct the line") from error
-    if not isinstance(record, dict):
-        advice = (
-            "give one object per line (jq -c '.[]' FILE)" if isinstance(record, list) else "correct the line"
-        )
-        raise record_error(partition, offset, f"is a JSON {type(record).__name__}, not an object; {advice}")
-    return record
+        raise CorpusError(f"is not JSON ({wrong}); correct the line") from error
+    if isinstance(record, dict):
+        return record
+    is_list = isinstance(record, list)
+    advice = "give one object per line (jq -c '.[]' FILE)" if is_list else "correct the line"
+    raise CorpusError(f"is a JSON {type(record).__name__}, not an object; {advice}")
 
 
-def _missing_text(partition: Partition, record: dict[str, Any]) -> str:
-    """Return the description of a record that has no text."""
-    text_fields, key = partition.fields[0], partition.option("text_field")
-    for field in text_fields:
-        value = value_at(record, field)
-        if value is not None and not isinstance(value, str):
-            return f'holds {type(value).__name__} in "{field}", not text; give {key}'
-    fields = " or ".join(f'"{field}"' for field in text_fields)
-    found = ", ".join(name[:40] for name in field_names(record)[:20]) or "none"
-    return f"has no field {fields} (it has {found}); give {key}"
+def value_at(record: dict[str, Any], field: str) -> Any:
+    """Return the value of a field, of one inside others by a name with dots as "doc.body.text"; MISSING without one."""
+    if field in record:
+        return record[field]
+    inner: Any = record
+    for name in field.split("."):
+        if not isinstance(inner, dict) or name not in inner:
+            return MISSING
+        inner = inner[name]
+    return inner
+
+
+def _field_names(record: dict[str, Any], before: str = "") -> list[str]:
+    """Return the names of the fields of a record, those inside others with dots, sorted."""
+    names: list[str] = []
+    for name, value in sorted(record.items()):
+        inner = _field_names(value, f"{before}{name}.") if isinstance(value, dict) else []
+        names += inner or [f"{before}{name}"]
+    return names
 
 
 # --- tables ------------------------------------------------------------------------------------------------
@@ -148,7 +164,7 @@ def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     """
     texts, *others = partition.fields
     asked = dict.fromkeys(texts, "text_field")
-    for option, field in zip(("id_field", "title_field", "label_field"), others, strict=True):
+    for option, field in zip(FIELD_OPTIONS, others, strict=True):
         asked |= {field: option} if field and field not in asked else {}
     asked |= {field: "carry_fields" for field in partition.carried if field not in asked}
     for field, option in asked.items():
@@ -193,19 +209,17 @@ def table_batch(
             found[name] = column.cast(pa.large_string())
         except pa.ArrowInvalid:
             values = column.to_pylist()
-            wrong = [row for row, value in enumerate(values) if value is not None and not is_utf8(value)]
-            for row in wrong:
+            for row, value in enumerate(values):
+                if value is None or is_utf8(value):
+                    continue
                 if partition.errors == "strict":
-                    bad.setdefault(row, (name, values[row]))
-                values[row] = repaired(progress, values[row]) if partition.errors == "replace" else b""
+                    bad.setdefault(row, (name, value))
+                values[row] = repaired(progress, value) if partition.errors == "replace" else b""
             found[name] = pa.array(values, pa.large_binary()).cast(pa.large_string())
     for row, (name, value) in sorted(bad.items()):
-        is_text = partition.format != "parquet"
-        advice = (
-            encoding_advice(partition, value)
-            if is_text
-            else f"correct the row, or give {partition.option('errors', 'replace')}"
-        )
+        advice = encoding_advice(partition, value)
+        if partition.format == "parquet":
+            advice = f"correct the row, or give {partition.option('errors', 'replace')}"
         reason = f'is not UTF-8 in column "{name}"; {advice}'
         progress.pass_over(partition, RecordError(BadRecord(partition.url, f"{unit} {places[row]}", reason)))
     if bad:
@@ -215,8 +229,8 @@ def table_batch(
     id_column, titles, labels = (found.get(field) if field else None for field in others)
     documents = document_table(
         ids if id_column is None else pc.coalesce(id_column.cast(pa.string()), ids),
-        pa.repeat("", len(ids)) if titles is None else titles.fill_null(""),
-        pa.nulls(len(ids)) if labels is None else labels,
+        None if titles is None else titles.fill_null(""),
+        labels,
         {field: found[field] for field in partition.carried},
     )
     text, *more = (found[field] for field in texts)
@@ -232,20 +246,13 @@ def table_batch(
 # --- CSV and TSV -------------------------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
-    """Some rows of CSV."""
-
-    data: memoryview
-    starts: NDArray[np.int64]
-    """Where each row begins that is not empty. Int64 array (n,)."""
-    n_fields: NDArray[np.int64]
-    """How many fields it has; 0 where it is no row of fields. Int64 array (n,)."""
-    lines: NDArray[np.int64]
-    """The line of the file in which it begins. Int64 array (n,)."""
-
-
-def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
+def rows_of(
+    partition: Partition, progress: Progress
+) -> Iterator[tuple[memoryview, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
     """Yield the rows of a file, the header among them, about a piece of the file at a time.
+
+    With the text come int64 arrays (n,): where each row begins that is not empty, how many fields it has, 0 where it is
+    no row of fields, and the line of the file in which it begins.
 
     Raises
     ------
@@ -256,8 +263,10 @@ def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
     rest, line, is_first = b"", 1, True
     for piece in chain(pieces_of(partition, progress), [end]):
         data = rest + piece.data
-        if is_first and data:
-            data, is_first = _without_separator(data), False
+        if is_first and data:  # a line that names the separator becomes empty
+            data, is_first = data.removeprefix(codecs.BOM_UTF8), False
+            if separated(data[:16].decode("utf-8", "replace")).separator is not None:
+                data = data[data.index(b"\n") :]
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
         found = find_rows(data, partition.delimiter, has_quotes=partition.quotes == "double")
         is_long = len(data) - found.stop > RECORD_BYTES
@@ -270,60 +279,47 @@ def rows_of(partition: Partition, progress: Progress) -> Iterator[Rows]:
         if is_long:
             raise too_long(partition, f"line {line + int(np.searchsorted(ends, found.stop))}")
         lines = line + np.searchsorted(ends, found.starts)
-        yield Rows(memoryview(data)[: found.stop], found.starts, found.n_fields, lines)
+        if len(found.starts):
+            yield memoryview(data)[: found.stop], found.starts, found.n_fields, lines
         rest, line = data[found.stop :], line + int(np.searchsorted(ends, found.stop))
-
-
-def _without_separator(data: bytes) -> bytes:
-    """Return the beginning of a table without a byte-order mark; a line that names its separator becomes empty."""
-    data = data.removeprefix(codecs.BOM_UTF8)
-    is_named = separated(data[:16].decode("utf-8", "replace")).separator is not None
-    return data[data.index(b"\n") :] if is_named else data
 
 
 def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of a table, a row a document; a row that cannot be read is a bad record."""
-    options = " or ".join(partition.option(option) for option in ("delimiter", "quotes"))
-    some = (rows for rows in rows_of(partition, progress) if len(rows.starts))
-    first = next(some, None)
-    if first is None:
-        return
-    stop = int(first.starts[1]) if len(first.starts) > 1 else len(first.data)
-    has_quotes = partition.quotes == "double"
-    text = first.data[:stop].tobytes().decode("utf-8", "replace")
-    [header] = first_rows(text, partition.delimiter, has_quotes=has_quotes) or [[]]
-    places = {name: header.index(name) for name in check_fields(partition, header)}
-    first = Rows(first.data[stop:], first.starts[1:] - stop, first.n_fields[1:], first.lines[1:])
-    n_before, width = 0, len(header)
-    for rows in chain([first], some):
-        data, good = rows.data, np.flatnonzero(rows.n_fields == width)
-        if len(good) < len(rows.starts):
-            stops = [*rows.starts[1:].tolist(), len(data)]
-            data = memoryview(b"".join(data[rows.starts[row] : stops[row]] for row in good.tolist()))
-            for row in np.flatnonzero(rows.n_fields != width).tolist():
-                n = rows.n_fields[row]
+    options = " or ".join(map(partition.option, ("delimiter", "quotes")))
+    has_quotes, places, width, n_before = partition.quotes == "double", dict[str, int](), 0, 0
+    for rows in rows_of(partition, progress):
+        data, starts, n_fields, lines = rows
+        if not width:
+            stop = int(starts[1]) if len(starts) > 1 else len(data)
+            text = data[:stop].tobytes().decode("utf-8", "replace")
+            [header] = first_rows(text, partition.delimiter, has_quotes=has_quotes) or [[]]
+            places, width = (
+                {name: header.index(name) for name in check_fields(partition, header)},
+                len(header),
+            )
+            data, starts, n_fields, lines = data[stop:], starts[1:] - stop, n_fields[1:], lines[1:]
+        good = np.flatnonzero(n_fields == width)
+        if len(good) < len(starts):
+            stops = [*starts[1:].tolist(), len(data)]
+            data = memoryview(b"".join(data[starts[row] : stops[row]] for row in good.tolist()))
+            for row in np.flatnonzero(n_fields != width).tolist():
+                n = n_fields[row]
                 what = f"has {n} fields and the header has {width}" if n else "is no row of fields"
-                reason = f"{what}; correct the row, or give {options}"
-                wrong = BadRecord(partition.url, f"line {rows.lines[row]}", reason)
+                wrong = BadRecord(
+                    partition.url, f"line {lines[row]}", f"{what}; correct the row, or give {options}"
+                )
                 progress.pass_over(partition, RecordError(wrong))
-        table = parse_rows(
-            data,
-            width,
-            partition.delimiter,
-            has_quotes=has_quotes,
-            columns=list(places.values()),
-            kind=pa.large_binary(),
-        )
+        used, kind = list(places.values()), pa.large_binary()
+        table = parse_rows(data, width, partition.delimiter, has_quotes=has_quotes, columns=used, kind=kind)
         columns = {name: table[str(place)].combine_chunks() for name, place in places.items()}
-        columns |= {
-            name: pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
-            for name, column in columns.items()
-            if name not in partition.fields[0]
-        }
+        for name in columns.keys() - {*partition.fields[0]}:
+            is_empty = pc.equal(pc.binary_length(columns[name]), 0)
+            columns[name] = pc.if_else(is_empty, None, columns[name])
         numbers = pa.array(n_before + 1 + good).cast(pa.string())
         ids = pc.binary_join_element_wise(f"{partition.name}:", numbers, "")
-        yield table_batch(partition, progress, columns, ids, "line", rows.lines[good])
-        n_before += len(rows.starts)
+        yield table_batch(partition, progress, columns, ids, "line", lines[good])
+        n_before += len(starts)
 
 
 # --- Parquet -----------------------------------------------------------------------------------------------
@@ -336,7 +332,14 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
         closing(open_url(partition.url)) as raw,
     ):
         file = ParquetFile(raw, buffer_bytes=1 << 20)
-        asked = _check_columns(partition, file.schema_arrow)
+        asked = check_fields(partition, file.schema_arrow.names)
+        for field, option in asked.items():
+            kind = file.schema_arrow.field(field).type
+            values = kind.value_type if pa.types.is_dictionary(kind) else kind
+            is_text = values in (pa.string(), pa.large_string(), pa.string_view())
+            if pa.types.is_nested(values) or (option == "text_field" and not is_text):
+                key = partition.option(option)
+                raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
         stop = file.num_row_groups if partition.stop is None else partition.stop
         first = sum(file.metadata.row_group(group).num_rows for group in range(partition.start))
         for group in range(partition.start, stop):
@@ -349,7 +352,11 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
                 progress.n_bytes_read = before + n_bytes * (row + records.num_rows) // metadata.num_rows
                 numbers = pa.array(np.arange(row, row + records.num_rows)).cast(pa.string())
                 ids = pc.binary_join_element_wise(f"{partition.name}:{group}.", numbers, "")
-                columns = {name: _as_bytes(records.column(name)) for name in asked}
+                columns = {
+                    # Parquet files do not ensure that text is UTF-8.
+                    name: records.column(name).cast(pa.large_string()).cast(pa.large_binary())
+                    for name in asked
+                }
                 places = np.arange(first + row + 1, first + row + 1 + records.num_rows)
                 yield table_batch(partition, progress, columns, ids, "row", places)
                 row += records.num_rows
@@ -360,26 +367,3 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
 def stored_bytes(row_group: Any) -> int:
     """Return the bytes of a row group of a Parquet file, compressed."""
     return sum(row_group.column(k).total_compressed_size for k in range(row_group.num_columns))
-
-
-def _check_columns(partition: Partition, schema: pa.Schema) -> dict[str, str]:
-    """Check that a Parquet file has the columns asked for, and that they are text; return them with their options."""
-    asked = check_fields(partition, schema.names)
-    for field, option in asked.items():
-        kind = schema.field(field).type
-        values = kind.value_type if pa.types.is_dictionary(kind) else kind
-        is_text = (
-            pa.types.is_string(values) or pa.types.is_large_string(values) or pa.types.is_string_view(values)
-        )
-        if pa.types.is_nested(values) or (option == "text_field" and not is_text):
-            key = partition.option(option)
-            raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
-    return asked
-
-
-def _as_bytes(column: pa.Array) -> pa.Array:
-    """Return a column as text that may not be UTF-8, which Parquet files do not ensure."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return (column if is_text else column.cast(pa.large_string())).cast(pa.large_binary())

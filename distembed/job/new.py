@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.corpus.inspection import FORMAT_NAMES
+from distembed.corpus.inspection import FORMAT_NAMES, sample_text
 from distembed.corpus.paths import FoundFile, find_files, format_of, is_hidden, name_files
 from distembed.corpus.planning import CONTROL
 from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.records import FEWEST_SIGNS
-from distembed.corpus.sample import sample_text
 from distembed.corpus.stop_words import language_of
 from distembed.display import format_bytes, plural
 from distembed.dtypes import Floats

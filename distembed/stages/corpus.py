@@ -21,7 +21,6 @@ from distembed.corpus.document_columns import DocumentColumns, read_metadata
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import (
-    NAMED_RECORDS,
     TOKENS_VERSION,
     Tokens,
     open_partition,
@@ -32,6 +31,7 @@ from distembed.corpus.partitions import (
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.streams import NAMED_RECORDS, Partition
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
 from distembed.counting.cooccurrence import MERGED_FILES, merge_files, merge_partials, merge_row_block

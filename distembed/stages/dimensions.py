@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from distembed.corpus.inspection import TextSample, sample_text
 from distembed.corpus.readers import Corpus
-from distembed.corpus.sample import TextSample, sample_text
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting.cooccurrence_options import CooccurrenceOptions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -12,7 +13,9 @@ import pytest
 
 import distembed as de
 from distembed.corpus import records
+from distembed.corpus.partitions import PartitionSummary
 from distembed.corpus.records import Batch, document_table
+from distembed.corpus.streams import NAMED_RECORDS
 
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">
@@ -33,7 +36,14 @@ def write(path: Path, data: str | bytes) -> str:
 def batch_of(*texts: bytes, is_open: bool = False, continues: bool = False) -> Batch:
     """Return a batch of documents without names, or of a piece of one."""
     nothing = pa.nulls(0 if continues else len(texts), pa.string())
-    return records.batch_of(texts, document_table(nothing, nothing, nothing), is_open=is_open)
+    return records.batch_of(texts, document_table(nothing), is_open=is_open)
+
+
+def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
+    """Return the sums over all partitions, and the first of their bad records."""
+    _, *numbers, records_of = zip(*summaries, strict=True)
+    bad = tuple(record for some in records_of for record in some)
+    return PartitionSummary("", *map(sum, numbers), bad[:NAMED_RECORDS])
 
 
 def pieces_after_white_space(text: bytes, size: int) -> list[bytes]:

@@ -22,12 +22,12 @@ import pytest
 from distembed.corpus import planning, records, tables
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.partitions import open_partition, tokenize_partition, total
+from distembed.corpus.partitions import open_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, documents_of, read_corpus
 from distembed.corpus.records import TEXT_BYTES
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import build_vocabulary
-from tests.corpus.conftest import write
+from tests.corpus.conftest import total, write
 from tests.references.tokens import ids_of
 
 COMPRESS = {

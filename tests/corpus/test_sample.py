@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus import sample as sampling
-from distembed.corpus.sample import TextSample, sample_text
+from distembed.corpus import inspection as sampling
+from distembed.corpus.inspection import TextSample, sample_text
 
 N_DOCUMENTS = 4000
 

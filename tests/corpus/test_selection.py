@@ -132,7 +132,7 @@ def module_iter(partition: str, n_ids: int):
 def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = tokens_of(tmp_path, RECORDS)
     monkeypatch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, 2))
-    monkeypatch.setattr(module, "MAX_ROW_IDS", 2)
+    monkeypatch.setattr(partitions, "MAX_ROW_IDS", 2)
     first_and_last = np.array([1, 0, 0, 0, 1], dtype=bool)
     select_documents(tokens, tokens.partitions[0], first_and_last, str(tmp_path / "chosen"))
     monkeypatch.undo()
