@@ -31,7 +31,7 @@ from distembed.corpus.partitions import (
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import NAMED_RECORDS, Partition
+from distembed.corpus.streams import NAMED_RECORDS
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
 from distembed.counting.cooccurrence import MERGED_FILES, merge_files, merge_partials, merge_row_block
