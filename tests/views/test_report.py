@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from distembed import display
 from distembed.views import report
-from distembed.views.report import Section, figures, maps, tables
+from distembed.views.report import Section, figures, maps
 from distembed.views.report.figures import _bin_edges
 from distembed.views.report.run import Stage
 
@@ -82,7 +82,7 @@ def full_report() -> str:
         report.count_sparsity(rng.integers(0, 50, 900), 900),
         report.eigenvalue_spectrum(1 / np.arange(1, 60)),
         report.objective_curve([4.0, 3.0, 2.5]),
-        tables.score_table(scores),
+        report.table("Evaluation", scores, formats={"interval": report.three_decimals}),
         report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
         report.word_map(WORDS, vectors),
         report.word_map(WORDS, vectors, title="in groups", groups=[len(w) for w in WORDS]),
@@ -253,7 +253,7 @@ def test_any_number_can_be_written(value: float) -> None:
 
 def test_table_takes_mappings_and_named_tuples_alike() -> None:
     rows = [Score("s", "t", "m", 0.5, 1, 2, "p", (0.4, 0.6))]
-    assert tables.score_table(rows) == tables.score_table([row._asdict() for row in rows])
+    assert report.table("t", rows) == report.table("t", [row._asdict() for row in rows])
 
 
 def test_numbers_are_right_aligned_and_missing_ones_are_dashes() -> None:
@@ -274,7 +274,7 @@ def test_intervals_are_written_as_such() -> None:
         Score("s", "t", "m", 0.5, 1, 2, "p", (-0.04, 0.6)),
         Score("s", "t", "m", 0.5, 1, 2, "p", (math.nan, math.nan)),
     ]
-    html = tables.score_table(rows).html
+    html = report.table("t", rows, formats={"interval": report.three_decimals}).html
     assert "[−0.040, 0.600]" in html
     assert "nan" not in html
 
@@ -444,7 +444,7 @@ NOTHING: list[Any] = [
     report.word_map(["a"], [[math.nan, 1.0, 2.0]]),
     report.line_chart({}, "t", xlabel="x", ylabel="y"),
     report.table("t", []),
-    tables.score_table([]),
+    report.score_sections([]),
     report.neighbor_table({}),
     report.stage_table([]),
     report.parameter_table({}),

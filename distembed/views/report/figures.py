@@ -89,6 +89,8 @@ _STYLE = {
 }
 
 
+NO_VALUE = "Nothing to draw: there is no finite value that these axes can show."
+
 PANELS_ACROSS = 3
 """Panels side by side."""
 
@@ -211,32 +213,19 @@ def _dress(axes: Any, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) 
                 axis.set_minor_locator(NullLocator())  # its ticks would be drawn without length and label
 
 
-class _Curve(NamedTuple):
-    name: str
-    x: Float64s
-    y: Float64s
-
-
-def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> _Curve:
-    """Take values, or a pair (x, values); keep what the axes can show, at most `_MAX_POINTS`."""
+def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> tuple[Float64s, Float64s]:
+    """Take values, or a pair (x, values); return x and y of what the axes can show, at most `_MAX_POINTS`."""
     if not isinstance(values, tuple) and np.ndim(values) > 1:
         raise ValueError(
             f"curve {name!r} has {np.ndim(values)} dimensions: give values, or a tuple (x, values)"
         )
-    y = np.asarray(values[1] if isinstance(values, tuple) else values, dtype=np.float64).ravel()
-    x = (
-        np.asarray(values[0], dtype=np.float64).ravel()
-        if isinstance(values, tuple)
-        else np.arange(1.0, y.size + 1)
-    )
+    pair = values if isinstance(values, tuple) else (np.arange(1.0, np.size(values) + 1), values)
+    x, y = (np.asarray(side, dtype=np.float64).ravel() for side in pair)
     if x.size != y.size:
         raise ValueError(f"curve {name!r} has {x.size} abscissae for {y.size} values; give one for each")
-    keep = np.isfinite(x) & np.isfinite(y)
-    keep &= (x > 0) | (x_scale != "log")
-    keep &= (y > 0) | (y_scale != "log")
-    x, y = x[keep], y[keep]
-    chosen = spread_points(x.size, x_scale)
-    return _Curve(name, x[chosen], y[chosen])
+    keep = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (x_scale != "log")) & ((y > 0) | (y_scale != "log"))
+    chosen = np.flatnonzero(keep)[spread_points(int(keep.sum()), x_scale)]
+    return x[chosen], y[chosen]
 
 
 def spread_points(n: int, scale: Scale) -> Int64s:
@@ -251,11 +240,6 @@ def _whole_ticks(axes: Any, x: Float64s) -> None:
     """Keep the ticks of a linear axis of whole numbers on whole numbers."""
     if axes.get_xscale() == "linear" and bool(np.all(x == np.rint(x))):
         axes.xaxis.get_major_locator().set_params(integer=True)
-
-
-def _describe(curve: _Curve) -> str:
-    ends = f"from {format_number(curve.y[0])} to {format_number(curve.y[-1])}"
-    return f"{curve.name + ': ' if curve.name else ''}{plural(curve.x.size, 'point')}, {ends}"
 
 
 def line_chart(
@@ -295,36 +279,32 @@ def line_chart(
     ValueError
         If the two arrays of a pair differ in length, or values that are no pair have more than one dimension.
     """
-    curves = [_curve(name, values, x_scale, y_scale) for name, values in series.items()]
-    curves = [curve for curve in curves if curve.x.size]
+    curves = {name: _curve(name, values, x_scale, y_scale) for name, values in series.items()}
+    curves = {name: curve for name, curve in curves.items() if curve[0].size}
     if not curves:
-        return Section(
-            title, paragraph("Nothing to draw: there is no finite value that these axes can show.")
-        )
+        return Section(title, paragraph(NO_VALUE))
     dashed = set(dashed)
 
     def draw(axes: Any) -> None:
         if band is not None:
             axes.fill_between(*map(np.asarray, band), color=COLORS[0], alpha=0.22, linewidth=0)
-        for index, curve in enumerate(curves):
-            marker = "o" if curve.x.size <= _MAX_MARKERS and curve.name not in dashed else None
-            style = {"linestyle": "--", "linewidth": 1.2} if curve.name in dashed else {}
-            axes.plot(
-                curve.x,
-                curve.y,
-                color=COLORS[index % 8],
-                marker=marker,
-                label=short(curve.name, _MAX_KEY),
-                **style,
-            )
+        for index, (name, (x, y)) in enumerate(curves.items()):
+            marker = {"marker": "o"} if x.size <= _MAX_MARKERS else {}
+            style: dict[str, Any] = {"linestyle": "--", "linewidth": 1.2} if name in dashed else marker
+            axes.plot(x, y, color=COLORS[index % 8], label=short(name, _MAX_KEY), **style)
         _dress(axes, xlabel, ylabel, x_scale, y_scale)
         if len(curves) > _MAX_INNER_KEY:
             axes.figure.legend(loc="outside lower center", ncols=2)
         elif len(curves) > 1:
             axes.legend()
-        _whole_ticks(axes, np.concatenate([curve.x for curve in curves]))
+        _whole_ticks(axes, np.concatenate([x for x, _ in curves.values()]))
 
-    said = f"Line chart of {ylabel} against {xlabel}. {'; '.join(map(_describe, curves))}"
+    spoken = [
+        f"{f'{name}: ' if name else ''}{plural(x.size, 'point')}, "
+        f"from {format_number(y[0])} to {format_number(y[-1])}"
+        for name, (x, y) in curves.items()
+    ]
+    said = f"Line chart of {ylabel} against {xlabel}. {'; '.join(spoken)}"
     return figure_section(title, Drawing(draw), said=said, caption=caption)
 
 
@@ -343,9 +323,7 @@ def histogram(
     shown = finite_values(values)
     shown = shown[shown > 0] if x_scale == "log" else shown
     if not shown.size:
-        return Section(
-            title, paragraph("Nothing to draw: there is no finite value that these axes can show.")
-        )
+        return Section(title, paragraph(NO_VALUE))
     edges = _bin_edges(shown, bins, x_scale)
     heights = np.histogram(shown, edges)[0]
 
@@ -443,14 +421,27 @@ def interval_chart(
     known = [row for row in rows if math.isfinite(row.value)]
     if not known:
         return Section(title, paragraph("Nothing to draw: no value is known."))
-    groups = list(dict.fromkeys(row.group for row in known))
-    heights, ticks = _lines_of(known, 0.6 if spread else 0.0)
+    groups: dict[str, list[int]] = {}
+    lines: dict[str, list[int]] = {}
+    for i, row in enumerate(known):
+        groups.setdefault(row.group, []).append(i)
+        lines.setdefault(row.name, []).append(i)
+    step, level, heights, ticks = 0.6 if spread else 0.0, 0.0, [0.0] * len(known), dict[str, float]()
+    for name, members in lines.items():  # the values of one name stand close to each other
+        for place, i in enumerate(members):
+            heights[i] = level + step * place
+        ticks[name] = level + step / 2 * (len(members) - 1)
+        level += step * (len(members) - 1) + 1
 
     def draw(axes: Any) -> None:
-        for place, group in enumerate(groups):
-            own = [i for i, row in enumerate(known) if row.group == group]
-            style = {"color": COLORS[place % len(COLORS)], "marker": SHAPES[place % len(SHAPES)]}
-            _draw_intervals(axes, [known[i] for i in own], [heights[i] for i in own], style)
+        for place, (group, own) in enumerate(groups.items()):
+            color = COLORS[place % len(COLORS)]
+            for i in own:
+                if known[i].ends is not None:
+                    axes.plot(known[i].ends, (heights[i],) * 2, color=color, linewidth=1.6, alpha=0.45)
+            values, at = [known[i].value for i in own], [heights[i] for i in own]
+            shape = SHAPES[place % len(SHAPES)]
+            axes.plot(values, at, linestyle="", label=group or None, color=color, marker=shape)
         _dress(axes, xlabel, "", "linear", "linear")
         axes.set_yticks(list(ticks.values()), [short(name, _MAX_KEY) for name in ticks], color=INK)
         axes.set_ylim(max(heights) + 0.6, -0.6)
@@ -463,28 +454,6 @@ def interval_chart(
     key = 0.2 * -(-len(groups) // 3) if len(groups) > 1 else 0.0
     drawing = Drawing(draw, (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key))
     return figure_section(title, drawing, said=f"{xlabel}: {ends}", caption=caption)
-
-
-def _lines_of(rows: Sequence[Interval], step: float) -> tuple[list[float], dict[str, float]]:
-    """Return the height of each value, and of each name: the values of one name stand close to each other."""
-    own: dict[str, list[int]] = {}
-    for i, row in enumerate(rows):
-        own.setdefault(row.name, []).append(i)
-    heights, ticks, level = [0.0] * len(rows), {}, 0.0
-    for name, members in own.items():
-        for place, i in enumerate(members):
-            heights[i] = level + step * place
-        ticks[name] = level + step / 2 * (len(members) - 1)
-        level += step * (len(members) - 1) + 1
-    return heights, ticks
-
-
-def _draw_intervals(axes: Any, rows: list[Interval], heights: list[float], style: dict[str, str]) -> None:
-    """Draw the dots of one group at some heights, and a line from end to end of each interval."""
-    for row, height in zip(rows, heights, strict=True):
-        if row.ends is not None:
-            axes.plot(row.ends, (height, height), color=style["color"], linewidth=1.6, alpha=0.45)
-    axes.plot([row.value for row in rows], heights, linestyle="", label=rows[0].group or None, **style)
 
 
 def panel_chart(
@@ -502,7 +471,17 @@ def panel_chart(
         axes.remove()
         places = figure.subplots(down, across, squeeze=False, sharey=True).ravel()
         for number, (place, (name, panel)) in enumerate(zip(places, panels.items(), strict=False)):
-            _panel(place, name, panel, largest, COLORS[number % len(COLORS)])
+            color = COLORS[number % len(COLORS)]
+            for height, interval in enumerate(panel):
+                if interval.ends is not None:
+                    place.plot(interval.ends, (height, height), color=color, linewidth=2, alpha=0.5)
+            filled = [color if interval.ends is not None else MUTED for interval in panel]
+            place.scatter([interval.value for interval in panel], range(len(panel)), s=16, c=filled, zorder=3)
+            place.set_yticks(range(len(panel)), [short(interval.name) for interval in panel], color=INK)
+            place.set(xlim=(0, 1.05 * largest), ylim=(len(panel) - 0.5, -0.5))
+            place.set_title(short(name, TITLE_CHARACTERS), fontsize="medium")
+            place.tick_params(axis="y", length=0)
+            place.locator_params(axis="x", nbins=4)
         for place in places[len(panels) :]:
             place.set_axis_off()
 
@@ -512,16 +491,3 @@ def panel_chart(
     )
     drawing = Drawing(draw, (WIDE[0] * across / 2, (0.7 + 0.2 * lines) * down))
     return figure_section(title, drawing, said=f"{xlabel}. {spoken}", caption=caption)
-
-
-def _panel(axes: Any, title: str, panel: Sequence[Interval], largest: float, color: str) -> None:
-    for height, interval in enumerate(panel):
-        if interval.ends is not None:
-            axes.plot(interval.ends, (height, height), color=color, linewidth=2, alpha=0.5)
-    filled = [color if interval.ends is not None else MUTED for interval in panel]
-    axes.scatter([interval.value for interval in panel], range(len(panel)), s=16, c=filled, zorder=3)
-    axes.set_yticks(range(len(panel)), [short(interval.name) for interval in panel], color=INK)
-    axes.set(xlim=(0, 1.05 * largest), ylim=(len(panel) - 0.5, -0.5))
-    axes.set_title(short(title, TITLE_CHARACTERS), fontsize="medium")
-    axes.tick_params(axis="y", length=0)
-    axes.locator_params(axis="x", nbins=4)

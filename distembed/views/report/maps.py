@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -61,8 +62,9 @@ def scatter_map(
     array = np.asarray(points, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"points have shape {array.shape}; a map needs (n, 2)")
-    _check_length("labels", labels, len(array))
-    _check_length("groups", groups, len(array))
+    for name, values in (("labels", labels), ("groups", groups)):
+        if values is not None and len(values) != len(array):
+            raise ValueError(f"{len(values)} {name} were given for {len(array)} points; give one for each")
     kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
     if not kept:
         return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
@@ -71,8 +73,24 @@ def scatter_map(
     placed = _place(array[kept], _each_once(names), key)
 
     def draw(axes: Any) -> None:
-        _draw_map(axes, placed, colors)
-        _draw_key(axes, key)
+        axes.set(xlim=(0, placed.width), ylim=(0, placed.height))
+        axes.set_axis_off()
+        many = len(colors) > _MAX_VECTOR_POINTS
+        alpha = np.full(
+            len(colors), 0.4 if many or placed.labels else 0.75
+        )  # points without a name stand back
+        alpha[[spot.point for spot in placed.labels]] = 0.95
+        size = 4 if many else 13
+        axes.scatter(placed.x, placed.y, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
+        small = FONT_SIZE - 1
+        for _, text, x, y, align in placed.labels:
+            axes.text(x, y, text, ha=align, va="center_baseline", fontsize=small)
+        style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5}
+        for name, color in key.items():
+            axes.plot([], [], color=color, label=short(name, _MAX_KEY), **style)
+        if key:
+            place = {"loc": "lower left", "ncols": _KEY_COLUMNS, "handletextpad": 0.1, "borderaxespad": 0.2}
+            axes.legend(fontsize=small, **place)
 
     said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
     axes_are = f" Across: {xlabel}. Up: {ylabel}." if xlabel else ""
@@ -87,11 +105,6 @@ def _each_once(names: Sequence[str]) -> list[str]:
     """Return names of which each stands at its first point: the pieces of one book have one title."""
     first = {name: place for place, name in reversed(list(enumerate(names)))}
     return [name if first[name] == place else "" for place, name in enumerate(names)]
-
-
-def _check_length(name: str, values: Sequence[object] | None, n: int) -> None:
-    if values is not None and len(values) != n:
-        raise ValueError(f"{len(values)} {name} were given for {n} points; give one for each")
 
 
 class _Map(NamedTuple):
@@ -110,17 +123,14 @@ def _place(points: Float64s, names: Sequence[str], key: Collection[str]) -> _Map
     extent = np.where(high > low, high - low, 1.0)
     width = WIDE[0] * 72
     height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
-    size, below = np.array([width, height]), _key_height(key)
+    size, below = np.array([width, height]), 0.0
+    if key:  # which stands below the points
+        below = -(-len(key) // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8
     scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
     placed = size / 2 + (points - (low + high) / 2) * scale + [0, below]
     size[1] += below
     labels = _thin_labels(placed, names, size, np.array([[0.0, 0.0, width, below]]))
     return _Map(width, float(size[1]), placed[:, 0], placed[:, 1], labels)
-
-
-def _key_height(key: Collection[str]) -> float:
-    """Return the height of the key, which stands below the points, in units of an SVG."""
-    return -(-len(key) // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8 if key else 0.0
 
 
 class _Spot(NamedTuple):
@@ -129,6 +139,13 @@ class _Spot(NamedTuple):
     x: float
     y: float
     align: str
+
+
+_SIDES = (
+    *((4.0, 0.0, "left"), (-4.0, 0.0, "right"), (0.0, 9.0, "center"), (0.0, -9.0, "center")),
+    *((right, up, align) for right, align in ((4.0, "left"), (-4.0, "right")) for up in (6.0, -6.0)),
+)
+"""Where a label may stand from its point, the best place first, and how it is aligned."""
 
 
 def _thin_labels(placed: Float64s, names: Sequence[str], size: Float64s, taken: Float64s) -> list[_Spot]:
@@ -142,7 +159,9 @@ def _thin_labels(placed: Float64s, names: Sequence[str], size: Float64s, taken: 
     for point, name in enumerate(names):
         if not name:
             continue
-        for spot in _candidates(point, name, *placed[point].tolist()):
+        x, y = placed[point].tolist()
+        for right, up, align in _SIDES:
+            spot = _Spot(point, name, x + right, y + up, align)
             box = _box(spot)
             inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
             if inside and not _covers(taken, box):
@@ -150,18 +169,6 @@ def _thin_labels(placed: Float64s, names: Sequence[str], size: Float64s, taken: 
                 spots.append(spot)
                 break
     return spots
-
-
-def _candidates(point: int, name: str, x: float, y: float) -> list[_Spot]:
-    gap = 4.0
-    beside = [_Spot(point, name, x + gap, y, "left"), _Spot(point, name, x - gap, y, "right")]
-    above = [_Spot(point, name, x, y + 9.0, "center"), _Spot(point, name, x, y - 9.0, "center")]
-    corners = [
-        _Spot(point, name, x + side, y + rise, align)
-        for side, align in ((gap, "left"), (-gap, "right"))
-        for rise in (6.0, -6.0)
-    ]
-    return [*beside, *above, *corners]
 
 
 def _box(spot: _Spot) -> Float64s:
@@ -180,9 +187,7 @@ def _covers(taken: Float64s, box: Float64s) -> bool:
 
 def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
     """Return a color for each point, and the key: group name to color, largest group first."""
-    sizes: dict[str, int] = {}
-    for group_ in map(str, groups):
-        sizes[group_] = sizes.get(group_, 0) + 1
+    sizes = Counter(map(str, groups))
     if len(sizes) < 2:
         return [COLORS[0]] * len(groups), {}
     ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
@@ -192,30 +197,6 @@ def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
     if len(whole) < len(ranked):
         key[f"{len(ranked) - len(whole)} others"] = MUTED
     return colors, key
-
-
-def _draw_map(axes: Any, drawing: _Map, colors: list[str]) -> None:
-    axes.set(xlim=(0, drawing.width), ylim=(0, drawing.height))
-    axes.set_axis_off()
-    many = len(colors) > _MAX_VECTOR_POINTS
-    alpha = np.full(len(colors), 0.4 if many or drawing.labels else 0.75)  # points without a name stand back
-    alpha[[spot.point for spot in drawing.labels]] = 0.95
-    size = 4 if many else 13
-    axes.scatter(drawing.x, drawing.y, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
-    for _, text, x, y, align in drawing.labels:
-        axes.text(x, y, text, ha=align, va="center_baseline", fontsize=FONT_SIZE - 1)
-
-
-def _draw_key(axes: Any, key: Mapping[str, str]) -> None:
-    if not key:
-        return
-    for name, color in key.items():
-        axes.plot(
-            [], [], linestyle="none", marker="o", markersize=5, color=color, label=short(name, _MAX_KEY)
-        )
-    axes.legend(
-        loc="lower left", ncols=_KEY_COLUMNS, fontsize=FONT_SIZE - 1, handletextpad=0.1, borderaxespad=0.2
-    )
 
 
 def word_map(
@@ -306,13 +287,7 @@ def plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:
         if n >= 5 and d > 2:
             model = TSNE(perplexity=min(30.0, (n - 1) / 3), init="pca", random_state=0, n_jobs=1)
             return model.fit_transform(matrix).astype(np.float64), ("", "")
-        return _principal_plane(matrix)
-
-
-def _principal_plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:
-    total = float(matrix.var(axis=0).sum())
-    points = np.zeros((len(matrix), 2))
-    rank = min(2, *matrix.shape)
-    points[:, :rank] = PCA(rank, svd_solver="full").fit_transform(matrix)
+        total, rank, points = float(matrix.var(axis=0).sum()), min(2, n, d), np.zeros((n, 2))
+        points[:, :rank] = PCA(rank, svd_solver="full").fit_transform(matrix)
     share = 100 * points.var(axis=0) / total
     return points, (f"first principal component ({share[0]:.1f} % of variance)", f"second ({share[1]:.1f} %)")

@@ -156,7 +156,7 @@ def render_report(
     summary: str,
     sections: Iterable[Section],
     *,
-    facts: Mapping[str, object] | None = None,
+    facts: Mapping[str, Any] | None = None,
     invitation: str = "",
 ) -> str:
     """Bind sections into one self-contained HTML page.
@@ -179,11 +179,18 @@ def render_report(
     str
         An HTML document. Equal input gives equal text.
     """
-    parts = sorted(sections, key=_is_note)  # what has nothing to show does not come first
+    # What has nothing to show but a note does not come first.
+    parts = sorted(
+        sections, key=lambda one: one.html.startswith('<p class="note">') and one.html.count("<") == 2
+    )
     links = "".join(f'<li><a href="#s{i}">{escaped(part.title)}</a></li>' for i, part in enumerate(parts, 1))
     body = "\n".join(
         f'<section id="s{i}">\n<h2>{escaped(part.title)}</h2>\n{part.html}\n</section>'
         for i, part in enumerate(parts, 1)
+    )
+    figures = "".join(
+        f"<div><dt>{escaped(name)}</dt><dd>{escaped(format_number(fact) if is_number(fact) else fact)}</dd></div>"
+        for name, fact in (facts or {}).items()
     )
     contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>' if len(parts) > 1 else ""
     return f"""<!DOCTYPE html>
@@ -203,7 +210,7 @@ def render_report(
 <h1>{escaped(title)}</h1>
 <p class="summary">{escaped(summary)}</p>
 {invitation}
-{_facts(facts or {})}
+{f"<dl>{figures}</dl>" if figures else ""}
 {contents}
 </header>
 {body}
@@ -211,20 +218,3 @@ def render_report(
 </body>
 </html>
 """
-
-
-def _is_note(section: Section) -> bool:
-    """Return whether a section holds nothing but a note, such as that there is nothing to draw."""
-    return section.html.startswith('<p class="note">') and section.html.count("<") == 2
-
-
-def _facts(facts: Mapping[str, object]) -> str:
-    items = (
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(_fact(value))}</dd></div>"
-        for name, value in facts.items()
-    )
-    return f"<dl>{''.join(items)}</dl>" if facts else ""
-
-
-def _fact(value: Any) -> str:
-    return format_number(value) if is_number(value) else str(value)

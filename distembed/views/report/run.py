@@ -76,26 +76,17 @@ def source_table(workspace: Workspace, *, title: str = "Version and files") -> S
         for found in one.parameters.get("files", {}).values()
         for name, stamp in found.items()
     }
-    rows = [
-        {
-            "file": name,
-            "size": stamp[0] if stamp else None,
-            "content": _content(stamp),
-        }
-        for name, stamp in files.items()
-    ]
+    rows = []
+    for name, stamp in files.items():
+        last = str(stamp[-1]) if stamp else ""  # no digest where a store gives the file a version of its own
+        content = last.removeprefix("content ") if last.startswith("content ") else None
+        rows.append({"file": name, "size": stamp[0] if stamp else None, "content": content})
     omitted = "; ".join(filter(None, (left_out(one.facts) for one in done)))
     said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
-    read = first_rows(rows, partial(table, title, formats={"size": format_bytes})) if rows else None
-    return Section(
-        title, "\n".join([paragraph(said), *([folded(plural(len(rows), "file"), read.html)] if read else [])])
-    )
-
-
-def _content(stamp: Sequence[Any]) -> str | None:
-    """Return the digest of a file; None where its store gives it a version of its own."""
-    last = str(stamp[-1]) if stamp else ""
-    return last.removeprefix("content ") if last.startswith("content ") else None
+    if not rows:
+        return Section(title, paragraph(said))
+    read = first_rows(rows, partial(table, title, formats={"size": format_bytes}))
+    return Section(title, f"{paragraph(said)}\n{folded(plural(len(rows), 'file'), read.html)}")
 
 
 def parameter_table(job: Mapping[str, Any], *, title: str = "Parameters") -> Section:
@@ -124,18 +115,12 @@ def _setting(value: object) -> str:
 
 def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
     """Return what each stage took and wrote, in the order they ran."""
-    rows = []
-    done = workspace.stages()
+    rows, done = [], workspace.stages()
     for name in (spec.name for spec in specs):
-        manifest = done[name]
-        records = manifest.outputs.values()
-        size = sum(
-            file.size for record in records for block in record.blocks for file in block.files.values()
-        )
-        blocks = sum(len(record.blocks) for record in records)
-        facts = manifest.facts
-        seconds, peak = (measured(facts, name) for name in ("wall_seconds", "peak_process_bytes"))
-        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, blocks))
+        blocks = [block for record in done[name].outputs.values() for block in record.blocks]
+        size = sum(file.size for block in blocks for file in block.files.values())
+        seconds, peak = (measured(done[name].facts, fact) for fact in ("wall_seconds", "peak_process_bytes"))
+        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, len(blocks)))
     return rows
 
 

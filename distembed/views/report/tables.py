@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from distembed.display import format_number, plural
-from distembed.dtypes import Float64s
 from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.job.model import Job, check_figures
 from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
@@ -38,11 +37,6 @@ def as_mapping(row: Row) -> Mapping[str, Any]:
     return row if isinstance(row, Mapping) else row._asdict()
 
 
-def _interval(ends: Iterable[float], show: Callable[[Any], str]) -> str:
-    shown = [escape(show(end)) for end in ends]
-    return "–" if set(shown) == {"–"} else f"[{', '.join(shown)}]"
-
-
 def _is_pair(value: object) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_number, value))
 
@@ -57,7 +51,8 @@ def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool, label: s
     if value is None:
         text = "–"
     elif _is_pair(value):
-        text = _interval(value, show or format_number)
+        ends = [escape((show or format_number)(end)) for end in value]
+        text = "–" if set(ends) == {"–"} else f"[{', '.join(ends)}]"
     elif show or is_number(value):
         text = escape(printable((show or format_number)(value)))
     else:
@@ -68,44 +63,6 @@ def _cell(value: Any, show: Callable[[Any], str] | None, *, wide: bool, label: s
 
 WIDE_TEXT = 24
 """Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
-
-
-def _wide_columns(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> set[str]:
-    """Return the columns of long texts, none where they are all or nothing of a table."""
-    wide = {
-        name
-        for name in columns
-        if any(isinstance(row.get(name), str) and len(row[name]) > WIDE_TEXT for row in rows)
-    }
-    return wide if len(wide) < len(columns) else set()
-
-
-def _table(
-    rows: Sequence[Mapping[str, Any]], caption: str, formats: Mapping[str, Callable[[Any], str]]
-) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    numeric = {
-        name for name in columns if any(is_number(row.get(name)) or _is_pair(row.get(name)) for row in rows)
-    }
-    wide = _wide_columns(rows, columns)
-    kinds = {name: " class=w" if name in wide else " class=n" if name in numeric else "" for name in columns}
-    labels = {name: escaped(name.replace("_", " ")) for name in columns}
-    head = "".join(f'<th scope="col"{kinds[name]}>{labels[name]}</th>' for name in columns)
-    body = "\n".join(
-        "<tr>"
-        + "".join(
-            _cell(row.get(name), formats.get(name), wide=name in wide, label=labels[name] if wide else "")
-            for name in columns
-        )
-        + "</tr>"
-        for row in rows
-    )
-    folds = ' class="folds"' if wide else ""  # long texts have a line of their own on a narrow screen
-    legend = f"<caption><span>{escaped(caption)}</span></caption>" if caption else ""
-    return (
-        f'<div class="scroll" tabindex="0"><table{folds}>{legend}<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def table(
@@ -129,9 +86,39 @@ def table(
     formats
         For some columns, the function that writes a value as text.
     """
-    mappings = [as_mapping(row) for row in rows]
-    html = _table(mappings, caption, formats or {}) if mappings else paragraph("No rows.")
-    return Section(title, html)
+    cells = [as_mapping(row) for row in rows]
+    if not cells:
+        return Section(title, paragraph("No rows."))
+    columns = list(dict.fromkeys(name for row in cells for name in row))
+    numeric = {
+        name for name in columns if any(is_number(row.get(name)) or _is_pair(row.get(name)) for row in cells)
+    }
+    wide = {
+        name
+        for name in columns
+        if any(isinstance(row.get(name), str) and len(row[name]) > WIDE_TEXT for row in cells)
+    }
+    wide = wide if len(wide) < len(columns) else set()  # not where they are all of a table
+    kinds = {name: " class=w" if name in wide else " class=n" if name in numeric else "" for name in columns}
+    labels = {name: escaped(name.replace("_", " ")) for name in columns}
+    shows = {name: (formats or {}).get(name) for name in columns}
+    head = "".join(f'<th scope="col"{kinds[name]}>{labels[name]}</th>' for name in columns)
+    body = "\n".join(
+        "<tr>"
+        + "".join(
+            _cell(row.get(name), shows[name], wide=name in wide, label=labels[name] if wide else "")
+            for name in columns
+        )
+        + "</tr>"
+        for row in cells
+    )
+    folds = ' class="folds"' if wide else ""  # long texts have a line of their own on a narrow screen
+    legend = f"<caption><span>{escaped(caption)}</span></caption>" if caption else ""
+    return Section(
+        title,
+        f'<div class="scroll" tabindex="0"><table{folds}>{legend}<thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{body}</tbody></table></div>",
+    )
 
 
 def first_rows(
@@ -160,23 +147,19 @@ def three_decimals(value: float) -> str:
     return "–" if not math.isfinite(value) else f"{value:.3f}".replace("-", "−")
 
 
-def score_table(scores: Iterable[Row], *, title: str = "Evaluation") -> Section:
-    """Show evaluation scores, one row per set: set, task, metric, score, known, total, policy, interval."""
-    rows = [dict(as_mapping(score)) for score in scores]
-    caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
-    formats = {"value": three_decimals, "score": three_decimals, "interval": three_decimals}
-    return table(title, rows, caption=caption, formats=formats)
-
-
 def neighbor_table(
     neighbors: Mapping[str, Sequence[tuple[str, float]]], *, title: str = "Nearest words"
 ) -> Section:
     """Show the nearest words of each word with their cosine, nearest first."""
     if not neighbors:
         return Section(title, paragraph("No words were asked for."))
-    body = "\n".join(
-        f'<tr><th scope="row">{marked(short(word))}</th><td class="near">{_nearest(near)}</td></tr>'
+    lists = {
+        word: " ".join(f"<span>{marked(w)} <small>{three_decimals(float(s))}</small></span>" for w, s in near)
         for word, near in neighbors.items()
+    }
+    body = "\n".join(
+        f'<tr><th scope="row">{marked(short(word))}</th><td class="near">{near or "–"}</td></tr>'
+        for word, near in lists.items()
     )
     caption = (
         "<caption><span>Nearest first; the figure is the cosine to the word at the left.</span></caption>"
@@ -185,12 +168,7 @@ def neighbor_table(
     return Section(title, f'<div class="scroll" tabindex="0">{rows}</div>')
 
 
-def _nearest(near: Sequence[tuple[str, float]]) -> str:
-    pairs = (
-        f"<span>{marked(word)} <small>{three_decimals(float(score))}</small></span>" for word, score in near
-    )
-    return " ".join(pairs) or "–"
-
+RANKS: dict[str, Any] = {"xlabel": "rank of the word", "x_scale": "log", "y_scale": "log"}
 
 FIRST_RANK = 10
 """The first rank that the power law of counts is fitted to."""
@@ -214,26 +192,19 @@ def zipf_curve(counts: ArrayLike) -> Section:
     ranks = np.arange(1.0, ordered.size + 1)
     series: dict[str, Any] = {"counts": (ranks, ordered)}
     said = f"{plural(ordered.size, 'word')}, {format_number(float(ordered.sum()))} occurrences."
-    fit = _power_law(ranks[FIRST_RANK - 1 :], ordered[FIRST_RANK - 1 :])
-    if fit is not None:
-        exponent, scale = fit
-        name = f"fit, exponent {exponent:.2f}"
-        series[name] = (ranks, scale * ranks**-exponent)
-        said += f" Dashed: count ∝ rank^−{exponent:.2f}, fitted from rank {FIRST_RANK} on."
-    dashed = [name for name in series if name != "counts"]
-    axes: dict[str, Any] = {"xlabel": "rank of the word", "ylabel": "occurrences"}
+    chosen = FIRST_RANK - 1 + spread_points(max(ranks.size - FIRST_RANK + 1, 0), "log")
+    if np.unique(ordered[chosen]).size > 2:  # of fewer different values no line is fitted
+        slope, intercept = np.polyfit(np.log(ranks[chosen]), np.log(ordered[chosen]), 1)
+        series[f"fit, exponent {-slope:.2f}"] = (ranks, math.exp(intercept) * ranks ** float(slope))
+        said += f" Dashed: count ∝ rank^−{-slope:.2f}, fitted from rank {FIRST_RANK} on."
     return line_chart(
-        series, "Rank and frequency", x_scale="log", y_scale="log", caption=said, dashed=dashed, **axes
+        series,
+        "Rank and frequency",
+        ylabel="occurrences",
+        caption=said,
+        dashed=[name for name in series if name != "counts"],
+        **RANKS,
     )
-
-
-def _power_law(ranks: Float64s, counts: Float64s) -> tuple[float, float] | None:
-    """Fit count = scale * rank^-exponent; None where too few different values are left to fit."""
-    chosen = spread_points(ranks.size, "log")
-    if np.unique(counts[chosen]).size < 3:
-        return None
-    slope, intercept = np.polyfit(np.log(ranks[chosen]), np.log(counts[chosen]), 1)
-    return -float(slope), math.exp(intercept)
 
 
 def count_sparsity(row_nnz: ArrayLike, n_words: int) -> Section:
@@ -261,17 +232,8 @@ def count_sparsity(row_nnz: ArrayLike, n_words: int) -> Section:
     filled = f"{100 * total / (nnz.size * n_words):.3g} %" if n_words else "none"
     caption = f"{format_number(total)} non-zero counts in {nnz.size:,} × {n_words:,}: {filled} filled. "
     caption += "Line: median of the words near a rank; tint: four fifths of them."
-    band = (ranks, np.maximum(low, 0.5), high)
-    return line_chart(
-        {"": (ranks, median)},
-        title,
-        xlabel="rank of the word",
-        ylabel="non-zero counts in its row",
-        x_scale="log",
-        y_scale="log",
-        caption=caption,
-        band=band,
-    )
+    axes = RANKS | {"ylabel": "non-zero counts in its row", "band": (ranks, np.maximum(low, 0.5), high)}
+    return line_chart({"": (ranks, median)}, title, caption=caption, **axes)
 
 
 def eigenvalue_spectrum(eigenvalues: ArrayLike) -> Section:
@@ -325,12 +287,10 @@ def paper_tables(
                 shown.append({"row": row, "of": f"the paper, {name.replace('_', ' ')}"} | figures)
         shown.append({"row": row, "of": "this job"} | {name: ours[row].get(name) for name in measures})
     caption = " ".join(f"{name.replace('_', ' ')}: {given.source}." for name, given in job.paper.items())
-    formats = dict.fromkeys(measures, _figure)
+    formats = dict.fromkeys(
+        measures, lambda value: value if isinstance(value, str) else three_decimals(value)
+    )
     return [table("The paper and this job", shown, caption=caption, formats=formats)] if shown else []
-
-
-def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else three_decimals(value)
 
 
 PARTED = ("priming effect", "priming", "normed priming")
@@ -348,7 +308,7 @@ def score_sections(scores: Sequence[Score], *, title: str = "Evaluation") -> Sec
         Title of the section.
     """
     if not scores:
-        return score_table([], title=title)
+        return table(title, [])
     parts = [list(own) for _, own in groupby(scores, key=lambda score: (score.set, score.task))]
     lines = [set_score(own) for own in parts]
     tasks = Counter(line.set for line in lines)
@@ -360,11 +320,23 @@ def score_sections(scores: Sequence[Score], *, title: str = "Evaluation") -> Sec
         ],
         title,
         xlabel="score of a set, with its 95 % interval",
-        caption=_how_to_read(scores),
+        caption="Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
+        "of sets with relations the mean over them. "
+        f"Words: {', '.join(dict.fromkeys(score.policy for score in scores))}.",
     )
-    summary = score_table(map(_row, lines), title=title)
-    every = folded(f"All {len(scores)} scores, by relation and metric", score_table(map(_row, scores)).html)
-    return group(title, [chart, summary, *([Section(title, every)] if len(scores) > len(lines) else [])])
+
+    def rows(some: Sequence[Score]) -> Section:
+        names = ("set", "value", "interval", "known", "composed", "total", "task", "metric")
+        cells = [
+            {name: getattr(one, name) for name in names if name != "composed" or one.composed} for one in some
+        ]
+        caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
+        return table(
+            title, cells, caption=caption, formats=dict.fromkeys(("value", "interval"), three_decimals)
+        )
+
+    every = folded(f"All {len(scores)} scores, by relation and metric", rows(scores).html)
+    return group(title, [chart, rows(lines), *([Section(title, every)] if len(scores) > len(lines) else [])])
 
 
 def set_score(scores: Sequence[Score]) -> Score:
@@ -377,26 +349,3 @@ def set_score(scores: Sequence[Score]) -> Score:
     known, total = (sum(getattr(score, name) for score in effects or scores) for name in ("known", "total"))
     metric = f"mean of {len(judged)}"
     return scores[0]._replace(metric=metric, value=value, known=known, total=total, interval=None)
-
-
-def _row(score: Score) -> dict[str, Any]:
-    composed = {"composed": score.composed} if score.composed else {}
-    return {
-        "set": score.set,
-        "value": score.value,
-        "interval": score.interval,
-        "known": score.known,
-        **composed,
-        "total": score.total,
-        "task": score.task,
-        "metric": score.metric,
-    }
-
-
-def _how_to_read(scores: Iterable[Score]) -> str:
-    policies = ", ".join(dict.fromkeys(score.policy for score in scores))
-    return (
-        "Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
-        "of sets with relations the mean over them. "
-        f"Words: {policies}."
-    )
