@@ -74,7 +74,7 @@ ELSEWHERE = (
     "encoding.encoder.encode_block",
     "evaluation.contexts._terms_block",
     "evaluation.documents._rows_and_columns",
-    "evaluation.topic_blocks.documents_with_word",
+    "evaluation.topics.documents_with_word",
     "evaluation.transfer.ranks_of_rows",
     "factorization.clustering._labels",
     "factorization.clustering._take",

@@ -136,45 +136,38 @@ def topic_coherence(
     sums = np.asarray(totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")
-    joint = _submatrix(counts, known)
+    if isinstance(counts, da.Array):
+        edges = np.cumsum([0, *counts.chunks[0]])
+        owner = np.searchsorted(edges, known, side="right") - 1
+        parts = [
+            lift(
+                _rows_and_columns, "wc,r,k->rk", counts.blocks[int(b)], known[owner == b] - edges[b], known,
+                dtype=np.float64,
+            )
+            for b in np.unique(owner)
+        ]  # fmt: skip
+        joint = np.concatenate(compute(parts)) if parts else np.empty((0, 0))
+    else:
+        joint = _rows_and_columns(counts, known, known)
     place = {int(word): position for position, word in enumerate(known)}
     places = [[place[word] for word in dict.fromkeys(topic) if word >= 0] for topic in topics]
     occurrences = sums if word_counts is None else np.asarray(word_counts, dtype=np.float64)
     if occurrences.shape != (n_words,):
         raise ValueError(f"Word counts have shape {occurrences.shape}; give one for each of {n_words} words.")
-    shares = occurrences[known] / occurrences.sum()
-    rows = [_coherence(topic, joint / sums.sum(), shares) for topic in places]
-    pmi, npmi, pairs, together = (np.array(column) for column in zip(*rows, strict=True))
-    return TopicCoherence(pmi, npmi, pairs, together)
-
-
-def _coherence(words: list[int], joint: Float64s, shares: Float64s) -> tuple[float, float, int, int]:
-    pairs = np.array(list(combinations([word for word in words if shares[word] > 0], 2)), int).reshape(-1, 2)
-    a, b = pairs.T
-    probability = joint[a, b]
-    met = probability > 0
-    pmi = np.log(probability[met] / (shares[a] * shares[b])[met])
-    surprise = -np.log(probability[met])
-    normal = np.full(len(pairs), -1.0)
-    normal[met] = np.divide(pmi, surprise, out=np.ones_like(pmi), where=surprise > 0)
-    mean_pmi = float(pmi.mean()) if pmi.size else np.nan
-    return mean_pmi, float(normal.mean()) if normal.size else np.nan, len(pairs), int(met.sum())
-
-
-def _submatrix(counts: Any, words: Int64s) -> Float64s:
-    """Return the dense counts of some words (rising) with one another."""
-    if not isinstance(counts, da.Array):
-        return _rows_and_columns(counts, words, words)
-    edges = np.cumsum([0, *counts.chunks[0]])
-    owner = np.searchsorted(edges, words, side="right") - 1
-    parts = [
-        lift(
-            _rows_and_columns, "wc,r,k->rk", counts.blocks[int(b)], words[owner == b] - edges[b], words,
-            dtype=np.float64,
+    shares, joint, rows = occurrences[known] / occurrences.sum(), joint / sums.sum(), []
+    for topic in places:
+        pairs = np.array(list(combinations([word for word in topic if shares[word] > 0], 2)), int).reshape(
+            -1, 2
         )
-        for b in np.unique(owner)
-    ]  # fmt: skip
-    return np.concatenate(compute(parts)) if parts else np.empty((0, 0))
+        a, b = pairs.T
+        probability = joint[a, b]
+        met = probability > 0
+        pmi, normal = np.log(probability[met] / (shares[a] * shares[b])[met]), np.full(len(pairs), -1.0)
+        surprise = -np.log(probability[met])
+        normal[met] = np.divide(pmi, surprise, out=np.ones_like(pmi), where=surprise > 0)
+        means = (float(values.mean()) if values.size else np.nan for values in (pmi, normal))
+        rows.append((*means, len(pairs), int(met.sum())))
+    return TopicCoherence(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 @block(temporaries=0.5)
@@ -208,20 +201,15 @@ def same_class_cosines(
         raise ValueError(
             f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class per vector."
         )
-    unit = unit_rows(matrix)
+    unit, found = unit_rows(matrix), dict[Any, Float64s]()
     has_direction = unit.any(axis=1)
-    return {
-        value.item(): _pair_cosines(unit[(truth == value) & has_direction], max_pairs, (random_state, number))
-        for number, value in enumerate(np.unique(truth))
-    }
-
-
-def _pair_cosines(unit: Float64s, max_pairs: int, seed: tuple[int, int]) -> Float64s:
-    n_rows = unit.shape[0]
-    if n_rows * (n_rows - 1) // 2 <= max_pairs:
-        a, b = np.triu_indices(n_rows, 1)
-    else:
-        random = np.random.default_rng(seed)
-        a = random.integers(n_rows, size=max_pairs)
-        b = (a + random.integers(1, n_rows, size=max_pairs)) % n_rows
-    return np.einsum("ij,ij->i", unit[a], unit[b])
+    for number, value in enumerate(np.unique(truth)):
+        own = unit[(truth == value) & has_direction]
+        if (n := len(own)) * (n - 1) // 2 <= max_pairs:
+            a, b = np.triu_indices(n, 1)
+        else:
+            random = np.random.default_rng((random_state, number))
+            a = random.integers(n, size=max_pairs)
+            b = (a + random.integers(1, n, size=max_pairs)) % n
+        found[value.item()] = np.einsum("ij,ij->i", own[a], own[b])
+    return found

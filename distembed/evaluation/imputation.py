@@ -7,10 +7,11 @@ say so name by name, for the report of every job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances
 
 from distembed.dtypes import Float64s, Int64s
@@ -97,22 +98,19 @@ def recovery(
     cosine = np.einsum("ij,ij->i", answers, unit_rows(truth))
     shares = np.full(rows.size, np.nan)
     if labels is not None and any(labels) and len(vectors) > 1:
-        shares = _label_shares(answers, rows, vectors, np.asarray(labels))
+        names, n_near = np.asarray(labels), min(LABEL_NEIGHBORS, len(vectors) - 1)
+        directions, nearest = unit_rows(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
+        for start in range(0, rows.size, QUERIES_AT_ONCE):
+            asked = slice(start, start + QUERIES_AT_ONCE)
+            with one_blas_thread():
+                cosines = answers[asked] @ directions
+            cosines[
+                np.arange(len(cosines)), rows[asked]
+            ] = -np.inf  # the hidden name is none of its neighbors
+            nearest[asked] = np.argsort(-cosines, axis=1, kind="stable")[:, :n_near]
+        shares = (names[nearest] == names[rows][:, None]).mean(axis=1)
+        shares[names[rows] == ""] = np.nan
     return Recovery(cosine, ranks, shares, centered)
-
-
-def _label_shares(answers: Float64s, rows: Int64s, vectors: NDArray[Any], labels: NDArray[Any]) -> Float64s:
-    """Return the share of each answer's nearest known names, the hidden one left out, that have its label."""
-    n_near = min(LABEL_NEIGHBORS, len(vectors) - 1)
-    known, nearest = unit_rows(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
-    for start in range(0, rows.size, QUERIES_AT_ONCE):
-        asked = slice(start, start + QUERIES_AT_ONCE)
-        with one_blas_thread():
-            cosines = answers[asked] @ known
-        cosines[np.arange(len(cosines)), rows[asked]] = -np.inf
-        nearest[asked] = np.argsort(-cosines, axis=1, kind="stable")[:, :n_near]
-    shares = (labels[nearest] == labels[rows][:, None]).mean(axis=1)
-    return np.where(labels[rows] == "", np.nan, shares)
 
 
 class MethodRecovery(NamedTuple):
@@ -256,9 +254,7 @@ def nearest_mean(X: Float64s, Y: Float64s, *, k: int = 8) -> Float64s:
     return out
 
 
-def nearest_one(X: Float64s, Y: Float64s) -> Float64s:
-    """Impute the vector of the nearest known row."""
-    return nearest_mean(X, Y, k=1)
+nearest_one = partial(nearest_mean, k=1)
 
 
 def mean_vector(X: Float64s, Y: Float64s) -> Float64s:  # noqa: ARG001 - a method takes both
@@ -332,20 +328,20 @@ def neighbor_label_accuracy(
         nearest.append(order[:, : max(counts)].copy())  # a view would keep the order of all rows
         lengths.append(np.take_along_axis(distances, nearest[-1], axis=1))
     voters, weighed = codes[np.concatenate(nearest)], np.concatenate(lengths)
-    return {k: float((_votes(voters[:, :k], weighed[:, :k], weights) == codes[asked]).mean()) for k in counts}
-
-
-def _votes(classes: Int64s, distances: Float64s, weights: Literal["uniform", "distance"]) -> Int64s:
-    """Return the class that the neighbors of each row vote for, from the classes and distances of k, (rows, k) each."""
-    shares = np.ones_like(distances)
-    if weights == "distance":
-        at_zero = distances == 0
-        inverse = np.divide(1, distances, out=np.zeros_like(distances), where=~at_zero)
-        shares = np.where(at_zero.any(axis=1)[:, None], at_zero, inverse)
-    # The sum of each neighbor's class: of classes there may be as many as rows.
-    sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
-    is_first = sums == sums.max(axis=1, keepdims=True)
-    return np.asarray(np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1))
+    accuracies = {}
+    for k in counts:
+        classes, distances = voters[:, :k], weighed[:, :k]
+        shares = np.ones_like(distances)
+        if weights == "distance":
+            at_zero = distances == 0
+            inverse = np.divide(1, distances, out=np.zeros_like(distances), where=~at_zero)
+            shares = np.where(at_zero.any(axis=1)[:, None], at_zero, inverse)
+        # The sum of each neighbor's class: of classes there may be as many as rows.
+        sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
+        is_first = sums == sums.max(axis=1, keepdims=True)
+        votes = np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1)
+        accuracies[k] = float((votes == codes[asked]).mean())
+    return accuracies
 
 
 class LabelAccuracy(NamedTuple):

@@ -9,16 +9,47 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy import stats
+from scipy.sparse import csr_array
 
-from distembed.evaluation.topic_blocks import (
-    best_overlaps,
-    documents_with_word,
-    share_interval,
-    standardized_log_odds,
-)
+from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
-from distembed.lift import fold, total
+from distembed.lift import block, fold, total
 from distembed.linalg.operators import whole_rows
+
+
+@block(temporaries=1)
+def documents_with_word(counts: csr_array, labels: Int64s, *, n_topics: int) -> Int64s:
+    """Return how many documents of each topic hold each word, (topics, words), for a block of documents.
+
+    A document of the label -1 belongs to no topic and is left out.
+    """
+    held = csr_array((np.ones(counts.nnz, np.int32), counts.indices, counts.indptr), shape=counts.shape)
+    rows = np.flatnonzero(labels >= 0).astype(np.int32)
+    shape = (n_topics, counts.shape[0])
+    members = csr_array((np.ones(rows.size, np.int32), (labels[rows].astype(np.int32), rows)), shape=shape)
+    return np.asarray((members @ held).toarray(), np.int64)
+
+
+def standardized_log_odds(held: Int64s, n_documents: Int64s) -> Float64s:
+    """Return how far each word sets a topic apart from all others, in standard deviations, (topics, words).
+
+    It is the log of the odds that a document of the topic holds the word, over the odds that one of another topic
+    does, divided by its standard deviation: equation 22 of Monroe, Colaresi & Quinn (2008), with counts of documents
+    and a prior of half a document.
+
+    Parameters
+    ----------
+    held : (topics, words)
+        The documents of a topic that hold the word.
+    n_documents : (topics,)
+        The documents of a topic.
+    """
+    size = n_documents[:, np.newaxis]
+    others, rest = held.sum(axis=0) - held, size.sum() - size
+    cells = [cell + 0.5 for cell in (held, size - held, others, rest - others)]
+    log_odds = np.log(cells[0] / cells[1]) - np.log(cells[2] / cells[3])
+    return np.asarray(log_odds / np.sqrt(sum(1 / cell for cell in cells)))
 
 
 def telling_words(counts: da.Array, labels: NDArray[np.int64], n_topics: int, n: int) -> list[list[int]]:
@@ -158,15 +189,21 @@ def mean_shares(
     keys = [f"{value}\0{source}" for value, source in zip(values, sources, strict=True)]
     names, rows = np.unique(np.array(keys, object), return_inverse=True)
     sums, first = np.zeros((len(names), n_topics)), 0
-    for block in blocks:
-        np.add.at(sums, rows[first : first + len(block)], np.asarray(block, np.float64))
-        first += len(block)
+    for part in blocks:
+        np.add.at(sums, rows[first : first + len(part)], np.asarray(part, np.float64))
+        first += len(part)
     sizes = np.bincount(rows, minlength=len(names))
     owners = np.array([name.partition("\0")[0] for name in names], object)
     found = [value for value in np.unique(owners).tolist() if value]
     groups = [np.flatnonzero(owners == value) for value in found]
-    parts = [share_interval(sums[group], sizes[group]) for group in groups]
-    means, errors = (np.array(part).reshape(len(found), n_topics) for part in zip(*parts, strict=True))
+    means, errors = np.empty((len(found), n_topics)), np.full((len(found), n_topics), np.nan)
+    for row, group in enumerate(groups):
+        size, n = sizes[group], len(group)
+        means[row] = sums[group].sum(axis=0) / size.sum()
+        if n > 1:  # of one source nothing is known of others
+            residuals = sums[group] - means[row] * size[:, np.newaxis]
+            variance = n / (n - 1) * (residuals**2).sum(axis=0) / size.sum() ** 2
+            errors[row] = stats.t.ppf(0.975, n - 1) * np.sqrt(variance)
     n_documents = np.array([sizes[group].sum() for group in groups])
     return MeanShares(found, n_documents, np.array([group.size for group in groups]), means, errors)
 
@@ -191,4 +228,11 @@ def found_again(labels: NDArray[np.int64], starts: NDArray[np.int64], n_topics: 
     """
     if not len(starts):
         return np.full(n_topics, np.nan)
-    return np.asarray(np.mean([best_overlaps(labels, other, n_topics) for other in starts], axis=0))
+    sizes, overlaps = np.bincount(labels[labels >= 0], minlength=n_topics), []
+    for other in starts:
+        both, n_others = (labels >= 0) & (other >= 0), int(other.max(initial=0)) + 1
+        cells = labels[both] * n_others + other[both]
+        joint = np.bincount(cells, minlength=n_topics * n_others).reshape(n_topics, n_others)
+        union = sizes[:, np.newaxis] + np.bincount(other[other >= 0], minlength=n_others) - joint
+        overlaps.append((joint / np.maximum(union, 1)).max(axis=1))
+    return np.where(sizes > 0, np.mean(overlaps, axis=0), np.nan)

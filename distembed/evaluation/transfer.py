@@ -50,12 +50,17 @@ def score_transfer(inferred: Any, true: Any) -> TransferScores:
         raise ValueError("a feature value is NaN or infinite: score the rows that have values")
     squares = (found - wanted) ** 2
     p, q = on_simplex(found), on_simplex(wanted)
+    middle, divergence = (p + q) / 2, np.zeros(len(p))
+    for side in (p, q):
+        ratio = np.divide(side, middle, out=np.ones_like(side), where=(side > 0) & (middle > 0))
+        divergence += (side * np.log(ratio)).sum(axis=1) / 2
+    varies = (np.ptp(found, axis=0) > 0) & (np.ptp(wanted, axis=0) > 0)
     return TransferScores(
         float(np.sqrt(squares.mean())),
         np.sqrt(squares.mean(axis=0)),
-        _column_correlations(found, wanted),
+        np.where(varies, blocks.pearson(found.T, wanted.T), np.nan),
         float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(axis=1)).mean()),
-        float(np.sqrt(np.maximum(_jensen_shannon_divergence(p, q), 0.0)).mean()),
+        float(np.sqrt(np.maximum(divergence, 0.0)).mean()),
     )
 
 
@@ -64,23 +69,6 @@ def on_simplex(values: Float64s) -> Float64s:
     positive = np.maximum(values, 0.0)
     sums = positive.sum(axis=1, keepdims=True)
     return np.divide(positive, sums, out=np.full_like(positive, 1 / values.shape[1]), where=sums > 0)
-
-
-def _column_correlations(X: Float64s, Y: Float64s) -> Float64s:
-    varies = (np.ptp(X, axis=0) > 0) & (np.ptp(Y, axis=0) > 0)
-    X, Y = X - X.mean(axis=0), Y - Y.mean(axis=0)
-    sizes = np.sqrt((X**2).sum(axis=0) * (Y**2).sum(axis=0))
-    return np.divide((X * Y).sum(axis=0), sizes, out=np.full(X.shape[1], np.nan), where=varies & (sizes > 0))
-
-
-def _jensen_shannon_divergence(p: Float64s, q: Float64s) -> Float64s:
-    middle = (p + q) / 2
-    return (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
-
-
-def _relative_entropy(p: Float64s, q: Float64s) -> Float64s:
-    ratio = np.divide(p, q, out=np.ones_like(p), where=(p > 0) & (q > 0))
-    return (p * np.log(ratio)).sum(axis=1)
 
 
 class RetrievalScores(NamedTuple):
@@ -168,18 +156,15 @@ def score_methods(
     true : (r × f), of those rows
     counterparts, rows : row of the first set that each belongs to, and its own in the second, (r,)
     """
-    return [_score(method, *inference, true, counterparts, rows) for method, inference in found.items()]
-
-
-def _score(
-    method: str, features: Float64s, spaces: Any, true: Any, counterparts: Any, rows: Any
-) -> MethodScore:
-    scores = score_transfer(features[rows], true)
-    place: tuple[float, ...] = (np.nan, np.nan, np.nan)
-    if spaces is not None:
-        place = score_retrieval(spaces[0], spaces[1][rows], counterparts)[:3]
-    correlation = float(np.nan_to_num(scores.topic_correlation).mean())
-    return MethodScore(method, scores.rmse, correlation, scores.hellinger, scores.jensen_shannon, *place)
+    rated = []
+    for method, (features, spaces) in found.items():
+        scores, place = score_transfer(features[rows], true), (np.nan,) * 3
+        if spaces is not None:
+            place = score_retrieval(spaces[0], spaces[1][rows], counterparts)[:3]
+        correlation = float(np.nan_to_num(scores.topic_correlation).mean())
+        distances = scores.hellinger, scores.jensen_shannon
+        rated.append(MethodScore(method, scores.rmse, correlation, *distances, *place))
+    return rated
 
 
 class Interval(NamedTuple):

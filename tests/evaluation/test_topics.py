@@ -11,8 +11,13 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from distembed.evaluation.topic_blocks import best_overlaps, standardized_log_odds
-from distembed.evaluation.topics import found_again, largest_parts, mean_shares, telling_words
+from distembed.evaluation.topics import (
+    found_again,
+    largest_parts,
+    mean_shares,
+    standardized_log_odds,
+    telling_words,
+)
 
 
 @pytest.mark.parametrize("rows", [(9,), (4, 5), (1, 1, 7)])
@@ -57,11 +62,11 @@ def test_a_topic_is_found_again_by_the_overlap_of_its_documents() -> None:
     labels = np.array([0, 0, 0, 1, 1, -1])
     same = np.array([1, 1, 1, 0, 0, -1])
     apart = np.array([0, 0, 1, 1, 2, 2])
-    np.testing.assert_allclose(best_overlaps(labels, same, 3)[:2], [1, 1])
-    np.testing.assert_allclose(best_overlaps(labels, apart, 2), [2 / 3, 1 / 3])
+    np.testing.assert_allclose(found_again(labels, same[np.newaxis], 3)[:2], [1, 1])
+    np.testing.assert_allclose(found_again(labels, apart[np.newaxis], 2), [2 / 3, 1 / 3])
     np.testing.assert_allclose(found_again(labels, np.stack([same, apart]), 2), [5 / 6, 2 / 3])
     assert np.isnan(found_again(labels, np.empty((0, 6), np.int64), 2)).all()
-    assert np.isnan(best_overlaps(labels, same, 3)[2])
+    assert np.isnan(found_again(labels, same[np.newaxis], 3)[2])
 
 
 def test_mean_shares_count_the_documents_of_one_source_as_one() -> None:
