@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.corpus.concordance import Pair, Passage, find_passages, place_of, word_passages
+from distembed.corpus.concordance import Passage, find_passages, place_of, word_passages
 from distembed.display import format_number, plural, with_typeset_sign
-from distembed.evaluation.contexts import ContextTerm, SimilarityExplanation, explain_similarity
+from distembed.evaluation.contexts import SimilarityExplanation, explain_similarity
 from distembed.job.model import Job
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.terminal import shown
@@ -164,9 +164,34 @@ def as_text(explanation: Explanation) -> str:
     """Return an explanation as lines of text: sentences, aligned tables, passages with the words in brackets."""
     parts = [explanation.title, *explanation.sentences]
     for one in explanation.tables:
-        parts += ["", f"{one.title}:", _aligned(one)]
+        columns, shows = list(dict.fromkeys(name for row in one.rows for name in row)), _formats(one)
+        lines = [columns]
+        for row in one.rows:
+            cells = [(row.get(name), shows.get(name, format_number)) for name in columns]
+            texts = (
+                shown(cell) if isinstance(cell, str) else show(cell)
+                for cell, show in cells
+                if cell is not None
+            )
+            lines.append([next(texts) if cell is not None else "–" for cell, _ in cells])
+        # Texts stand at the left of their columns, and numbers at the right.
+        sides = [
+            str.ljust if any(isinstance(row.get(name), str) for row in one.rows) else str.rjust
+            for name in columns
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        parts += ["", f"{one.title}:"]
+        for line in lines:
+            aligned = (side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True))
+            parts.append(f"  {'  '.join(aligned)}".rstrip())
     for group in explanation.passages:
-        parts += ["", f"{group.title}:", *map(_line, group.lines)]
+        parts += ["", f"{group.title}:"]
+        for passage in group.lines:
+            first = max(min(passage.marked, default=0) - LEFT_TOKENS, 0)
+            words = [f"[{w}]" if place in passage.marked else w for place, w in enumerate(passage.words)][
+                first:
+            ]
+            parts.append(f"  {' '.join(words)}  ({passage.title or passage.document})")
     if explanation.places:
         parts += ["", "their files:", *(f"  {name}: {place}" for name, place in explanation.places.items())]
     return "\n".join(shown(line) for part in parts for line in part.split("\n"))
@@ -207,43 +232,6 @@ def _formats(one: TermTable) -> Mapping[str, Callable[[Any], str]]:
 def fixed(value: float, *, decimals: int) -> str:
     """Return a number with so many decimals and a typeset minus sign."""
     return with_typeset_sign(f"{value:.{decimals}f}")
-
-
-def _aligned(one: TermTable) -> str:
-    columns = list(dict.fromkeys(name for row in one.rows for name in row))
-    formats = _formats(one)
-    cells = [columns] + [[_cell(row.get(name), formats.get(name)) for name in columns] for row in one.rows]
-    texts = [any(isinstance(row.get(name), str) for row in one.rows) for name in columns]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
-    return "\n".join(_justified(line, widths, texts) for line in cells)
-
-
-def _justified(line: Sequence[str], widths: Sequence[int], texts: Sequence[bool]) -> str:
-    """Return one line of a table, texts at the left of their columns and numbers at the right."""
-    cells = (
-        cell.ljust(width) if is_text else cell.rjust(width)
-        for cell, width, is_text in zip(line, widths, texts, strict=True)
-    )
-    return "  " + "  ".join(cells).rstrip()
-
-
-def _cell(value: Any, show: Callable[[Any], str] | None) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, str):
-        return shown(value)
-    return (show or format_number)(value)
-
-
-def _line(passage: Passage) -> str:
-    """Return a passage as one line, the words that were looked for in brackets, with its document."""
-    first = max(min(passage.marked, default=0) - LEFT_TOKENS, 0)
-    words = (
-        f"[{word}]" if place in passage.marked else word
-        for place, word in enumerate(passage.words)
-        if place >= first
-    )
-    return f"  {' '.join(words)}  ({passage.title or passage.document})"
 
 
 def passage_item(passage: Passage) -> str:
@@ -294,8 +282,25 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
     found = explain_similarity(
         vectors, first, second, contexts=contexts, n=asked.n, n_lowering=min(LOWERING, asked.n)
     )
-    counts = WordCounts.of(workspace, vectors)
-    passages, remark = _passages(workspace, found, window, asked.n_passages)
+    counts, remark, passages = WordCounts.of(workspace, vectors), "", list[Passages]()
+    near = [one.word for one in found.raising if one.word not in (first, second)][:CONTEXTS_SEARCHED]
+    # The words are contexts of each other: one pair is enough to show where.
+    pairs = [(first, second), *((word, context) for context in near for word in (first, second))]
+    try:
+        lines = (
+            find_passages(titled_tokens(workspace), pairs, window=window, n=n)
+            if (n := asked.n_passages)
+            else {}
+        )
+    except (KeyError, FileNotFoundError):
+        lines, remark = {}, NO_TOKENS
+    if lines:
+        sides = {context: (lines.get((word, context), []) for word in (first, second)) for context in near}
+        groups = [Passages(f"{first} and {second}", lines[first, second][:n])]
+        for context, both in sides.items():  # the passages of both words in turn
+            one_by_one = [one for one in chain.from_iterable(zip_longest(*both)) if one is not None]
+            groups.append(Passages(f"passages with {context}", one_by_one[:n]))
+        passages = [group for group in groups if group.lines]
     half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
     terms = f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
     sentences = [terms, *counts.remarks(first, second), remark]
@@ -396,7 +401,12 @@ def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
     named = [*found.raising, *found.lowering]
     words, contexts = [found.first, found.second], [one.word for one in named]
     together, expected = counts.together(words, contexts), counts.expected(words, contexts)
-    rows = [_row(one, found, together[:, j], expected[:, j]) for j, one in enumerate(named)]
+    rows: list[dict[str, Any]] = []
+    for j, one in enumerate(named):
+        rows.append({"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine})
+        for word, count, chance in zip(words, together[:, j].tolist(), expected[:, j].tolist(), strict=True):
+            rows[-1][f"with {word}"] = count
+            rows[-1][f"PMI {word}"] = math.log(count / chance) if count and chance else None
     n_others = found.n_contexts - len(named)
     sums = {
         f"other contexts that raise it (of {n_others:,})": found.other_raising,
@@ -415,45 +425,3 @@ def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
         "log of the count over that of independent words."
     )
     return TermTable("contexts", rows, decimals, caption)
-
-
-def _row(
-    one: ContextTerm,
-    found: SimilarityExplanation,
-    together: NDArray[np.float64],
-    expected: NDArray[np.float64],
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine}
-    for word, count, chance in zip(
-        (found.first, found.second), together.tolist(), expected.tolist(), strict=True
-    ):
-        row[f"with {word}"] = count
-        row[f"PMI {word}"] = math.log(count / chance) if count and chance else None
-    return row
-
-
-def _passages(
-    workspace: Workspace, found: SimilarityExplanation, window: int, n: int
-) -> tuple[list[Passages], str]:
-    """Return passages of both words with their largest contexts, and what there is to say where there are none."""
-    words = found.first, found.second
-    contexts = [one.word for one in found.raising if one.word not in words][:CONTEXTS_SEARCHED]
-    # The words are contexts of each other: one pair is enough to show where.
-    pairs = [words, *((word, context) for context in contexts for word in words)]
-    if not n:
-        return [], ""
-    try:
-        lines = find_passages(titled_tokens(workspace), pairs, window=window, n=n)
-    except (KeyError, FileNotFoundError):
-        return [], NO_TOKENS
-    together = Passages(" and ".join(words), lines[words][:n])
-    others = (
-        Passages(f"passages with {context}", _of_both(lines, found, context)[:n]) for context in contexts
-    )
-    return [group for group in (together, *others) if group.lines], ""
-
-
-def _of_both(lines: dict[Pair, list[Passage]], found: SimilarityExplanation, context: str) -> list[Passage]:
-    """Return the passages of a context, those of both words in turn."""
-    sides = (lines.get((word, context), []) for word in (found.first, found.second))
-    return [one for one in chain.from_iterable(zip_longest(*sides)) if one is not None]

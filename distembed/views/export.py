@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ import zarr
 from scipy.sparse import csr_array
 
 from distembed.counting.tables import words_beside
-from distembed.dtypes import Float32s
 from distembed.execution import compute
 from distembed.files import partial_name
 from distembed.formats.names import compression_of, suffix_of, unknown_format
@@ -32,7 +31,6 @@ from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import (
     PIECE_VALUES,
-    MakeTable,
     Numbers,
     Piece,
     Table,
@@ -109,7 +107,7 @@ def write_table(
             write(piece)
 
 
-Write = Callable[[Piece], None]
+Write = Callable[[Piece], object]
 
 
 @contextmanager
@@ -134,12 +132,7 @@ def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
     shape = (table.n_rows, table.numbers.width)
     header = {"descr": "<f4", "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, header)
-    yield lambda piece: _write_numbers(file, piece.numbers)
-
-
-def _write_numbers(file: IO[bytes], numbers: Float32s | None) -> None:
-    assert numbers is not None
-    file.write(np.ascontiguousarray(numbers, "<f4").data)
+    yield lambda piece: file.write(np.ascontiguousarray(piece.numbers, "<f4").data)
 
 
 _WRITERS: dict[TableFormat, Any] = {
@@ -166,22 +159,17 @@ def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.Recor
     """Return some rows as a file has them; numbers that are NaN become missing values."""
     columns = list(piece.columns.columns)
     if piece.numbers is not None and numbers is not None:
-        is_list = schema.field(len(columns)).name == numbers.name
-        columns += [_lists(piece.numbers)] if is_list else _columns(piece.numbers)
+        if schema.field(len(columns)).name != numbers.name:
+            columns += [
+                pa.array(column, from_pandas=True) for column in np.ascontiguousarray(piece.numbers.T)
+            ]
+        else:  # a list is missing where the first number is NaN
+            missing = np.isnan(piece.numbers[:, 0])
+            ends = np.cumsum(~missing) * piece.numbers.shape[1]
+            full = np.ascontiguousarray(piece.numbers[~missing] if missing.any() else piece.numbers)
+            offsets, values = pa.array(np.concatenate([[0], ends]), pa.int32()), pa.array(full.ravel())
+            columns.append(pa.ListArray.from_arrays(offsets, values, mask=pa.array(missing)))
     return pa.record_batch(columns, schema=schema)
-
-
-def _lists(numbers: Float32s) -> pa.Array:
-    """Return the list of each row, which is missing where the first number is NaN."""
-    missing = np.isnan(numbers[:, 0])
-    ends = np.cumsum(~missing) * numbers.shape[1]
-    values = np.ascontiguousarray(numbers[~missing] if missing.any() else numbers)
-    offsets = pa.array(np.concatenate([[0], ends]), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel()), mask=pa.array(missing))
-
-
-def _columns(numbers: Float32s) -> list[pa.Array]:
-    return [pa.array(column, from_pandas=True) for column in np.ascontiguousarray(numbers.T)]
 
 
 # --- Zarr groups -----------------------------------------------------------------------------------------------
@@ -211,46 +199,35 @@ def write_zarr(target: str, table: Table, *, names: str) -> None:
         raise ValueError(f"{target}: a Zarr group is written to a local folder; name one, or write .parquet")
     if place.exists() and not (place / "zarr.json").exists():
         raise FileExistsError(f"{target} is there and is no Zarr group; name another place")
-    unfinished = Path(partial_name(str(place)))
+    assert table.numbers is not None
+    n, width, unfinished = table.n_rows, table.numbers.width, Path(partial_name(str(place)))
+    step = max(1, PIECE_VALUES // width)
     try:
-        _write_group(unfinished, table, names)
+        group = zarr.open_group(unfinished, mode="w-")
+        vectors = group.create_array(
+            "vectors",
+            shape=(n, width),
+            chunks=(step, width),
+            dtype="f4",
+            dimension_names=("text", "component"),
+        )
+        ids = group.create_array("ids", shape=(n,), chunks=(step,), dtype=str, dimension_names=("text",))
+        labels, rows, first = list[str](), np.empty((0, width), np.float32), 0
+        for piece in table.pieces:
+            assert piece.numbers is not None
+            labels += piece.columns[names].to_pylist()
+            rows = np.concatenate([rows, piece.numbers])
+            while labels and (
+                len(labels) >= step or first + len(labels) == n
+            ):  # a whole chunk, or the last one
+                chunk = slice(first, first + min(step, len(labels)))
+                vectors[chunk], ids[chunk] = rows[:step], np.array(labels[:step], dtype=object)
+                first, labels, rows = chunk.stop, labels[step:], rows[step:]
         if place.exists():
             shutil.rmtree(place)
         unfinished.rename(place)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _write_group(place: Path, table: Table, names: str) -> None:
-    assert table.numbers is not None
-    n, width = table.n_rows, table.numbers.width
-    step = max(1, PIECE_VALUES // width)
-    group = zarr.open_group(place, mode="w-")
-    vectors = group.create_array(
-        "vectors", shape=(n, width), chunks=(step, width), dtype="f4", dimension_names=("text", "component")
-    )
-    ids = group.create_array("ids", shape=(n,), chunks=(step,), dtype=str, dimension_names=("text",))
-    first = 0
-    for labels, numbers in _chunks(table.pieces, names, step):
-        rows = slice(first, first + len(labels))
-        vectors[rows], ids[rows] = numbers, np.array(labels, dtype=object)
-        first += len(labels)
-
-
-def _chunks(pieces: Iterable[Piece], names: str, step: int) -> Iterator[tuple[list[str], Float32s]]:
-    """Yield names and numbers by `step` rows, the last time by fewer."""
-    labels: list[str] = []
-    held: list[Float32s] = []
-    for piece in pieces:
-        assert piece.numbers is not None
-        labels += piece.columns[names].to_pylist()
-        held.append(piece.numbers)
-        while len(labels) >= step:
-            rows = np.concatenate(held)
-            yield labels[:step], rows[:step]
-            labels, held = labels[step:], [rows[step:].copy()]
-    if labels:
-        yield labels, np.concatenate(held)
 
 
 VECTOR_FORMATS: tuple[str, ...] = tuple(name for name in WRITTEN_FORMATS if name not in TABLE_FORMATS)
@@ -326,8 +303,24 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
         return _export_cells(workspace, target, options)
     if options.what == "distances":
         tables = {**tables, "distances": distances_table}
-    what, chosen = _choice(job, tables, target, options)
+    chosen, formats = (
+        options.format or table_format(target) or vector_format(target),
+        (*TABLE_FORMATS, *VECTOR_FORMATS),
+    )
+    if chosen not in formats:
+        ends = (".parquet", ".csv", ".tsv", ".npy", ".txt", ".bin", ".glove", ".safetensors")
+        raise unknown_format(target, ends, asked=options.format, formats=formats)
+    what = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
+    if what not in tables:
+        raise ValueError(
+            f"a job of the method {job.job.system} has no table of {what}: give --what {' or '.join(tables)}"
+        )
     if chosen in VECTOR_FORMATS:
+        if what != "words":
+            raise ValueError(
+                f"{chosen} files hold words and vectors only, not {what}: write {what} to a file that ends in "
+                ".parquet, .csv, .tsv or .npy"
+            )
         return export_vectors(read_vectors(workspace), target, options._replace(format=chosen))
     _refuse_options(options, ("space", "max_words"), chosen)
     with ExitStack() as reading:
@@ -420,28 +413,6 @@ def _loss(vectors: WordVectors, kept: WordVectors) -> str:
         f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
         f"{np.median(cosines):.2f}"
     )
-
-
-def _choice(
-    job: Job, tables: Mapping[str, MakeTable], target: str, options: ExportOptions
-) -> tuple[str, str]:
-    """Return the name of the table that is written, and the format."""
-    chosen = options.format or table_format(target) or vector_format(target)
-    formats = (*TABLE_FORMATS, *VECTOR_FORMATS)
-    if chosen not in formats:
-        ends = (".parquet", ".csv", ".tsv", ".npy", ".txt", ".bin", ".glove", ".safetensors")
-        raise unknown_format(target, ends, asked=options.format, formats=formats)
-    name = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
-    if name not in tables:
-        raise ValueError(
-            f"a job of the method {job.job.system} has no table of {name}: give --what {' or '.join(tables)}"
-        )
-    if chosen in VECTOR_FORMATS and name != "words":
-        raise ValueError(
-            f"{chosen} files hold words and vectors only, not {name}: write {name} to a file that ends in "
-            ".parquet, .csv, .tsv or .npy"
-        )
-    return name, chosen
 
 
 def cells_table(workspace: Workspace, what: str) -> Table:

@@ -119,12 +119,18 @@ def impute(
     if not is_frame(table):
         raise TypeError("the table must be a data frame with the names as its index: call set_index on it")
     place = _place_of(workspace)
+    known: Any = vectors
+    if not isinstance(known, (str, Path)):
+        if is_frame(known):
+            known = WordVectors(map(str, known.index), np.asarray(known.to_numpy(), np.float32))
+        known.save(place.inputs / "known.safetensors")
+        known = place.inputs / "known.safetensors"
     name_column = _write_table(place.inputs / "table.parquet", table)
     best = system_named("imputation").presets["best"]
     job = {
         "job": {"system": "imputation", "title": "Imputation"},
         "domain": {"path": str(place.inputs / "table.parquet"), "name_column": name_column},
-        "known": {"path": _known_path(place.inputs, vectors)},
+        "known": {"path": str(known)},
         **best,
     }
     return _run(job, place, sections)
@@ -159,14 +165,3 @@ def _write_table(path: Path, table: Any) -> str:
         columns[column] = pa.array(values)
     pq.write_table(pa.table(columns), str(path), write_page_checksum=True)
     return key
-
-
-def _known_path(folder: Path, vectors: Any) -> str:
-    """Return where known vectors lie, which are written into the folder if they are in memory."""
-    if isinstance(vectors, (str, Path)):
-        return str(vectors)
-    if is_frame(vectors):
-        vectors = WordVectors(map(str, vectors.index), np.asarray(vectors.to_numpy(), np.float32))
-    path = folder / "known.safetensors"
-    vectors.save(path)
-    return str(path)

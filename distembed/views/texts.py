@@ -6,7 +6,7 @@ are joined into the target in their order. A call that was stopped starts again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
 from distembed.encoding.encoder import TextEncoder, rows_in_words, without_words
-from distembed.encoding.texts import TextRows, encode_texts
+from distembed.encoding.texts import encode_texts
 from distembed.execution import compute, delayed, shared
 from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
@@ -87,20 +87,13 @@ def open_encoder(
         job = job_of(source)
         check_code(job, allow_code=allow_code)
         refuse_recorded(job)
-        chosen |= _of_workspace(job, len(vectors))
+        table = Workspace.open(job.job.workspace).table("vocabulary")
+        if "count" in table.column_names:
+            chosen["counts"] = table["count"].to_numpy()[: len(vectors)]
+        if hasattr(job, "corpus"):
+            chosen["tokenizer"] = Tokenizer(**job.corpus.model_dump(include=set(TOKENIZER_OPTIONS)))
     chosen |= {name: value for name, value in options.items() if value is not None}
     return TextEncoder(vectors, **chosen).fit()
-
-
-def _of_workspace(job: Any, n_words: int) -> dict[str, Any]:
-    """Return the counts and the tokenizer that a job knows of its words."""
-    found: dict[str, Any] = {}
-    table = Workspace.open(job.job.workspace).table("vocabulary")
-    if "count" in table.column_names:
-        found["counts"] = table["count"].to_numpy()[:n_words]
-    if hasattr(job, "corpus"):
-        found["tokenizer"] = Tokenizer(**job.corpus.model_dump(include=set(TOKENIZER_OPTIONS)))
-    return found
 
 
 # --- texts to vectors ----------------------------------------------------------------------------------------
@@ -126,7 +119,9 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     OSError
         If it cannot be written.
     """
-    ending = _ending(target)
+    ending = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
+    if ending is None:
+        raise unknown_format(target, [*(f".{name}" for name in TABLE_FORMATS), ".zarr"])
     filesystem, place = url_to_fs(target)
     own = Path(place).absolute()
     check_folder(target, str(own))
@@ -149,27 +144,21 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             raise ValueError(
                 f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
             )
-        table = _joined(parts, total, encoder.n_features_out_)
+        schema, width = pa.schema(_heads()), encoder.n_features_out_
+        pieces = (piece for path in parts for piece in _pieces(path, schema))
+        contents = f"{plural(total.n_texts, 'text')} x {plural(width, 'component')}"
+        table = Table(schema, Numbers(VECTOR, width, as_lists=True), total.n_texts, pieces, contents)
         if ending == "zarr":
             write_zarr(target, table, names="id")
         else:
-            write_table(target, table, format=ending)  # type: ignore[arg-type]
-    return f"{summary_line(total, encoder)}\n{table.contents} in {target}"
-
-
-def summary_line(total: Summary, encoder: TextEncoder) -> str:
-    """Return what was known of the texts, and by what their words are weighted and whitened, as a sentence."""
-    share = total.n_known / max(total.n_tokens, 1)
+            write_table(target, table, format=ending)
     lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
-    composed = " or composed" if encoder.unknown_ == "subwords" else ""
-    return f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}; {rows_in_words(encoder)}{lost}"
-
-
-def _ending(target: str) -> str:
-    found = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
-    if found is None:
-        raise unknown_format(target, [*(f".{name}" for name in TABLE_FORMATS), ".zarr"])
-    return found
+    composed, share = (
+        " or composed" if encoder.unknown_ == "subwords" else "",
+        total.n_known / max(total.n_tokens, 1),
+    )
+    said = f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}; {rows_in_words(encoder)}{lost}"
+    return f"{said}\n{table.contents} in {target}"
 
 
 def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> Summary:
@@ -183,7 +172,10 @@ def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> 
         ) as out,
     ):
         for rows in encode_texts(encoder, partition):
-            out.write_batch(_batch(rows, schema))
+            vectors, *counts = rows.encoded
+            lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+            columns = [*rows.heads.columns, *map(pa.array, counts), lists]
+            out.write_batch(pa.record_batch(columns, schema=schema))
             known = rows.encoded.n_known
             totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]
     return Summary(*totals.tolist())
@@ -192,20 +184,6 @@ def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> 
 def _heads() -> list[pa.Field]:
     texts = [pa.field(name, pa.string()) for name in ("id", "title", "label", "snippet")]
     return [*texts, *(pa.field(name, pa.int64()) for name in COUNTED)]
-
-
-def _batch(rows: TextRows, schema: pa.Schema) -> pa.RecordBatch:
-    vectors, *counts = rows.encoded
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-    return pa.record_batch([*rows.heads.columns, *map(pa.array, counts), lists], schema=schema)
-
-
-def _joined(parts: Sequence[str], total: Summary, n_components: int) -> Table:
-    """Return the table of all texts, read from the parts as it is written."""
-    schema = pa.schema(_heads())
-    pieces = (piece for path in parts for piece in _pieces(path, schema))
-    contents = f"{plural(total.n_texts, 'text')} x {plural(n_components, 'component')}"
-    return Table(schema, Numbers(VECTOR, n_components, as_lists=True), total.n_texts, pieces, contents)
 
 
 def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:

@@ -12,10 +12,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from distembed.display import plural
-from distembed.dtypes import Float32s, Float64s, Int64s, Mask
+from distembed.dtypes import Float32s, Int64s, Mask
 from distembed.execution import compute, one_blas_thread
 from distembed.formats.streams import writing
-from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.provenance import made_with
 from distembed.job.stage import EXPLORER, EXPLORER_STAGE, REPORT, REPORT_STAGE, system_of
@@ -92,7 +91,9 @@ def word_items(
     matrix = vectors.vectors[rows]
     places = rows if ranks is None else ranks[rows]
     frequency = (
-        by_quantity("rank in the file", -(places + 1.0))._replace(key=_rank_key(places))
+        by_quantity("rank in the file", -(places + 1.0))._replace(
+            key=[f"{places[place] + 1:,}" if rows.size else "" for place in (-1, len(rows) // 2, 0)]
+        )
         if counts is None
         else by_quantity("frequency", counts[rows], logarithmic=True)
     )
@@ -109,10 +110,6 @@ def word_items(
     return Items(title, "word", names, matrix, colorings, facts, labeled=labeled, note=note)
 
 
-def _rank_key(rows: Int64s) -> list[str]:
-    return [f"{rows[place] + 1:,}" for place in (-1, len(rows) // 2, 0)] if rows.size else ["", "", ""]
-
-
 def _groups(names: list[str], matrix: Float32s, labeled: Mask) -> list[Coloring]:
     """Return a coloring by groups of words that are near one another, none where there are few words."""
     if len(names) < 20 * N_GROUPS:
@@ -123,17 +120,14 @@ def _groups(names: list[str], matrix: Float32s, labeled: Mask) -> list[Coloring]
         places = PCA(rank, svd_solver="covariance_eigh").fit_transform(unit)
         model = KMeans(N_GROUPS, n_init=1, random_state=0).fit(places)
     far = np.linalg.norm(places - model.cluster_centers_[model.labels_], axis=1)
-    called = [
-        _group_name(names, np.flatnonzero(model.labels_ == group), far, labeled) for group in range(N_GROUPS)
-    ]
+    called = []
+    for group in range(N_GROUPS):  # named by the most frequent words of its middle
+        members = np.flatnonzero(model.labels_ == group)
+        # Stop words name only a group that has no others.
+        able = members[labeled[members]] if labeled[members].sum() >= NAMING_WORDS else members
+        middle = able[far[able] <= np.quantile(far[able], MIDDLE)] if able.size > 4 * NAMING_WORDS else able
+        called.append(", ".join(names[row] for row in middle[:NAMING_WORDS].tolist()))
     return [by_category("group of near words", [called[group] for group in model.labels_.tolist()])]
-
-
-def _group_name(names: list[str], members: Int64s, far: Float64s, labeled: Mask) -> str:
-    """Return the most frequent words of the middle of a group; stop words name only a group that has no others."""
-    able = members[labeled[members]] if labeled[members].sum() >= NAMING_WORDS else members
-    middle = able[far[able] <= np.quantile(far[able], MIDDLE)] if able.size > 4 * NAMING_WORDS else able
-    return ", ".join(names[row] for row in middle[:NAMING_WORDS].tolist())
 
 
 def write_explorer(source: Source, target: str | None = None, *, n_points: int = MAX_POINTS) -> str:
@@ -163,23 +157,16 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
                 f"{source.path} is a vector file, which has no report: name the page with --to page.html"
             )
         items = word_items(load_vectors(source, max_words=n_points), title=source.path, n_points=n_points)
-        return _write(items, target)
-    job = job_of(source)
-    workspace = Workspace.open(job.job.workspace)
-    items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
-    return _store(items, job, n_points) if target is None else _write(items, target)
-
-
-def _write(items: Items, target: str) -> str:
-    """Write the page into a file of its own."""
-    page = _page(items)
-    with writing(target) as file:
-        file.write(page.encode())
-    return f"{plural(len(items.names), items.noun)} in {target}"
-
-
-def _store(items: Items, job: Job, n_points: int) -> str:
-    """Store the page as the output of a stage that rests on all others: a run that replaces one of them removes it."""
+    else:
+        job = job_of(source)
+        workspace = Workspace.open(job.job.workspace)
+        items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
+    if target is not None:
+        page = _page(items)
+        with writing(target) as file:
+            file.write(page.encode())
+        return f"{plural(len(items.names), items.noun)} in {target}"
+    # The output of a stage that rests on all others: a run that replaces one of them removes it.
     with Workspace.create(job.job.workspace, owner=f"page of {job.job.title}") as workspace:
         done = workspace.stages()
         own = (EXPLORER_STAGE, REPORT_STAGE)

@@ -17,7 +17,7 @@ from distembed.execution import compute, one_blas_thread
 from distembed.extras import check_installed, optional
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors.search import nearest_neighbors
-from distembed.views.explorer.items import Coloring, Items, NeighborList
+from distembed.views.explorer.items import Items, NeighborList
 from distembed.views.report.page import escaped, printable
 
 LISTED = 10
@@ -140,15 +140,48 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
         f"{plural(len(items.names), items.noun)} on a map that keeps neighbors together: distances between "
         "far points, directions and the axes mean nothing. Neighbors are exact, among those shown."
     )
+    check_extra()
+    scripts = files("bokeh") / "server" / "static" / "js"
+    libraries = [scripts.joinpath(f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES]
+    labeled = np.ones(len(items.names), bool) if items.labeled is None else items.labeled
+    value = {
+        "noun": items.noun,
+        "names": [printable(name) for name in items.names],
+        "x": _packed(layout.points[:, 0], "<f4"),
+        "y": _packed(layout.points[:, 1], "<f4"),
+        "labeled": _packed(labeled, "u1"),
+        "colorings": [
+            {
+                "name": coloring.name,
+                "codes": _packed(coloring.codes, "u1"),
+                "palette": coloring.palette,
+                "key": [printable(text) for text in coloring.key],
+                "quantity": coloring.is_quantity,
+            }
+            for coloring in items.colorings
+        ],
+        "facts": {name: [printable(text) for text in texts] for name, texts in items.facts.items()},
+        "lists": [
+            {
+                "title": found.title,
+                "k": found.rows.shape[1],
+                "rows": _packed(found.rows, "<i4"),
+                "values": _packed(np.nan_to_num(np.rint(np.clip(found.values, -1, 1) * STEPS)), "<i2"),
+            }
+            for found in (layout.nearest, *items.lists)
+        ],
+        "steps": STEPS,
+    }
+    data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
     return _PAGE.format(
         policy=_POLICY,
         title=escaped(items.title),
         summary=escaped(f"{sentence} {items.note}".strip()),
         link=f' <a href="{escaped(report)}">The report</a>' if report else "",
         noun=escaped(items.noun),
-        data=_data(items, layout),
+        data=data,
         style=style,
-        libraries="\n".join(f"<script>{text}</script>" for text in _libraries()),
+        libraries="\n".join(f"<script>{text}</script>" for text in libraries),
         program=program,
     )
 
@@ -193,50 +226,6 @@ Keys: / search, + and − zoom, 0 the whole map, arrows move, Esc lets go.</p></
 </body>
 </html>
 """
-
-
-def _libraries() -> list[str]:
-    """Return the text of the scripts of Bokeh that the page uses."""
-    check_extra()
-    folder = files("bokeh") / "server" / "static" / "js"
-    return [(folder / f"{name}.min.js").read_text(encoding="utf-8") for name in _LIBRARIES]
-
-
-def _data(items: Items, layout: Layout) -> str:
-    """Return the data as JSON that HTML may hold."""
-    labeled = np.ones(len(items.names), bool) if items.labeled is None else items.labeled
-    value = {
-        "noun": items.noun,
-        "names": [printable(name) for name in items.names],
-        "x": _packed(layout.points[:, 0], "<f4"),
-        "y": _packed(layout.points[:, 1], "<f4"),
-        "labeled": _packed(labeled, "u1"),
-        "colorings": [_coloring(coloring) for coloring in items.colorings],
-        "facts": {name: [printable(text) for text in texts] for name, texts in items.facts.items()},
-        "lists": [_listed(found) for found in (layout.nearest, *items.lists)],
-        "steps": STEPS,
-    }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _coloring(coloring: Coloring) -> dict[str, Any]:
-    return {
-        "name": coloring.name,
-        "codes": _packed(coloring.codes, "u1"),
-        "palette": coloring.palette,
-        "key": [printable(text) for text in coloring.key],
-        "quantity": coloring.is_quantity,
-    }
-
-
-def _listed(found: NeighborList) -> dict[str, Any]:
-    steps = np.rint(np.clip(found.values, -1, 1) * STEPS)
-    return {
-        "title": found.title,
-        "k": found.rows.shape[1],
-        "rows": _packed(found.rows, "<i4"),
-        "values": _packed(np.nan_to_num(steps), "<i2"),
-    }
 
 
 def _packed(values: NDArray[Any], dtype: str) -> str:
