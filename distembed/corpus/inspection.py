@@ -184,14 +184,15 @@ def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) ->
             progress, n_read, n_text, n_own = Progress(), 0, 0, 0
             words.begin(partition.url)
             for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
-                if n_text >= left and progress.n_bytes_read > n_read:  # they are the bytes of the text so far
+                # Documents may be empty; the bytes of the file are those of the text so far.
+                if max(n_text, n_own) >= left and progress.n_bytes_read > n_read:
                     break
                 n_own += len(words.scan(batch).n_tokens)
                 n_read, n_text = progress.n_bytes_read, n_text + batch.n_bytes
             # beyond a range only the end of its last document is read; ranges of Parquet are of row groups
             if partition.stop is not None and partition.format != "parquet":
                 n_read = min(n_read, partition.stop - partition.start)
-            left, n_bytes = left - n_text, n_bytes + n_read
+            left, n_bytes = left - max(n_text, n_own), n_bytes + n_read
             n_documents += max(n_own, int(n_text > 0))
             if left <= 0:
                 break

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from stop_words import get_stop_words
 
 from distembed.files import damage_told, read_small
-from distembed.formats.encodings import decoded
+from distembed.formats.encodings import EncodingError, utf8
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
@@ -143,10 +143,15 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
     Raises
     ------
     ValueError
-        If the file has no word, or a line has several.
+        If the file is not UTF-8 and has no byte-order mark, has no word, or a line has several.
     """
     with damage_told(str(path), ValueError, "text", "save it as UTF-8"):
-        lines = decoded(read_small(path)).splitlines()
+        data = read_small(path)
+    try:
+        lines = utf8(data, str(path)).decode().splitlines()
+    except EncodingError as error:  # which names the encoding that it seems to have
+        what = str(error).partition(": set encoding")[0].partition(", or set encoding")[0]
+        raise ValueError(f"{what}: save it as UTF-8") from error
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}
     words = {number: word for number, word in words.items() if word and not word.startswith("#")}
     for number, word in words.items():

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.corpus.inspection import TextSample, sample_text
+from distembed.corpus.partitions import DICTIONARY_WORDS
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
@@ -32,9 +33,6 @@ BLOCK_PAIR_BYTES = 48
 
 PAIR_BYTES = 8
 """Bytes of a value of a sparse matrix in memory: four of the number, such as a count, and four of its column."""
-
-LARGEST_DICTIONARY = 2**19
-"""Words of the dictionary of a partition, after which it is written and another begun."""
 
 SHOWN = {
     "document": ("documents", "about"),
@@ -108,7 +106,7 @@ def text_dimensions(
         "text": Dimension(n_bytes, partition),
         "partition": Dimension(n_partitions, 1, counted),
         "token": Dimension(sizes["token"], min(largest["token"], in_block), counted),
-        "entry": Dimension(sizes["word"], min(largest["word"], LARGEST_DICTIONARY), counted),
+        "entry": Dimension(sizes["word"], min(largest["word"], DICTIONARY_WORDS), counted),
         "document": Dimension(sizes["document"], -(-sizes["document"] // n_blocks), counted),
         "documents_of_partition": Dimension(sizes["document"], largest["document"], counted),
     }

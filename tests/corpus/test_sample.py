@@ -67,3 +67,10 @@ def test_a_named_function_is_not_called(files: Path) -> None:
     tokenizer = de.Tokenizer(pattern="no.such.module:function")
     corpus = de.read_corpus(files / "a.txt", tokenizer=tokenizer)
     assert sample_text(corpus.bundles, tokenizer).n_tokens == 10 * N_DOCUMENTS
+
+
+def test_empty_documents_end_a_sample_too(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.repeat("", 3_000_000)}), tmp_path / "empty.parquet")
+    sample = sample_text(de.read_corpus(tmp_path / "empty.parquet").bundles, de.Tokenizer())
+    assert sample.n_tokens == 0
+    assert sampling.SAMPLE_BYTES <= sample.n_documents < 3_000_000

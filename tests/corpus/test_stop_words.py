@@ -13,7 +13,7 @@ from distembed.corpus.vocabulary import choose_words
 
 def test_a_list_of_ones_own(tmp_path):
     path = tmp_path / "liste.txt"
-    path.write_bytes("# Füllwörter\r\nDie\r\nfür\r\n\r\nähm\r\n".encode("cp1252"))
+    path.write_bytes("# Füllwörter\r\nDie\r\nfür\r\n\r\nähm\r\n".encode("utf-16"))
     assert read_stop_words(path) == {"die", "für", "ähm"}
     assert stop_words_of("none", file=path) == {"die", "für", "ähm"}
     assert stop_words_of("english", file=path) == stop_words_of("english") | {"die", "für", "ähm"}
@@ -24,10 +24,14 @@ def test_a_list_of_ones_own(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("der die\n", "line 1, has 'der die'; give one"), ("# nothing\n", "has no stop word")],
+    [
+        ("der die\n", "line 1, has 'der die'; give one"),
+        ("# nothing\n", "has no stop word"),
+        ("für\nähm\nüber\nmöchte\nfähig\n", "is not utf-8: line 1 .* It may be cp1252: save it as UTF-8"),
+    ],
 )
 def test_a_list_that_is_none(tmp_path, text, message):
-    (tmp_path / "liste.txt").write_text(text)
+    (tmp_path / "liste.txt").write_text(text, encoding="cp1252")
     with pytest.raises(ValueError, match=message):
         read_stop_words(tmp_path / "liste.txt")
 
