@@ -17,10 +17,9 @@ from distembed.corpus.readers import Layout, read_corpus
 from distembed.display import plural
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.items import item_table
 from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
 from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
-from distembed.evaluation.words import case_advice
+from distembed.evaluation.words import case_advice, item_table
 from distembed.evaluation.wordsets import find_sets, read_pairs
 from distembed.formats.names import unknown_format
 from distembed.job.model import locate

@@ -303,14 +303,3 @@ def inverse_root(gram: Floats) -> Float64s:
     present = values > SMALLEST_EIGENVALUE * max(values[-1], 0.0)
     kept = directions[:, present]
     return np.asarray((kept / np.sqrt(values[present])) @ kept.T)
-
-
-def strengths(contexts: Floats, turned: Float64s) -> Float64s:
-    """Return ``v L^-1/2 u_jᵀ`` of every context and word, float64 (contexts, words), from ``v L^-1/2`` (words, d)."""
-    return np.asarray(contexts.astype(np.float64) @ turned.T)
-
-
-def unit_products(first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
-    """Return ``a_kj b_kj / length_k`` for each pair k and context j, float64 (contexts, pairs); 0 for a length of 0."""
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return first * second * scale

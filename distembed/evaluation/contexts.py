@@ -82,9 +82,15 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
     return SimilarityTerms(cosines, terms, cosines - terms.sum(axis=1))
 
 
-@block(temporaries=3)
+@block(temporaries=2)
 def _terms_block(rows: Any, first: Float64s, second: Float64s, lengths: Float64s) -> Float64s:
-    return blocks.unit_products(blocks.strengths(rows, first), blocks.strengths(rows, second), lengths)
+    """Return ``a_kj b_kj / length_k`` of each context j and pair k, (contexts, pairs); 0 for a length of 0.
+
+    a and b are ``v L^-1/2 u_jᵀ`` of the words of the pair, from ``v L^-1/2`` (pairs, d).
+    """
+    strengths = (np.asarray(rows.astype(np.float64) @ turned.T) for turned in (first, second))
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return np.multiply(*strengths) * scale
 
 
 class ContextTerm(NamedTuple):

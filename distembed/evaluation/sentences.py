@@ -88,31 +88,21 @@ def evaluate_sentences(
     >>> score.metric, round(score.value, 2), score.answered
     ('spearman', 1.0, '6/12')
     """
-    scores, every = list[Score](), _sets(sets)
+    scores, every = list[Score](), [] if isinstance(sets, (str, Path)) else list(sets)
+    if isinstance(sets, (str, Path)):
+        every = [one for one in find_sets(sets, sentences=True).sets if one.task in SENTENCE_TASKS]
+        if not every:
+            raise ValueError(f"{sets} has no set of sentences: the formats are in {FORMATS_PAGE}")
     if not hasattr(encoder, "rows_"):
         encoder = encoder.fit()
-    policy = name or encoder_name(encoder)
+    weights = "mean" if encoder.weighting == "mean" else f"SIF {encoder.a:g}"
+    whitening = "" if encoder.whitening_ == "none" else f", whitening {encoder.whitening_}"
+    policy = name or f"{weights}{whitening}, unknown {encoder.unknown_}"
     for number, each in enumerate(every, start=1):
         score = score_pairs if each.task == "sentences" else score_classes
         scores.append(score(encoder, each, seed)._replace(policy=policy))
         tell("sets", number, len(every))
     return scores
-
-
-def _sets(sets: Iterable[EvaluationSet] | str | Path) -> list[EvaluationSet]:
-    if not isinstance(sets, (str, Path)):
-        return list(sets)
-    found = [one for one in find_sets(sets, sentences=True).sets if one.task in SENTENCE_TASKS]
-    if not found:
-        raise ValueError(f"{sets} has no set of sentences: the formats are in {FORMATS_PAGE}")
-    return found
-
-
-def encoder_name(encoder: TextEncoder) -> str:
-    """Return the options of an encoder in words, as a score names them."""
-    weights = "mean" if encoder.weighting == "mean" else f"SIF {encoder.a:g}"
-    whitening = "" if encoder.whitening_ == "none" else f", whitening {encoder.whitening_}"
-    return f"{weights}{whitening}, unknown {encoder.unknown_}"
 
 
 def score_pairs(encoder: TextEncoder, pairs: EvaluationSet, seed: int) -> Score:

@@ -69,9 +69,6 @@ class Columns(NamedTuple):
     width: int
 
 
-ScoredPairs = list[tuple[tuple[str, str], float]]
-"""Word pairs, each with its score."""
-
 Lines = Sequence[tuple[int, str]]
 """Lines that are not empty, with their numbers."""
 
@@ -93,7 +90,7 @@ def parse_number(field: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def read_scored_pairs(lines: Lines) -> ScoredPairs | None:
+def read_scored_pairs(lines: Lines) -> list[tuple[tuple[str, str], float]] | None:
     """Return the pairs of a delimited list; None if the lines are not such a list.
 
     Parameters
@@ -142,7 +139,11 @@ def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Colum
                 *lines[0], "two words and a score, with tabs between them where a word has spaces"
             )
         return None
-    if delimiter == "," and _may_be_decimal_commas(rows_of(lines, delimiter), numbers[0]):
+    # Where the field of the score and the next are whole numbers in each row, 7,5 may be one number.
+    ends = (
+        [row[numbers[0] : numbers[0] + 2] for row in rows_of(lines, delimiter)] if delimiter == "," else [[]]
+    )
+    if all(len(end) == 2 and all(re.fullmatch(r"-?\d+", field) for field in end) for end in ends):
         raise LineError(
             *lines[0],
             f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
@@ -150,28 +151,21 @@ def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Colum
     return Columns(0, 1, numbers[0], len(rows[0]))
 
 
-def _may_be_decimal_commas(rows: list[list[str]], place: int) -> bool:
-    """Return whether the field of the score and the next are whole numbers in each row: 7,5 may be one number."""
-    pairs = (row[place : place + 2] for row in rows)
-    return all(len(pair) == 2 and all(re.fullmatch(r"-?\d+", field) for field in pair) for pair in pairs)
-
-
 def rows_of(lines: Lines, delimiter: str) -> list[list[str]]:
     """Return the fields of each line, without the quotes of a program that quotes all text; none of a bad line."""
     quoted = all(line.lstrip().startswith('"') for _, line in lines)
-    return [_fields(line, delimiter, quoted=quoted) for _, line in lines]
-
-
-def _fields(text: str, delimiter: str, *, quoted: bool) -> list[str]:
     if delimiter == " " and not quoted:
-        return text.split()
+        return [line.split() for _, line in lines]
     if delimiter == "\t" and not quoted:  # between tabs, quotes are characters like others
-        return [field.strip() for field in text.split("\t")]
-    reader = csv.reader([text], delimiter=delimiter, skipinitialspace=delimiter == " ", strict=True)
-    try:
-        return [field.strip() for row in reader for field in row]
-    except csv.Error:
-        return []
+        return [[field.strip() for field in line.split("\t")] for _, line in lines]
+    rows: list[list[str]] = []
+    for _, line in lines:
+        reader = csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter == " ", strict=True)
+        try:
+            rows.append([field.strip() for row in reader for field in row])
+        except csv.Error:
+            rows.append([])
+    return rows
 
 
 def _columns(lines: Lines, header: list[str], row: list[str], delimiter: str) -> Columns | None:
@@ -207,7 +201,15 @@ def _words_and_scores(
         if (cells := [row[place] for row in rows if row[place]])
         and all(parse_number(cell) is not None for cell in cells)
     ]
-    words = _word_columns(names) or _columns_of_words(rows[0] if rows else [], numbers)
+    words = _word_columns(names)
+    if words is None:  # the only two columns of texts, if none of them holds sentences
+        texts = [
+            (place, cell)
+            for place, cell in enumerate(rows[0] if rows else [])
+            if cell and place not in numbers
+        ]
+        if len(texts) == 2 and all(cell.count(" ") <= WORD_BLANKS for _, cell in texts):
+            words = texts[0][0], texts[1][0]
     places = {name.lower(): place for place, name in enumerate(names) if place not in (words or ())}
     named = [places[name] for name in SCORE_NAMES if name in places]
     others = [place for name, place in places.items() if place in numbers and name not in INDEX_NAMES]
@@ -228,17 +230,6 @@ def _word_columns(header: Sequence[str]) -> tuple[int, int] | None:
                 return stems[name.removesuffix(two)], place
     places = {name.lower().removesuffix("word"): place for place, name in enumerate(header)}
     return next(((places[one], places[two]) for one, two in PAIR_NAMES if {one, two} <= places.keys()), None)
-
-
-def _columns_of_words(row: Sequence[str], numbers: Sequence[int]) -> tuple[int, int] | None:
-    """Return the only two columns of words, by what stands in them; None where there are others."""
-    words = [
-        place
-        for place, field in enumerate(row)
-        if field and place not in numbers and field.count(" ") <= WORD_BLANKS
-    ]
-    texts = [place for place, field in enumerate(row) if field and place not in numbers]
-    return (words[0], words[1]) if len(words) == 2 and words == texts else None
 
 
 def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
@@ -272,8 +263,8 @@ def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
     return {**roles, **({"score": names[scores[0]]} if len(scores) == 1 else {})}
 
 
-def _pairs(lines: Lines, delimiter: str, columns: Columns) -> ScoredPairs:
-    pairs: ScoredPairs = []
+def _pairs(lines: Lines, delimiter: str, columns: Columns) -> list[tuple[tuple[str, str], float]]:
+    pairs = []
     for (number, line), row in zip(lines, rows_of(lines, delimiter), strict=True):
         score = parse_number(row[columns.score]) if len(row) == columns.width else None
         if score is None or not (row[columns.first] and row[columns.second]):

@@ -24,11 +24,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
+import pyarrow as pa
 from sklearn.cluster import KMeans
 
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -220,25 +222,18 @@ def score_known(
     """
     scores = evaluate_sets(vectors, sets, policy)
     if sets and not any(score.known + score.composed for score in scores):
-        reason = why_unknown(vocabulary or vectors.words, sets, policy or Policy())
-        raise ValueError(f"{f'{name}: ' if name else ''}{_none_known(scores)}: {reason}")
+        totals, vocabulary = {score.set: score.total for score in scores}, vocabulary or vectors.words
+        items = "pairs" if {score.task for score in scores} == {"similarity"} else "items"
+        names = ", ".join([*list(totals)[:3], *(["..."] if len(totals) > 3 else [])])
+        words = sorted(set().union(*(one.words for one in sets)))
+        reason = case_advice(vocabulary, sets, policy or Policy()) or (
+            f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words "
+            f"of the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
+        )
+        raise ValueError(
+            f"{f'{name}: ' if name else ''}0 of {sum(totals.values())} {items} known ({names}): {reason}"
+        )
     return scores
-
-
-def _none_known(scores: Sequence[Score]) -> str:
-    totals = {score.set: score.total for score in scores}
-    items = "pairs" if {score.task for score in scores} == {"similarity"} else "items"
-    names = ", ".join([*list(totals)[:3], *(["..."] if len(totals) > 3 else [])])
-    return f"0 of {sum(totals.values())} {items} known ({names})"
-
-
-def why_unknown(vocabulary: Sequence[str], sets: Sequence[EvaluationSet], policy: Policy) -> str:
-    """Return why a vocabulary knows nothing of some sets, and what to do about it."""
-    words = sorted(set().union(*(one.words for one in sets)))
-    return case_advice(vocabulary, sets, policy) or (
-        f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words of "
-        f"the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
-    )
 
 
 def case_advice(vocabulary: Sequence[str], sets: Iterable[EvaluationSet], policy: Policy) -> str:
@@ -292,13 +287,9 @@ def compare(
 
 def on_common_words(candidates: Mapping[str, WordVectors]) -> dict[str, WordVectors]:
     """Return each of some word vectors with the words that all of them have."""
-    common = common_words(list(candidates.values()))
+    first, *others = candidates.values()
+    common = [word for word in first if all(word in other for other in others)]
     return {name: vectors.restricted(common) for name, vectors in candidates.items()}
-
-
-def common_words(candidates: Sequence[WordVectors]) -> list[str]:
-    """Return the words that all candidates have, in the order of the first."""
-    return [word for word in candidates[0] if all(word in other for other in candidates[1:])]
 
 
 def _limit(
@@ -440,6 +431,60 @@ ASK_ALL_WORDS = ("analogy", "antonyms")
 # ---------------------------------------------------------------------------------------------- presenting
 
 
+def item_table(
+    candidates: Mapping[str, WordVectors], sets: Iterable[EvaluationSet], policy: Policy
+) -> pa.RecordBatch:
+    """Return every item of some word sets with its score, a row for each item and candidate.
+
+    Parameters
+    ----------
+    candidates : mapping of str to WordVectors
+        The vectors by their names.
+    sets : iterable of EvaluationSet
+        The sets.
+    policy : Policy
+        How words are looked up.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        The columns are `vectors`, `set`, `task`, `word1` and so on (of a category the word and its category), `value`
+        (the human score of a pair, the share of people who gave an answer), `score` (the cosine of a pair; 1 or 0 for
+        an analogy that 3CosAdd answers or not, the credit for a synonym, 1 or 0 for a word in a cluster of its
+        category or not) and `known`. An item with an unknown word has no score, unless the word was composed.
+    """
+    rows = []
+    for one in sets:
+        for name, vectors in candidates.items():
+            of_vectors = policy.for_words(vectors.words)
+            if policy.unknown != "subwords":
+                of_vectors = of_vectors._replace(unknown="skip")
+            own, asked = asked_of(vectors, one, of_vectors)
+            points = np.where(asked.known, np.atleast_2d(TASKS[one.task].points(asked))[0], np.nan)
+            words = one.items
+            if one.task == "categorization":
+                words = [(*item, category) for item, category in zip(one.items, one.groups, strict=True)]
+            values = one.values if one.values.ndim == 1 and one.values.size else np.full(len(words), np.nan)
+            known = own.known if own else np.zeros_like(asked.known)
+            columns = words, values.tolist(), points.tolist(), known.tolist()
+            rows += [(name, one.name, one.task, *row) for row in zip(*columns, strict=True)]
+    names, set_names, tasks, items, numbers, scores, are_known = (
+        zip(*rows, strict=True) if rows else ((),) * 7
+    )
+    named = {f"word{n}": pa.array(column, pa.string()) for n, column in enumerate(zip_longest(*items), 1)}
+    return pa.record_batch(
+        {
+            "vectors": pa.array(names, pa.string()),
+            "set": pa.array(set_names, pa.string()),
+            "task": pa.array(tasks, pa.string()),
+            **named,
+            "value": pa.array(numbers, pa.float64(), from_pandas=True),
+            "score": pa.array(scores, pa.float64(), from_pandas=True),
+            "known": pa.array(are_known, pa.bool_()),
+        }
+    )
+
+
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
     """Return scores as dictionaries for JSON; NaN becomes None, and `composed` is there where words were composed."""
     return [
@@ -479,16 +524,9 @@ def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
     if len({tuple((score.set, score.metric) for score in column) for column in scores.values()}) > 1:
         raise ValueError("the candidates were scored on different sets; score them with `compare`")
     rows = [("set", "metric", *scores, "known/total")]
-    for i, score in enumerate(first):
-        counts = dict.fromkeys(column[i].answered for column in scores.values())
-        rows.append(
-            (
-                score.set,
-                score.metric,
-                *(percent(column[i].value) for column in scores.values()),
-                " ".join(counts),
-            )
-        )
+    for score, *row in zip(first, *scores.values(), strict=True):
+        counts = " ".join(dict.fromkeys(one.answered for one in row))
+        rows.append((score.set, score.metric, *(percent(one.value) for one in row), counts))
     return text_table(rows)
 
 

@@ -233,14 +233,9 @@ def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
 
 
 def _content_lines(path: Path) -> Lines:
-    numbered = enumerate(_text_of(path).split("\n"), start=1)
-    return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
+    """Return the lines of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
 
-
-def _text_of(path: Path) -> str:
-    """Return the text of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
-
-    JSON lines, which may be of any size, are read whole only if the first of them has a label; else the text is "".
+    JSON lines, which may be of any size, are read whole only if the first of them has a label; else there are none.
 
     Raises
     ------
@@ -251,7 +246,7 @@ def _text_of(path: Path) -> str:
         if suffix_of(path.name) == ".jsonl":
             head = read_head(path, HEAD_BYTES).replace(b"\0", b"")  # without the zeros of UTF-16
             if b'"label"' not in next(filter(bytes.strip, head.split(b"\n")), b""):
-                return ""
+                return []
         text = decoded(read_small(path))
     except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
@@ -259,7 +254,8 @@ def _text_of(path: Path) -> str:
         raise WordSetError(
             f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
         ) from error
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    numbered = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
+    return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _stem(path: Path) -> str:
@@ -274,22 +270,16 @@ def _read_lines(lines: Lines) -> Rows | None:
     first = lines[0][1]
     if (pairs := read_scored_pairs(lines)) is not None:
         return "similarity", [(pair, score, None) for pair, score in pairs]
-    if "|" in first:
-        return "synonym", [_synonym(*each) for each in lines]
-    if first.startswith(":") or all(len(line.split()) == 4 for _, line in lines[:2]):
-        return "analogy", _analogies(lines)
-    return None
-
-
-def _synonym(number: int, line: str) -> Row:
-    words = tuple(" ".join(field.split()) for field in line.split("|"))
-    if len(words) < 3 or not all(words):
-        raise LineError(number, line, "question | answer | distractor ...")
-    return words, None, None
-
-
-def _analogies(lines: Lines) -> list[Row]:
     rows, section = list[Row](), ""
+    if "|" in first:
+        for number, line in lines:
+            words = tuple(" ".join(field.split()) for field in line.split("|"))
+            if len(words) < 3 or not all(words):
+                raise LineError(number, line, "question | answer | distractor ...")
+            rows.append((words, None, None))
+        return "synonym", rows
+    if not first.startswith(":") and any(len(line.split()) != 4 for _, line in lines[:2]):
+        return None
     for number, line in lines:
         if line.startswith(":"):
             section = line[1:].strip()
@@ -298,7 +288,7 @@ def _analogies(lines: Lines) -> list[Row]:
         if len(words) != 4:
             raise LineError(number, line, "four words")
         rows.append((words, None, section))
-    return rows
+    return "analogy", rows
 
 
 # ---- tables with named columns ------------------------------------------------------------------------------------
@@ -322,12 +312,6 @@ class Reader(NamedTuple):
     task: str
     expected: str
     row: Callable[..., Row | None]
-
-
-def _association(cue: str, target: str, share: str) -> Row | None:
-    if not target:  # the norms have an answer that was no word
-        return None
-    return (_filled(cue), target), _checked(0 <= (value := _number(share)) <= 1, value), None
 
 
 def _priming(prime: str, target: str, first: str, second: str, *times: str) -> Row:
@@ -354,7 +338,14 @@ def _checked(is_right: bool, value: Any) -> Any:
 
 READERS: dict[tuple[str, ...], Reader] = {
     ("CUE", "TARGET", "FSG"): Reader(
-        "normed priming", "cue, target and a share between 0 and 1", _association
+        "normed priming",
+        "cue, target and a share between 0 and 1",
+        lambda cue, target, share: (
+            # The norms have an answer that was no word.
+            ((_filled(cue), target), _checked(0 <= (value := _number(share)) <= 1, value), None)
+            if target
+            else None
+        ),
     ),
     ("word", "antonym"): Reader(
         "antonyms", "a word and its antonym", lambda *words: (tuple(map(_filled, words)), None, None)
@@ -382,29 +373,23 @@ def _read_table(lines: Lines) -> Rows | None:
     for delimiter in TABLE_DELIMITERS:
         header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)]
         for columns, reader in READERS.items():
-            if set(columns) <= set(header):
-                rows = list(_table_rows(lines[1:], delimiter, header, columns, reader))
-                return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
+            if not set(columns) <= set(header):
+                continue
+            places, rows = [header.index(column) for column in columns], list[Row]()
+            for (number, line), fields in zip(lines[1:], rows_of(lines[1:], delimiter), strict=True):
+                if not fields:
+                    raise LineError(number, line, CLOSED)
+                if not any(fields):
+                    continue
+                if len(fields) != len(header):
+                    raise LineError(number, line, f"{len(header)} columns")
+                try:
+                    row = reader.row(*(fields[place] for place in places))
+                except ValueError:
+                    raise LineError(number, line, reader.expected) from None
+                rows += [] if row is None else [row]
+            return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
     return None
-
-
-def _table_rows(
-    lines: Lines, delimiter: str, header: list[str], columns: tuple[str, ...], reader: Reader
-) -> Iterable[Row]:
-    places = [header.index(column) for column in columns]
-    for (number, line), fields in zip(lines, rows_of(lines, delimiter), strict=True):
-        if not fields:
-            raise LineError(number, line, CLOSED)
-        if not any(fields):
-            continue
-        if len(fields) != len(header):
-            raise LineError(number, line, f"{len(header)} columns")
-        try:
-            row = reader.row(*(fields[place] for place in places))
-        except ValueError:
-            raise LineError(number, line, reader.expected) from None
-        if row is not None:
-            yield row
 
 
 def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = True) -> EvaluationSet:

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, get_args
 
-import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -299,8 +298,21 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
         If the job has not come so far.
     """
     tables, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
-    if options.what in ARRAYS:
-        return _export_cells(workspace, target, options)
+    if options.what in ARRAYS:  # a row for each cell of a matrix
+        cell_format: Any = options.format or table_format(target)
+        if cell_format not in ("parquet", "csv", "tsv"):
+            raise ValueError(
+                f"{target}: {options.what} are written to files that end in .parquet, .csv or .tsv; name one, or give "
+                "--format, one of parquet, csv, tsv"
+            )
+        _refuse_options(options, ("space", "max_words"), cell_format)
+        with ExitStack() as reading:
+            reading.enter_context(workspace.of_one_run())
+            table, words = cells_table(workspace, options.what), words_beside(target)
+            with writing(words) as file:
+                pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
+            write_table(target, _then_closed(table, reading), format=cell_format)
+        return f"{table.contents} in {target}, their words in {words}"
     if options.what == "distances":
         tables = {**tables, "distances": distances_table}
     chosen, formats = (
@@ -340,30 +352,6 @@ def _then_closed(table: Table, reading: ExitStack) -> Table:
     return table._replace(pieces=pieces())
 
 
-CELL_FORMATS: tuple[TableFormat, ...] = ("parquet", "csv", "tsv")
-"""The formats of a table with a row for each cell of a matrix."""
-
-
-def _export_cells(workspace: Workspace, target: str, options: ExportOptions) -> str:
-    """Write a sparse table of a finished job, and its words beside it, and return in words what was written."""
-    chosen = options.format or table_format(target)
-    if chosen not in CELL_FORMATS:
-        raise ValueError(
-            f"{target}: {options.what} are written to files that end in .parquet, .csv or .tsv; name one, or give "
-            f"--format, one of {', '.join(CELL_FORMATS)}"
-        )
-    _refuse_options(options, ("space", "max_words"), chosen)
-    assert options.what is not None
-    beside = words_beside(target)
-    with ExitStack() as reading:
-        reading.enter_context(workspace.of_one_run())
-        table = cells_table(workspace, options.what)
-        with writing(beside) as file:
-            pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
-        write_table(target, _then_closed(table, reading), format=chosen)
-    return f"{table.contents} in {target}, their words in {beside}"
-
-
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:
     """Write word vectors to a file or URL, and return in words what was written and what was left out.
 
@@ -387,7 +375,17 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
             f"{size}; {kept.subwords.contents} are left out, which safetensors files hold: unknown words have no "
             "vector there"
         )
-    return f"{size}, with {kept.subwords.contents} for other words{_loss(vectors, kept)}"
+    size = f"{size}, with {kept.subwords.contents} for other words"
+    left_out = list(vectors.words[len(kept) :])
+    if not left_out:
+        return size
+    table: Any = vectors.subwords
+    rest = row_blocks(left_out, vectors.vectors[len(kept) :])
+    cosines = np.concatenate([pair_cosines(block, table.compose(words)) for words, block in rest])
+    return (
+        f"{size}; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
+        f"{np.median(cosines):.2f}"
+    )
 
 
 def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -> None:  # noqa: A002
@@ -399,20 +397,6 @@ def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -
                 f"{name} is {value!r}, but {format} keeps words and numbers as they are: leave it out, or "
                 f"choose one of the formats {', '.join(VECTOR_FORMATS)}"
             )
-
-
-def _loss(vectors: WordVectors, kept: WordVectors) -> str:
-    """Return how near the composed vectors of the words that were not kept are to their own, in words."""
-    left_out = list(vectors.words[len(kept) :])
-    if not left_out:
-        return ""
-    table: Any = vectors.subwords
-    rest = row_blocks(left_out, vectors.vectors[len(kept) :])
-    cosines = np.concatenate([pair_cosines(block, table.compose(words)) for words, block in rest])
-    return (
-        f"; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
-        f"{np.median(cosines):.2f}"
-    )
 
 
 def cells_table(workspace: Workspace, what: str) -> Table:
@@ -441,17 +425,16 @@ def cells_table(workspace: Workspace, what: str) -> Table:
     contents = f"{n_cells:,} cells of {len(rows):,} x {len(words):,}"
     if constant:
         contents += f" (every cell of the matrix, listed or not, is {constant:.9g} more)"
-    return Table(schema, None, n_cells, _pieces(array, rows, words, schema), contents)
 
+    def pieces() -> Iterator[Piece]:  # a row block in memory at a time
+        first = 0
+        for index in range(array.numblocks[0]):
+            block = csr_array(compute(array.blocks[index]))
+            numbers = np.repeat(np.arange(first, first + block.shape[0]), np.diff(block.indptr))
+            first += block.shape[0]
+            for start in range(0, block.nnz, CELLS_AT_A_TIME):
+                part = slice(start, start + CELLS_AT_A_TIME)
+                columns = [rows.take(numbers[part]), words.take(block.indices[part]), block.data[part]]
+                yield Piece(pa.record_batch(columns, schema=schema), None)
 
-def _pieces(array: da.Array, rows: pa.Array, words: pa.Array, schema: pa.Schema) -> Iterator[Piece]:
-    """Yield the cells of an array with the names of their rows and columns, a row block in memory at a time."""
-    first = 0
-    for index in range(array.numblocks[0]):
-        block = csr_array(compute(array.blocks[index]))
-        numbers = np.repeat(np.arange(first, first + block.shape[0]), np.diff(block.indptr))
-        first += block.shape[0]
-        for start in range(0, block.nnz, CELLS_AT_A_TIME):
-            part = slice(start, start + CELLS_AT_A_TIME)
-            columns = [rows.take(numbers[part]), words.take(block.indices[part]), block.data[part]]
-            yield Piece(pa.record_batch(columns, schema=schema), None)
+    return Table(schema, None, n_cells, pieces(), contents)

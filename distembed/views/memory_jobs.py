@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -125,11 +125,21 @@ def impute(
             known = WordVectors(map(str, known.index), np.asarray(known.to_numpy(), np.float32))
         known.save(place.inputs / "known.safetensors")
         known = place.inputs / "known.safetensors"
-    name_column = _write_table(place.inputs / "table.parquet", table)
+    key, frame, written = "name", cast("Any", table), str(place.inputs / "table.parquet")
+    while key in frame.columns:
+        key += "_"
+    columns = {key: pa.array([str(name) for name in frame.index], pa.string())}
+    for number, column in enumerate(map(str, frame.columns)):
+        cells = frame.iloc[:, number]
+        values, missing = cells.to_numpy(), cells.isna()
+        if values.dtype.kind not in "fiub":
+            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
+        columns[column] = pa.array(values)
+    pq.write_table(pa.table(columns), written, write_page_checksum=True)
     best = system_named("imputation").presets["best"]
     job = {
         "job": {"system": "imputation", "title": "Imputation"},
-        "domain": {"path": str(place.inputs / "table.parquet"), "name_column": name_column},
+        "domain": {"path": written, "name_column": key},
         "known": {"path": str(known)},
         **best,
     }
@@ -149,19 +159,3 @@ def _run(job: Sections, place: _Place, sections: Sections) -> FinishedJob:
     done = run_job(sectioned, workspace=place.workspace, replace=True)
     weakref.finalize(done, str, place.scratch)  # which holds the folder as long as there is the result
     return done
-
-
-def _write_table(path: Path, table: Any) -> str:
-    """Write a frame as Parquet with its index as a column, and return the name of that column."""
-    key = "name"
-    while key in table.columns:
-        key += "_"
-    columns = {key: pa.array([str(name) for name in table.index], pa.string())}
-    for number, column in enumerate(map(str, table.columns)):
-        cells = table.iloc[:, number]
-        values, missing = cells.to_numpy(), cells.isna()
-        if values.dtype.kind not in "fiub":
-            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
-        columns[column] = pa.array(values)
-    pq.write_table(pa.table(columns), str(path), write_page_checksum=True)
-    return key

@@ -49,17 +49,16 @@ def export_static(source: Source, target: str, **options: Any) -> str:
     folder = Path(target.removeprefix(STATIC))
     job = None if isinstance(source, VectorFile) else job_of(source)
     encoder = open_encoder(job or source, unknown="skip", **options)
-    about = [f"## Left out\n\n{'; '.join(left)}.\n" for left in [_left_out(encoder)] if left]
-    if job is not None:
-        workspace = Workspace.open(job.job.workspace)
-        about = [_corpus(job, workspace), _settings(job, workspace), _scores(workspace), *about]
-    card = model_card(folder.absolute().name, encoder, about="\n".join(filter(None, about)))
+    left_out = _left_out(encoder)
+    about = [] if job is None else _about(job, Workspace.open(job.job.workspace))
+    about += [f"## Left out\n\n{'; '.join(left_out)}.\n"] if left_out else []
+    card = model_card(folder.absolute().name, encoder, about="\n".join(about))
     write_static_model(target.removeprefix(STATIC), encoder, card=card)
     n_words, d = encoder.rows_.shape
     notes = [
         f"{plural(n_words, 'word')} x {plural(d, 'dimension')} in {folder}, {rows_in_words(encoder)}",
         "load it with SentenceTransformer(DIR) or StaticModel.from_pretrained(DIR), compare by cosine",
-        *_left_out(encoder),
+        *left_out,
     ]
     return "; ".join(notes)
 
@@ -77,34 +76,26 @@ def _left_out(encoder: TextEncoder) -> list[str]:
     return notes
 
 
-def _corpus(job: Job, workspace: Workspace) -> str:
-    section, done = getattr(job, "corpus", None), workspace.stages()
-    if section is None or "tokens" not in done:
-        return ""
-    facts = done["tokens"].facts
-    files = ", ".join(f"`{str(path).rsplit('/', 1)[-1]}`" for path in section.paths)
-    size = f"{plural(facts['n_documents'], 'document')}, {plural(facts['n_tokens'], 'token')}"
-    return f"## Corpus\n\n{job.job.title or 'A corpus'}: {size}, from {files}.\n"
-
-
-def _settings(job: Job, workspace: Workspace) -> str:
-    """Return the sections of the job that decide the vectors, and the digest that a run with them has."""
+def _about(job: Job, workspace: Workspace) -> list[str]:
+    """Return the corpus of a job, the sections that decide its vectors, and their scores, as parts of a card."""
+    about, done, section = list[str](), workspace.stages(), getattr(job, "corpus", None)
+    if section is not None and "tokens" in done:
+        facts = done["tokens"].facts
+        files = ", ".join(f"`{str(path).rsplit('/', 1)[-1]}`" for path in section.paths)
+        size = f"{plural(facts['n_documents'], 'document')}, {plural(facts['n_tokens'], 'token')}"
+        about.append(f"## Corpus\n\n{job.job.title or 'A corpus'}: {size}, from {files}.\n")
     whole = job.model_dump(mode="json", exclude_none=True)
-    shown = {
+    settings = {
         name: {key: value for key, value in whole[name].items() if key not in PLACES}
         for name in SECTIONS
         if name in whole
     }
     digest = workspace.digest(spec.name for spec in system_of(job).stages(job))
-    return f"## Settings\n\n```toml\n{tomli_w.dumps(shown)}```\n\nDigest of the job: `{digest}`.\n"
-
-
-def _scores(workspace: Workspace) -> str:
-    """Return the scores of the word vectors that a job has stored, as a table of Markdown."""
-    done = workspace.stages()
-    if "evaluation" not in done or EVALUATION.name not in done["evaluation"].outputs:
-        return ""
-    rows = [SCORE_HEADINGS[:-1], ("---",) * (len(SCORE_HEADINGS) - 1)]
-    rows += [row[:-1] for row in score_rows(shown_scores(workspace, EVALUATION))]
-    lines = "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in rows)
-    return f"## Scores of the word vectors\n\nBefore the weights were folded in.\n\n{lines}\n"
+    written = f"```toml\n{tomli_w.dumps(settings)}```\n\nDigest of the job: `{digest}`.\n"
+    about.append(f"## Settings\n\n{written}")
+    if "evaluation" in done and EVALUATION.name in done["evaluation"].outputs:
+        rows = [SCORE_HEADINGS[:-1], ("---",) * (len(SCORE_HEADINGS) - 1)]
+        rows += [row[:-1] for row in score_rows(shown_scores(workspace, EVALUATION))]
+        lines = "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in rows)
+        about.append(f"## Scores of the word vectors\n\nBefore the weights were folded in.\n\n{lines}\n")
+    return about

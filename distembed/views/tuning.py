@@ -156,8 +156,21 @@ def tune(
     judge, own = judge_of(base, on, collect), existing_workspace(base.job.workspace)
 
     def job_with(keys: Keys) -> tuple[Job, dict[str, str]]:
+        """Return a job with some keys, and the fingerprint of each stage up to the one that is judged.
+
+        Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
+        """
         job = job_of(tuple(map("=".join, _as_settings(keys))))
-        return job, _fingerprints(job, own, judge)
+        specs = system_of(job).stages(job)
+        names = [spec.name for spec in specs]
+        if judge.shared not in names or judge.last not in names:
+            raise JobError(
+                f"a job of the method {job.job.system} has no stages {judge.shared} and {judge.last}: tune chooses "
+                "among word vectors of counts, as those of the method psdvec, and among imputations"
+            )
+        wanted = specs[: names.index(judge.last) + 1]
+        states = stage_states(job, own, specs=wanted, look=stamps_at)
+        return job, {state.spec.name: state.fingerprint for state in states}
 
     for name, values in grid.items():  # before anything runs: unknown keys, values not allowed, idle keys
         made = [job_with({name: value}) for value in values]
@@ -166,12 +179,16 @@ def tune(
             raise JobError(
                 f"{name} changes neither the {judge.last} nor how they are judged: leave it out of the grid"
             )
-    found, measure = list[Candidate](), ""
+    found, measure, known = list[Candidate](), "", dict[str, Any]()
+    filesystem, path = url_to_fs(f"{place}/{SCORES}")
+    if filesystem.exists(path):
+        with opened(f"{place}/{SCORES}", "r", encoding="utf-8") as file:
+            known = json.load(file)
     for keys in ({}, *ParameterGrid({name: list(values) for name, values in grid.items()})):
         job, stages = job_with(keys)
         section = getattr(job, "evaluation", None)
         options = {} if section is None else section.model_dump(mode="json", exclude={"sets"})
-        name, known = digest_of_json([stages[judge.last], options, judge.identity]), _read_scores(place)
+        name = digest_of_json([stages[judge.last], options, judge.identity])
         if name not in known:
             reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
             workspace = f"{place}/{stages[judge.shared][:12]}"
@@ -186,31 +203,16 @@ def tune(
                 job, workers=by, reporter=reporter, until=judge.last, allow_code=allow_code, replace=True
             )
             known[name] = judge.scores(job)
-            _write_scores(place, known)
+            with (
+                replacing(path, filesystem=filesystem) as partial_path,
+                filesystem.open(partial_path, "w") as file,
+            ):
+                json.dump(known, file, indent=1)
         scores = known[name]
         found.append(Candidate(dict(keys), scores["chosen"], scores["held out"], scores.get("rows", ())))
         measure = scores["measure"]
     as_it_is, *others = found
     return Tuned(sorted(others, key=lambda one: -one.chosen["value"]), as_it_is, measure)
-
-
-def _fingerprints(job: Job, recorded: Workspace | None, judge: Judge) -> dict[str, str]:
-    """Return the fingerprint of each stage up to the one that is judged.
-
-    Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
-    """
-    specs = system_of(job).stages(job)
-    names = [spec.name for spec in specs]
-    if judge.shared not in names or judge.last not in names:
-        raise JobError(
-            f"a job of the method {job.job.system} has no stages {judge.shared} and {judge.last}: tune chooses among "
-            "word vectors of counts, as those of the method psdvec, and among imputations"
-        )
-    wanted = specs[: names.index(judge.last) + 1]
-    return {
-        state.spec.name: state.fingerprint
-        for state in stage_states(job, recorded, specs=wanted, look=stamps_at)
-    }
 
 
 def candidates_table(tuned: Tuned, *, collected: bool = False) -> Table:
@@ -369,21 +371,3 @@ def _scores_of_set(word_set: EvaluationSet, job: Job) -> dict[str, Any]:
         measures = (one.value, *(one.interval or (math.nan, math.nan)), one.known, one.total)
         scores[half] = dict(zip(MEASURES, measures, strict=True))
     return {"measure": f"{word_set.name}, {one.task}, {one.metric}", **scores}
-
-
-# --- what is stored --------------------------------------------------------------------------------------------
-
-
-def _read_scores(place: str) -> dict[str, Any]:
-    try:
-        with opened(f"{place}/{SCORES}", "r", encoding="utf-8") as file:
-            found: dict[str, Any] = json.load(file)
-    except FileNotFoundError:
-        return {}
-    return found
-
-
-def _write_scores(place: str, scores: Mapping[str, Any]) -> None:
-    filesystem, path = url_to_fs(f"{place}/{SCORES}")
-    with replacing(path, filesystem=filesystem) as partial, filesystem.open(partial, "w") as file:
-        json.dump(scores, file, indent=1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distembed.evaluation.items import item_table
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.words import evaluate_sets, item_table
 from distembed.evaluation.wordsets import (
     EvaluationSet,
 )

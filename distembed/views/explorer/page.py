@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 
 from distembed.display import plural
-from distembed.dtypes import Float32s, Float64s, Int64s
+from distembed.dtypes import Float32s, Float64s
 from distembed.execution import compute, one_blas_thread
 from distembed.extras import check_installed, optional
 from distembed.linalg.csr import unit_rows
@@ -68,8 +68,21 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
         return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))
     near = nearest_neighbors(vectors, min(max(LISTED, GRAPH_NEIGHBORS), n - 1), metric="cosine")
     rows, distances = (compute(part) for part in (near.indices, near.distances))
-    start = _principal_plane(vectors)
-    points = start if n < FEWEST else _embedded(start, rows, distances, seed)
+    points = _principal_plane(vectors)
+    if n >= FEWEST:  # 250 rounds pull neighbors together, 500 spread them
+        tsne, lists = (
+            optional(name, user=USER, extra="explore") for name in ("openTSNE", "openTSNE.nearest_neighbors")
+        )
+        k = min(GRAPH_NEIGHBORS, rows.shape[1])
+        graph = lists.PrecomputedNeighbors(rows[:, :k].astype(np.int32), distances[:, :k])
+        method = "fft" if n > 2000 else "bh"  # interpolation pays from some thousand points on
+        with one_blas_thread():
+            affinities = tsne.affinity.Uniform(knn_index=graph, k_neighbors=k)
+            options = {"negative_gradient_method": method, "random_state": seed, "n_jobs": 1}
+            embedding = tsne.TSNEEmbedding(1e-4 * points, affinities, **options)
+            embedding.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
+            embedding.optimize(500, momentum=0.8, inplace=True)
+        points = np.asarray(embedding)
     return Layout(points.astype(np.float32), _listing(rows[:, :LISTED], 1 - distances[:, :LISTED]))
 
 
@@ -87,27 +100,6 @@ def _principal_plane(vectors: Float32s) -> Float64s:
         points[:, :rank] = PCA(rank, svd_solver="covariance_eigh").fit_transform(vectors.astype(np.float64))
     scale = points[:, 0].std()
     return points / scale if scale > 0 else points
-
-
-def _embedded(start: Float64s, rows: Int64s, distances: Float64s, seed: int) -> Float64s:
-    """Return the places of t-SNE: 250 rounds that pull neighbors together, 500 that spread them."""
-    tsne, neighbors = (
-        optional(name, user=USER, extra="explore") for name in ("openTSNE", "openTSNE.nearest_neighbors")
-    )
-    k = min(GRAPH_NEIGHBORS, rows.shape[1])
-    graph = neighbors.PrecomputedNeighbors(rows[:, :k].astype(np.int32), distances[:, :k])
-    method = "fft" if len(rows) > 2000 else "bh"  # interpolation pays from some thousand points on
-    with one_blas_thread():
-        embedding = tsne.TSNEEmbedding(
-            1e-4 * start,
-            tsne.affinity.Uniform(knn_index=graph, k_neighbors=k),
-            negative_gradient_method=method,
-            random_state=seed,
-            n_jobs=1,
-        )
-        embedding.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
-        embedding.optimize(500, momentum=0.8, inplace=True)
-    return np.asarray(embedding)
 
 
 STEPS = 10_000
