@@ -60,7 +60,7 @@ def evaluate_sentences(
     ----------
     encoder : TextEncoder
     sets : str, Path, or sequence of EvaluationSet
-        The sets, or a file or a folder of them; see `distembed.evaluation.sentence_files` for the formats.
+        The sets, or a file or a folder of them; see `distembed.evaluation.wordsets` for the formats.
     name : str
         What the policy of the scores calls the encoder; by default its options.
     seed : int

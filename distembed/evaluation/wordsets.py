@@ -14,11 +14,21 @@
 - priming: the Semantic Priming Project's columns TargetWord, Prime, Relation1, Relation2 and the
   priming effects in ms at 200 and 1200 ms
 
-Columns have tabs, commas or semicolons between them, and other columns may stand beside them.
+Columns have tabs, commas or semicolons between them, and other columns may stand among them.
+
+Sets of sentences, for an encoder of texts:
+
+- pairs: ``subset  score  sentence1  sentence2``, four columns between tabs without a header, as in the shared tasks on
+  semantic textual similarity (STS)
+- classified texts: ``label  text``, two columns between tabs without a header; or JSON lines with the fields `label`
+  and `text`, to which a field `title` or `subject` is added. Of files whose names end in ``-train``, ``-dev`` and
+  ``-test`` one set is made, and so of a file of JSON lines whose field `split` (`lewissplit` of Reuters-21578) names
+  the part of each text; another file is for cross-validation. Texts without a label, or of no part, are left out.
 """
 
 from __future__ import annotations
 
+import json
 import lzma
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, islice
@@ -29,7 +39,6 @@ import numpy as np
 
 from distembed.corpus.paths import files_below
 from distembed.dtypes import Float64s, Mask
-from distembed.evaluation.sentence_files import PARTS, json_rows, sentence_rows
 from distembed.evaluation.similarity_files import (
     CLOSED,
     LineError,
@@ -62,6 +71,18 @@ NO_VALUES: Float64s = np.empty(0)
 ROLES = ("word1", "word2", "score")
 GUESSED_ROWS = 20
 """Rows from which columns are detected."""
+
+
+PARTS = ("train", "dev", "test")
+
+SPLIT_FIELDS = ("split", "lewissplit")
+"""The fields of JSON lines that name the part of a text."""
+
+TITLE_FIELDS = ("title", "subject")
+"""The fields of JSON lines that are part of the text."""
+
+LINES_A_LABEL = 5
+"""Lines that each label of a file of classified texts has on average, at least: others are no classes."""
 
 
 class WordSetError(ValueError):
@@ -289,6 +310,57 @@ def _read_lines(lines: Lines) -> Rows | None:
             raise LineError(number, line, "four words")
         rows.append((words, None, section))
     return "analogy", rows
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------
+
+
+def sentence_rows(lines: Lines) -> Rows | None:
+    """Return the pairs of sentences or the classified texts in lines of tabs, None where they are others.
+
+    Raises
+    ------
+    LineError
+        If a line is not like the first.
+    """
+    rows = [line.split("\t") for _, line in lines]
+    if len(rows[0]) == 4 and parse_number(rows[0][1]) is not None:
+        expected = "subset, score and two sentences between tabs"
+        is_bad = [len(row) != 4 or parse_number(row[1]) is None for row in rows]
+    elif len(rows[0]) == 2 and LINES_A_LABEL * len({row[0] for row in rows}) <= len(rows):
+        expected, is_bad = "a label and a text between tabs", [len(row) != 2 for row in rows]
+    else:
+        return None
+    if any(is_bad):
+        raise LineError(*lines[is_bad.index(True)], expected)
+    if len(rows[0]) == 4:
+        return "sentences", [((first, second), parse_number(score), None) for _, score, first, second in rows]
+    return "classification", [((text,), None, (label, "")) for label, text in rows]
+
+
+def json_rows(lines: Lines) -> Rows:
+    """Return the texts of JSON lines that have a label, and a part where the lines have parts.
+
+    Raises
+    ------
+    LineError
+        If a line is no JSON, or has no text.
+    """
+    rows, field = list[Row](), ""
+    for number, line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise LineError(number, line, f"JSON ({error})") from error
+        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+            raise LineError(number, line, "a field 'text' that is a string")
+        if number == lines[0][0]:
+            field = next((name for name in SPLIT_FIELDS if name in record), "")
+        part = str(record.get(field, "")).lower() if field else ""
+        if record.get("label") is not None and (not field or part in PARTS):
+            text = "\n".join(str(record[name]) for name in (*TITLE_FIELDS, "text") if record.get(name))
+            rows.append(((text,), None, (str(record["label"]), part)))
+    return "classification", rows
 
 
 # ---- tables with named columns ------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_words_of_one_direction_are_told_by_their_weight(tmp_path: Path) -> None
     [
         (stage, "table_of_vectors", "v.txt", ()),
         (tables, "rows_of_blocks", "v.csv", ()),
-        (export, "_pieces", "counts.parquet", ("--what", "counts")),
+        (export, "csr_array", "counts.parquet", ("--what", "counts")),
     ],
 )
 def test_what_a_run_replaces_meanwhile_is_not_exported(
