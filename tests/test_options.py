@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.options import (
     Fraction,
     NonNegativeFloat,

@@ -60,8 +60,7 @@ OF_FILES = (
     "corpus.partitions.tokenize_partition",
     "corpus.selection.select_documents",
     "corpus.vocabulary.build_vocabulary",
-    "counting.cooccurrence.merge_files",
-    "counting.partial_counts.count_partition",
+    "counting.cooccurrence.count_bundle",
 )
 """What reads and writes files, and takes no array as an argument: the peaks of their stages show what they hold."""
 

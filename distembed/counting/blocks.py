@@ -53,15 +53,8 @@ for _bit in range(64):
     _BIT_POSITION[((1 << _bit) * 0x03F79D71B4CB0A89 % 2**64) >> 58] = _bit
 
 
-class Units(NamedTuple):
-    """Weights of the distances 1..window as integer multiples of 1 / denominator."""
-
-    weights: Int64s
-    denominator: int
-
-
-def distance_units(window: int, weighting: str) -> Units:
-    """Return the weight of each distance d = 1..window as an exact integer over one denominator.
+def distance_units(window: int, weighting: str) -> tuple[Int64s, int]:
+    """Return the weights of the distances d = 1..window as integers (window,), multiples of 1 / q, and q.
 
     flat: 1. ramp: window + 1 - d (HAL, Lund & Burgess 1996). dynamic: (window + 1 - d) / window, the
     expectation of word2vec's window drawn uniformly from 1..window. harmonic: 1 / d (GloVe), over q =
@@ -69,22 +62,11 @@ def distance_units(window: int, weighting: str) -> Units:
     """
     distances = np.arange(1, window + 1)
     if weighting == "flat":
-        return Units(np.ones(window, np.int64), 1)
+        return np.ones(window, np.int64), 1
     if weighting in {"ramp", "dynamic"}:
-        return Units(window + 1 - distances, window if weighting == "dynamic" else 1)
-    q = math.lcm(*range(1, window + 1))
-    q = min(q, LARGEST_DENOMINATOR)
-    return Units((q + distances // 2) // distances, q)
-
-
-def keep_probability(counts: NDArray[Any], threshold: float) -> Float64s:
-    """Return the probability of keeping a token of each word in frequent-word subsampling, as in word2vec.
-
-    It is min(1, sqrt(t / f) + t / f), where f is the share of the word among all counted tokens and t the
-    threshold (word2vec.c: ``-sample``).
-    """
-    ratio = threshold * counts.sum() / np.maximum(counts, 1)
-    return np.minimum(np.sqrt(ratio) + ratio, 1.0)
+        return window + 1 - distances, window if weighting == "dynamic" else 1
+    q = min(math.lcm(*range(1, window + 1)), LARGEST_DENOMINATOR)
+    return (q + distances // 2) // distances, q
 
 
 @_jit
@@ -97,71 +79,35 @@ def uniform(key, position):  # type: ignore[no-untyped-def]
     return np.float64(z >> np.uint64(11)) * 2.0**-53
 
 
-class TokenRows(NamedTuple):
-    """Consecutive rows of token ids: row r is ids[offsets[r]:offsets[r + 1]] of document documents[r]."""
-
-    documents: NDArray[Any]
-    offsets: NDArray[Any]
-    ids: Int32s
-
-
-class StreamRules(NamedTuple):
-    """The rules by which tokens become a stream: the word of each id, what is dropped, and the random key."""
-
-    lookup: Int32s
-    close: bool
-    keep: Float64s  # of each id; empty: every token is kept
-    drop_key: np.uint64
-    shift: Int32s  # what is added to the words of each document; empty: nothing
-
-
-class Stream(NamedTuple):
-    """A piece of a partition's stream, and the place where the next piece continues."""
-
-    words: Int32s
-    document: int  # of the last row
-    position: int  # tokens seen in the partition
-
-
 @_jit
-def _translate(documents, offsets, ids, document, position, rules, words):  # type: ignore[no-untyped-def]
+def translate_rows(documents, offsets, ids, last, position, lookup, close, keep, key, shift, words):  # type: ignore[no-untyped-def]
+    """Write rows of token ids as a piece of stream into `words`; return its length and the tokens of the partition.
+
+    A row whose document differs from the `last` one begins with a border, and so does every -1 among the ids. `close`
+    leaves out what is outside the vocabulary. Where there is a `keep`, the probability of each id, tokens are drawn.
+    `position` counts the tokens of the partition and is the only thing that random numbers depend on, so the division
+    into pieces does not affect the result. `shift` is added to the words of each document, if there is one.
+    """
     out = 0
     for row in range(len(documents)):
-        if documents[row] != document:
-            document = documents[row]
+        if documents[row] != last:
+            last = documents[row]
             words[out] = BORDER
             out += 1
-        shift = rules.shift[document] if len(rules.shift) else np.int32(0)
+        more = shift[last] if len(shift) else np.int32(0)
         for place in range(offsets[row], offsets[row + 1]):
             word = np.int32(BORDER)
             if ids[place] >= 0:
-                word = rules.lookup[ids[place]]
+                word = lookup[ids[place]]
                 number = np.uint64(position)
                 position += 1
-                if (
-                    word != OUTSIDE
-                    and len(rules.keep)
-                    and uniform(rules.drop_key, number) >= rules.keep[ids[place]]
-                ):
+                if word != OUTSIDE and len(keep) and uniform(key, number) >= keep[ids[place]]:
                     word = np.int32(OUTSIDE)
-                if word == OUTSIDE and rules.close:
+                if word == OUTSIDE and close:
                     continue
-            words[out] = word + shift if word >= 0 else word
+            words[out] = word + more if word >= 0 else word
             out += 1
-    return out, document, position
-
-
-def translate_rows(rows: TokenRows, rules: StreamRules, document: int, position: int) -> Stream:
-    """Return the rows as a piece of stream: vocabulary ids, `OUTSIDE` and `BORDER` marks.
-
-    A row whose document differs from `document` (the previous one) begins with a border, and so does every -1
-    among the ids. `position` counts the tokens of the partition and is the only thing that random numbers
-    depend on, so the division into pieces does not affect the result.
-    """
-    size = int(rows.offsets[-1] - rows.offsets[0]) + len(rows.documents)
-    words = np.empty(size, np.int32)
-    n, document, position = _translate(*rows, document, position, rules, words)
-    return Stream(words[:n], document, position)
+    return out, position
 
 
 @_jit
@@ -195,98 +141,50 @@ def _bucket_pairs(words, window, cell, bits, free, keys):  # type: ignore[no-unt
 
 def key_type(n_words: int, window: int) -> np.dtype[Any]:
     """Return the narrowest unsigned type that holds every column and distance."""
-    return np.dtype(np.uint32 if n_words << _distance_bits(window) <= 2**32 else np.uint64)
+    return np.dtype(np.uint32 if n_words << (window - 1).bit_length() <= 2**32 else np.uint64)
 
 
-def _distance_bits(window: int) -> int:
-    return (window - 1).bit_length()
-
-
-class PairCounter:
-    """Counts the pairs of pieces of a stream, in memory that is used again for each piece.
+def count_pairs(words: Int32s, units: Int64s, cell: int, keys: NDArray[Any], sums: RowOfSums) -> Run:
+    """Return the counts of the pairs whose right word lies in words[window:].
 
     Parameters
     ----------
-    n_words : int
-        The size of the vocabulary.
+    words : int32 array
+        A piece of stream, after the `window` words before it.
     units : int64 array (window,)
         The weight of each distance.
     cell : int
         LEFT, RIGHT or UPPER.
-    n_pairs : int
-        The largest number of pairs of a piece.
+    keys : array of `key_type`
+        Room for all pairs, which is used again for each piece.
+    sums : RowOfSums
+        An empty row, which is empty again afterwards.
     """
+    n_words, bits = len(sums.total), (len(units) - 1).bit_length()
+    pairs = words, len(units), cell, bits
+    starts = np.zeros(n_words + 1, np.int64)
+    _bucket_pairs(*pairs, starts[1:], keys[:0])
+    np.cumsum(starts, out=starts)
+    _bucket_pairs(*pairs, starts[:-1].copy(), keys)
+    indptr = np.empty(len(starts), np.int64)
+    for kind in (np.int32, np.int64):
+        # Spare room is never touched and so takes no memory.
+        indices, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], kind)
+        n, largest = _sum_buckets(starts, keys, bits, units, sums, indptr, indices, values)
+        if largest <= np.iinfo(kind).max:
+            break
+    return _trimmed(indptr, indices, values, n)
 
-    def __init__(self, n_words: int, units: Int64s, cell: int, n_pairs: int) -> None:
-        self._units, self._cell, self._bits = units, cell, _distance_bits(len(units))
-        self._n_words = n_words
-        self._keys = np.empty(n_pairs, key_type(n_words, len(units)))
-        self._sums = _row_of_sums(n_words)
 
-    def count(self, words: Int32s, room: RunMemory | None = None) -> Run:
-        """Return the counts of the pairs whose right word lies in words[window:], in the `room` if there is one."""
-        pairs = (words, len(self._units), self._cell, self._bits)
-        sizes = np.zeros(self._n_words, np.int64)
-        _bucket_pairs(*pairs, sizes, self._keys[:0])
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        _bucket_pairs(*pairs, starts[:-1].copy(), self._keys)
-        room = RunMemory() if room is None else room
-        indptr = np.empty(len(starts), np.int64)
-        for kind in (np.int32, np.int64):
-            # Spare room is never touched and so takes no memory.
-            indices, values = room.place(starts[-1], kind)
-            n, largest = _sum_buckets(
-                starts, self._keys, self._bits, self._units, self._sums, indptr, indices, values
-            )
-            if largest <= np.iinfo(kind).max:
-                break
-        return room.kept(Run(indptr, indices, values), n)
+def _trimmed(indptr: Int64s, indices: Int32s, values: NDArray[Any], n: int) -> Run:
+    """Return a run of n entries, and what its arrays do not use to the system."""
+    indices.resize(n, refcheck=False)
+    values.resize(n, refcheck=False)
+    return Run(indptr, indices, values)
 
 
 def _value_type(largest: int) -> type[np.signedinteger[Any]]:
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
-
-
-def _largest(values: NDArray[Any]) -> int:
-    return int(values.max(initial=0))
-
-
-class RunMemory:
-    """Memory in which runs stand one after another, and which is used again: the system clears what is new.
-
-    Runs that have no room in it get memory of their own.
-
-    Parameters
-    ----------
-    n_entries : int
-        The entries of all its runs together. What is never used takes no memory.
-    """
-
-    def __init__(self, n_entries: int = 0) -> None:
-        self._indices, self._values = np.empty(n_entries, np.int32), np.empty(8 * n_entries, np.uint8)
-        self.clear()
-
-    def clear(self) -> None:
-        """Let new runs take the place of those that stand here."""
-        self._n_used, self._bytes_used = 0, 0
-
-    def place(self, n: int, kind: type[np.signedinteger[Any]]) -> tuple[Int32s, NDArray[Any]]:
-        """Return room for the indices and values of n entries, after the runs that stand here."""
-        end = self._n_used + n
-        if end > len(self._indices):
-            return np.empty(n, np.int32), np.empty(n, kind)
-        values = self._values[self._bytes_used : self._bytes_used + n * np.dtype(kind).itemsize]
-        return self._indices[self._n_used : end], values.view(kind)
-
-    def kept(self, run: Run, n: int) -> Run:
-        """Return the first n entries of a run whose room `place` gave; the next run stands after them."""
-        if run.indices.base is self._indices:
-            self._n_used += n
-            self._bytes_used += -(-n * run.values.itemsize // 8) * 8  # so that the next values are aligned
-            return Run(run.indptr, run.indices[:n], run.values[:n])
-        run.indices.resize(n, refcheck=False)  # returns to the system what is not used
-        run.values.resize(n, refcheck=False)
-        return run
 
 
 class RowOfSums(NamedTuple):
@@ -301,7 +199,8 @@ class RowOfSums(NamedTuple):
     groups: NDArray[np.uint64]
 
 
-def _row_of_sums(n_columns: int) -> RowOfSums:
+def row_of_sums(n_columns: int) -> RowOfSums:
+    """Return an empty row of sums."""
     sizes = (-(-n_columns // 64), -(-n_columns // 64**2))
     return RowOfSums(np.zeros(n_columns, np.int64), *(np.zeros(size, np.uint64) for size in sizes))
 
@@ -378,10 +277,8 @@ _FAN_IN = 8
 """Runs merged at a time: the kernel takes a tuple of this length, so nothing is copied together first."""
 
 
-def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = None) -> Run:
+def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     """Add runs of the same rows: one dense row of sums at a time, whose marked cells are read in order.
-
-    The sums are put into the `room`, if there is one; a single run stays where it is.
 
     Raises
     ------
@@ -395,18 +292,16 @@ def merge_runs(runs: Sequence[Run], n_columns: int, room: RunMemory | None = Non
         return runs[0]
     if len(runs) > _FAN_IN:
         groups = [runs[start : start + _FAN_IN] for start in range(0, len(runs), _FAN_IN)]
-        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns, room)
+        return merge_runs([merge_runs(group, n_columns) for group in groups], n_columns)
     n_rows, n_entries = len(runs[0].indptr) - 1, sum(len(run.indices) for run in runs)
-    kind = _value_type(sum(_largest(run.values) for run in runs))
+    kind = _value_type(sum(int(run.values.max(initial=0)) for run in runs))
     empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, kind))
-    padded = [*runs, *[empty] * (_FAN_IN - len(runs))]
-    values_of = tuple(run.values.astype(kind, copy=False) for run in padded)
-    indptr = np.empty(n_rows + 1, np.int64)
-    room = RunMemory() if room is None else room
-    indices, values = room.place(n_entries, kind)
-    arrays = (tuple(run.indptr for run in padded), tuple(run.indices for run in padded), values_of)
-    n = _merge(*arrays, _row_of_sums(n_columns), indptr, indices, values)
-    return room.kept(Run(indptr, indices, values), n)
+    indptrs, all_indices, all_values = zip(*runs, *[empty] * (_FAN_IN - len(runs)), strict=True)
+    all_values = tuple(values.astype(kind, copy=False) for values in all_values)
+    indptr, indices = np.empty(n_rows + 1, np.int64), np.empty(n_entries, np.int32)
+    values = np.empty(n_entries, kind)
+    n = _merge(indptrs, all_indices, all_values, row_of_sums(n_columns), indptr, indices, values)
+    return _trimmed(indptr, indices, values, n)
 
 
 def slice_rows(run: Run, first: int, last: int) -> Run:
@@ -427,106 +322,48 @@ def _lower_bound(indices, start, stop, column):  # type: ignore[no-untyped-def]
 
 
 @_jit
-def _mirror_sizes(indptr, indices, first, last, sizes):  # type: ignore[no-untyped-def]
-    for row in range(last):
-        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
-        for entry in range(start, indptr[row + 1]):
-            if indices[entry] >= last:
-                break
-            sizes[indices[entry] - first] += 1
-        if row >= first:
-            sizes[row - first] += indptr[row + 1] - indptr[row]
-
-
-@_jit
 def _mirror(indptr, indices, values, first, last, free, out_indices, out_values):  # type: ignore[no-untyped-def]
+    """Put rows first..last-1 of U + U transposed at the places `free`, which move on.
+
+    With no room they are only counted. What lies left of the diagonal of a row came from the rows above it.
+    """
+    storing = len(out_indices) > 0
     for row in range(last):
-        if row >= first:  # what lies left of the diagonal is there already: it came from the rows above
-            for entry in range(indptr[row], indptr[row + 1]):
-                twice = 2 if indices[entry] == row else 1
-                out_indices[free[row - first]] = indices[entry]
-                out_values[free[row - first]] = twice * values[entry]
-                free[row - first] += 1
-        start = _lower_bound(indices, indptr[row], indptr[row + 1], max(first, row + 1))
+        start = indptr[row] if row >= first else _lower_bound(indices, indptr[row], indptr[row + 1], first)
         for entry in range(start, indptr[row + 1]):
             column = indices[entry]
-            if column >= last:
+            if row >= first:
+                place = free[row - first]
+                free[row - first] += 1
+                if storing:
+                    out_indices[place] = column
+                    out_values[place] = values[entry] * (2 if column == row else 1)
+            elif column >= last:
                 break
-            out_indices[free[column - first]] = row
-            out_values[free[column - first]] = values[entry]
-            free[column - first] += 1
+            if row < column < last:
+                place = free[column - first]
+                free[column - first] += 1
+                if storing:
+                    out_indices[place] = row
+                    out_values[place] = values[entry]
 
 
-def mirror_rows(upper: Run, bounds: Sequence[int], room: RunMemory | None = None) -> Iterator[Run]:
+def mirror_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
     """Yield the rows of U + U transposed between each two of some rising bounds; U has nothing below its diagonal.
 
-    They are valid until the next are asked for, which come in the same memory: in the `room`, if there is one.
+    They are valid until the next are asked for, which come in the same memory.
     """
-    sizes = np.zeros(bounds[-1], np.int64)
-    _mirror_sizes(upper.indptr, upper.indices, 0, bounds[-1], sizes)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
+    ends = np.zeros(bounds[-1] + 1, np.int64)
+    _mirror(*upper, 0, bounds[-1], ends[1:], upper.indices[:0], upper.values[:0])
+    np.cumsum(ends, out=ends)
     n_most = int(np.diff(ends[list(bounds)]).max())
-    room = RunMemory() if room is None else room
-    indices, values = room.place(n_most, _value_type(2 * _largest(upper.values)))
+    indices = np.empty(n_most, np.int32)
+    values = np.empty(n_most, _value_type(2 * int(upper.values.max(initial=0))))
     for first, last in itertools.pairwise(bounds):
         indptr = ends[first : last + 1] - ends[first]
-        _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
+        if indptr[-1]:
+            _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
         yield Run(indptr, indices[: indptr[-1]], values[: indptr[-1]])
-
-
-@_jit
-def _count_terms(documents, offsets, ids, lookup, first, current, sums, sizes, indices, values):  # type: ignore[no-untyped-def]
-    out = np.int64(0)
-    for row in range(len(documents)):
-        document = documents[row] - first
-        if document < 0 or document >= len(sizes):
-            continue
-        if document != current:
-            if current >= 0:
-                end, _ = _drain(sums, indices, values, out)
-                sizes[current] = end - out
-                out = end
-            current = document
-        for place in range(offsets[row], offsets[row + 1]):
-            if ids[place] >= 0 and lookup[ids[place]] >= 0:
-                _add(sums, np.int64(lookup[ids[place]]), 1)
-    return out, current
-
-
-class TermCounter:
-    """Counts the terms of consecutive documents, row batch by row batch, in memory bounded by the result.
-
-    Only the current document is held in a dense row of sums; its counts move to the output when the next
-    begins.
-    """
-
-    def __init__(self, n_words: int, first: int, last: int) -> None:
-        self._first = first
-        self._sums = _row_of_sums(n_words)
-        self._sizes = np.zeros(last - first, np.int64)
-        self._current = -1
-        self._pieces: list[tuple[NDArray[Any], NDArray[Any]]] = []
-
-    def add(self, rows: TokenRows, lookup: Int32s) -> None:
-        """Count the rows of documents first..last-1; rows of other documents are ignored.
-
-        `lookup` has the row in the vocabulary of each id, -1 for words without one.
-        """
-        room = int(rows.offsets[-1] - rows.offsets[0]) + np.count_nonzero(self._sums.total)
-        indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
-        state = (lookup, self._first, self._current, self._sums, self._sizes)
-        n, self._current = _count_terms(*rows, *state, indices, values)
-        self._pieces.append((indices[:n].copy(), values[:n].copy()))
-
-    def result(self) -> Run:
-        """Return the counts of all documents, one row per document."""
-        room = np.count_nonzero(self._sums.total)
-        indices, values = np.empty(room, np.int32), np.empty(room, np.int64)
-        if self._current >= 0:
-            self._sizes[self._current], _ = _drain(self._sums, indices, values, 0)
-        self._pieces.append((indices, values))
-        indptr = np.concatenate([[0], np.cumsum(self._sizes)])
-        return Run(indptr, *(np.concatenate(arrays) for arrays in zip(*self._pieces, strict=True)))
 
 
 def balanced_row_blocks(

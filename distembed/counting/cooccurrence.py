@@ -1,15 +1,16 @@
-"""Counts word pairs over many partitions: partial counts per partition, which are then merged per row block.
+"""Counts word pairs: bundles of documents into files of sorted runs, which are then added up per row block.
 
 The steps are separate functions, so that a job can run, record and resume them one by one:
-`cooccurrence_row_blocks` defines the row blocks, `count_partition` counts one partition into a file of sorted
-runs, and `merge_row_block` adds the runs of all partitions for one row block. `count_cooccurrences` combines
-the three.
+`cooccurrence_row_blocks` defines the row blocks, `count_bundle` counts the documents of a bundle into a file of sorted
+runs, and `merge_row_block` adds the runs of all bundles for one row block. `count_cooccurrences` combines the three.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -22,24 +23,111 @@ from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
-from distembed.counting.cooccurrence_options import (
-    CooccurrenceOptions,
-    Direction,
-    DistanceWeighting,
-    check_bound,
-    cooccurrence_row_blocks,
+from distembed.counting.partition_rows import (
+    TokenSpan,
+    partition_lookup,
+    span_documents,
+    token_bundles,
+    token_rows,
+    tokens_of,
 )
-from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import token_ranges, tokens_of
-from distembed.counting.runs import RunWriter, file_size, read_blocks, read_runs, run_bytes
+from distembed.counting.runs import read_runs, run_bytes, writing_runs
+from distembed.dtypes import Int32s, Int64s
 from distembed.execution import compute, delayed
 from distembed.lift import block, lift
-from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt
+from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
 from distembed.scratch import Scratch
 from distembed.states import block_memory
 
-MERGED_FILES = 256
-"""Files of runs that one task reads: more are merged in groups first, each file read once from end to end."""
+Direction = Literal["symmetric", "left", "right"]
+
+DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
+
+_CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
+_LARGEST_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CooccurrenceOptions:
+    """The definition of a co-occurrence; see `count_cooccurrences`.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its range or is not one of its names.
+
+    Examples
+    --------
+    >>> from distembed.counting.cooccurrence import CooccurrenceOptions
+    >>> options = CooccurrenceOptions(window=3, weighting="harmonic")
+    >>> options.window, options.direction
+    (3, 'symmetric')
+    """
+
+    window: PositiveInt = 5
+    direction: Direction = "symmetric"
+    weighting: DistanceWeighting = "flat"
+    subsample: PositiveFloat | None = None
+    seed: NonNegativeInt = 0
+    oov: Literal["keep_position", "remove"] = "keep_position"
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    @property
+    def units(self) -> tuple[Int64s, int]:
+        """Return the weights of the distances as exact integers, and the number that divides their sums."""
+        return blocks.distance_units(self.window, self.weighting)
+
+
+def cooccurrence_row_blocks(
+    counts: NDArray[np.int64],
+    *,
+    window: int,
+    direction: Direction = "symmetric",
+    n_tokens: int | None = None,
+) -> tuple[int, ...]:
+    """Return the row boundaries of blocks with about equally many expected non-zeros.
+
+    They depend only on the problem and on the memory of a task, never on the number of workers. A block takes about an
+    eighth of `distembed.block_memory`, at 12 bytes per non-zero, because its merge also holds the partial counts that
+    it adds.
+
+    Parameters
+    ----------
+    counts : int64 array (n_words,)
+        The number of occurrences of each word.
+    window : int
+        The largest distance, in words.
+    direction : {"left", "right", "symmetric"}
+        See `count_cooccurrences`.
+    n_tokens : int, optional
+        The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
+
+    Returns
+    -------
+    tuple of int
+        0 = b_0 < b_1 < ... = n_words; block k holds the rows b_k to b_{k+1} - 1.
+
+    Raises
+    ------
+    ValueError
+        If the vocabulary is empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.counting.cooccurrence import cooccurrence_row_blocks
+    >>> counts = np.array([50_000, 20_000, 10_000, 10_000])
+    >>> cooccurrence_row_blocks(counts, window=5)
+    (0, 4)
+    """
+    counts = np.asarray(counts, np.int64)
+    if len(counts) == 0:
+        raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
+    sides = 2 if direction == "symmetric" else 1
+    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
+    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory() / 8 / 12)
 
 
 def count_cooccurrences(
@@ -125,126 +213,83 @@ def count_cooccurrences(
     tokens = tokens_of(docs)
     folder = scratch or Scratch("distembed-counting-")
     url = folder if isinstance(folder, str) else folder.url
-    partials = _count_partitions(tokens, vocabulary, options, row_blocks, url)
-    return merge_partials(partials, row_blocks, keep_alive=folder)
-
-
-def _count_partitions(
-    tokens: Tokens,
-    vocabulary: Vocabulary,
-    options: CooccurrenceOptions,
-    row_blocks: Sequence[int],
-    folder: str,
-) -> list[PartialCounts]:
+    n_tokens = [summary.n_tokens for summary in tokens.summaries]
+    if not n_tokens:
+        n_tokens = [sum(tokens.documents(one)["n_tokens"].to_pylist()) for one in tokens.partitions]
     # What all tasks need stands once in the graph.
-    shared, task = delayed(vocabulary), delayed(count_partition, pure=False)
+    shared, count = delayed(vocabulary), delayed(count_bundle, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)
-    memory = ThreadMemory(block_memory())
-    # Where these are not known, each partition is one range.
-    n_tokens = [summary.n_tokens for summary in tokens.summaries] or [0] * len(tokens.partitions)
     tasks = [
-        task(
-            tokens.partitions[number],
+        count(
+            bundle,
             shared,
             options,
             boundaries,
-            f"{folder}/part-{file:05d}.counts",
-            number=number,
-            span=span,
-            memory=memory,
+            f"{url}/part-{number:05d}.counts",
+            block_memory=block_memory(),
         )
-        for file, (number, span) in enumerate(token_ranges(n_tokens))
+        for number, bundle in enumerate(token_bundles(tokens.partitions, n_tokens))
     ]
     # One collection: dask.compute of thousands of separate ones spends its time in a quadratic graph cull.
-    partials: list[PartialCounts] = compute(delayed(list)(tasks))
-    return partials
+    return merge_partials(compute(delayed(list)(tasks)), row_blocks, keep_alive=folder)
 
 
-# --- the sums over all partitions --------------------------------------------------------------------------
-
-_LARGEST_INT32 = 2**31 - 1
+# --- a bundle of documents ---------------------------------------------------------------------------------------
 
 
-def largest_cell(partials: Sequence[PartialCounts]) -> int:
-    """Return the bound of a count over all partitions; raise OverflowError if it does not fit the exact sums."""
-    return check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+class PartialCounts(NamedTuple):
+    """The file written by `count_bundle`, with the facts that the merge needs; all of it can be stored as JSON."""
+
+    url: str
+    denominator: int
+    largest_cell: (
+        int  # no cell of the partitions that begin in the bundle holds more, in units of 1 / denominator
+    )
 
 
-def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
-    """Return the type of merged counts: float32 for fractions, otherwise int32 if no cell can exceed it."""
-    largest = largest_cell(partials)
-    if partials[0].denominator > 1:
-        return np.dtype(np.float32)
-    return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
-
-
-@block(temporaries=6)  # of a row block of the sum
-def merge_files(
-    index: int,
-    prefix: str,
-    *,
-    groups: Sequence[Sequence[PartialCounts]],
+@block(temporaries=0.5)  # of the memory of a block, where all pairs of a piece are distinct
+def count_bundle(
+    bundle: Sequence[TokenSpan],
+    vocabulary: Vocabulary,
+    options: CooccurrenceOptions,
     row_blocks: Sequence[int],
+    target: str,
+    *,
     block_memory: int,
-) -> dict[str, Any]:
-    """Add the runs of a group of files into one file, which a later merge reads in place of them.
+    groups: Mapping[str, Int32s] | None = None,
+) -> PartialCounts:
+    """Count the co-occurrences of a bundle of documents into one file of sorted runs, by row block.
 
-    Each file is opened once for as many row blocks as fit a quarter of the memory together, so that of many files
-    not many small pieces have to be read.
+    The memory stays below that of a task, apart from the partitions' dictionaries and where nearly all pairs are
+    distinct: pairs that take three eighths of it are counted at a time, each time into a run of the file.
 
     Parameters
     ----------
-    index : int
-        The number of the group.
-    prefix : str
-        The URL of the file to write, without its ending; it appears only when it is complete.
-    groups : sequence of sequences of PartialCounts
-        The files of each group, and the facts of each.
+    bundle : sequence of TokenSpan
+        The documents, one of `token_bundles`.
+    vocabulary : Vocabulary
+        The words to count.
+    options : CooccurrenceOptions
+        The window and its weights.
     row_blocks : sequence of int
-        The row boundaries with which they were written.
+        The row boundaries, from `cooccurrence_row_blocks`; those of all groups, where there are any.
+    target : str
+        The URL of the file to write; it appears only when it is complete.
     block_memory : int
         The bytes a task may use.
+    groups : mapping of partition to int32 array (documents,), optional
+        The group of each document, from 0: counts of groups are kept apart. Word i of group g has row and column
+        g * n_words + i.
 
     Returns
     -------
-    dict
-        What `PartialCounts` says of the file but its place.
-    """
-    partials = groups[index]
-    sizes = [file_size(partial.url) for partial in partials]
-    n_blocks = len(row_blocks) - 1
-    # In memory a run takes up to twice its bytes on disk.
-    step = max(1, int(n_blocks * (block_memory // 8) / max(sum(sizes), 1)))
-    with RunWriter(f"{prefix}.counts", n_blocks) as writer:
-        for first in range(0, n_blocks, step):
-            last = min(first + step, n_blocks)
-            runs: list[list[Run]] = [[] for _ in range(first, last)]
-            for partial in partials:
-                for block, run in read_blocks(partial.url, first, last):
-                    runs[block - first].append(run)
-            for block, of_block in enumerate(runs, first):
-                if of_block:
-                    writer.append(block, blocks.merge_runs(of_block, row_blocks[-1]))
-    n_tokens = sum(partial.n_tokens for partial in partials)
-    return PartialCounts("", partials[0].denominator, largest_cell(partials), n_tokens, 1)._asdict()
+    PartialCounts
+        The file, and the facts that the merge needs.
 
-
-@block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice
-def merge_row_block(
-    number: NDArray[np.int64],
-    partials: Sequence[PartialCounts],
-    row_blocks: Sequence[int],
-    *,
-    block_memory: int,
-    keep_alive: object = None,  # noqa: ARG001 - the graph owns it
-) -> csr_array:
-    """Add the counts of all partitions for the row block of a number.
-
-    Returns
-    -------
-    csr_array
-        Shape (rows of the block, columns), of `count_type`. The sums are exact, and are divided once by the
-        denominator.
+    Raises
+    ------
+    OverflowError
+        If a count could outgrow the exact sums.
 
     Examples
     --------
@@ -252,30 +297,140 @@ def merge_row_block(
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
     >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> tokens = docs.tokenize()
-    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
-    >>> from distembed.counting.partial_counts import count_partition
+    >>> from distembed.counting.cooccurrence import CooccurrenceOptions, count_bundle
+    >>> from distembed.counting.partition_rows import token_bundles
+    >>> [bundle] = token_bundles(docs.tokenize().partitions, [69])
     >>> options = CooccurrenceOptions(window=3, direction="left")
-    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
-    >>> from distembed.counting.cooccurrence import merge_row_block
-    >>> import numpy as np
-    >>> merge_row_block(np.zeros(1, int), [partial], (0, 11), block_memory=2**26).shape
-    (11, 11)
+    >>> count_bundle(bundle, vocabulary, options, (0, 11), "part-0", block_memory=2**26).largest_cell
+    9
     """
-    block = int(number.item())
-    first, last = row_blocks[block : block + 2]
-    runs = (run for partial in partials if partial.n_runs for run in read_runs(partial.url, block))
-    total = _fold(runs, row_blocks[-1], last - first, block_memory // 4)
+    (units, denominator), window, n_words = options.units, options.window, row_blocks[-1]
+    # Each token of the rarer word of a pair meets `window` others on either side, and one at each distance.
+    per_token, largest = (2 if options.direction == "symmetric" else 1) * int(units.sum()), 0
+    for span in bundle:
+        if not span.first:
+            most = int(partition_lookup(span.partition, vocabulary)[1].max(initial=0))
+            largest += check_bound(per_token * most, f"{span.partition}: a count")
+    n_places = places_per_piece(n_words, window, block_memory)
+    keys = np.empty(n_places * window, blocks.key_type(n_words, window))
+    sums = blocks.row_of_sums(n_words)
+    # An eighth of the row blocks together: mirroring goes over all rows above, and has twice a run's size in all.
+    step = -(-(len(row_blocks) - 1) // 8)
+    bounds = [*row_blocks[:-1:step], row_blocks[-1]]
+    with writing_runs(target, len(row_blocks) - 1) as append:
+        for words in _pieces(bundle, vocabulary, options, groups, n_places, block_memory // 64):
+            run = blocks.count_pairs(words, units, _CELL[options.direction], keys, sums)
+            if options.direction == "symmetric":
+                parts = blocks.mirror_rows(run, bounds)
+            else:
+                parts = (blocks.slice_rows(run, first, last) for first, last in pairwise(bounds))
+            number = 0
+            for begin, rows in zip(bounds[:-1], parts, strict=True):
+                for first, last in pairwise(row_blocks[number : number + step + 1]):
+                    append(number, blocks.slice_rows(rows, first - begin, last - begin))
+                    number += 1
+    return PartialCounts(target, denominator, largest)
+
+
+def places_per_piece(n_words: int, window: int, block_memory: int) -> int:
+    """Return the tokens that are counted at a time: those whose pairs take three eighths of the memory, or 64."""
+    return max(block_memory * 3 // 8 // blocks.key_type(n_words, window).itemsize // window, 64)
+
+
+def _pieces(
+    bundle: Sequence[TokenSpan],
+    vocabulary: Vocabulary,
+    options: CooccurrenceOptions,
+    groups: Mapping[str, Int32s] | None,
+    n_places: int,
+    batch_bytes: int,
+) -> Iterator[Int32s]:
+    """Yield the stream of a bundle `n_places` words at a time, each piece after the last `window` of the one before."""
+    held, keep, none = np.full(options.window, blocks.BORDER, np.int32), np.empty(0), np.empty(0, np.int32)
+    for span in bundle:
+        lookup, _ = partition_lookup(span.partition, vocabulary)
+        documents, position = span_documents(span)
+        if options.subsample is not None:
+            # word2vec's rule (word2vec.c: -sample), of the share of the word among all counted tokens.
+            counts = np.asarray(vocabulary.counts)
+            ratio = options.subsample * counts.sum() / np.maximum(counts, 1)
+            keep = np.append(np.minimum(np.sqrt(ratio) + ratio, 1.0), 1.0)[lookup]
+        key = np.random.SeedSequence([options.seed, span.key, 0]).generate_state(1, np.uint64)[0]
+        shift = none if groups is None else groups[span.partition] * np.int32(len(vocabulary))
+        rules, last = (lookup, options.oov == "remove", keep, key, shift), -1
+        for numbers, offsets, ids in token_rows(span.partition, batch_bytes, documents):
+            words = np.empty(int(offsets[-1] - offsets[0]) + len(numbers), np.int32)
+            n, position = blocks.translate_rows(numbers, offsets, ids, last, position, *rules, words)
+            last = numbers[-1] if len(numbers) else last
+            held = np.concatenate([held, words[:n]])
+            while len(held) >= options.window + n_places:
+                yield held[: options.window + n_places]
+                held = held[n_places:]
+    if len(held) > options.window:
+        yield held
+
+
+def check_bound(bound: int, what: str) -> int:
+    """Return an upper bound of a count; raise OverflowError if it does not fit the exact sums."""
+    if bound >= 2**63:
+        raise OverflowError(
+            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
+        )
+    return bound
+
+
+# --- the sums over all bundles -----------------------------------------------------------------------------------
+
+
+def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
+    """Return the type of merged counts: float32 for fractions, otherwise int32 if no cell can exceed it.
+
+    Raises
+    ------
+    OverflowError
+        If a count could outgrow the exact sums.
+    """
+    largest = check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+    if partials[0].denominator > 1:
+        return np.dtype(np.float32)
+    return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
+
+
+@block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice
+def merge_row_block(
+    number: Int64s,
+    partials: Sequence[PartialCounts],
+    row_blocks: Sequence[int],
+    *,
+    block_memory: int,
+    keep_alive: object = None,  # noqa: ARG001 - the graph owns it
+) -> csr_array:
+    """Add the counts of all bundles for the row block of a number.
+
+    Runs are added a group of a quarter of the memory at a time, or as large as the sum so far, if that is larger.
+
+    Returns
+    -------
+    csr_array
+        Shape (rows of the block, columns), of `count_type`. The sums are exact, and are divided once by the
+        denominator.
+    """
+    at = int(number.item())
+    n_rows, n_columns = row_blocks[at + 1] - row_blocks[at], row_blocks[-1]
+    total = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    fresh = list[Run]()
+    for run in (run for partial in partials for run in read_runs(partial.url, at)):
+        fresh.append(run)
+        if run_bytes(fresh) > max(block_memory // 4, run_bytes([total])):
+            total, fresh = blocks.merge_runs([total, *fresh], n_columns), []
+    total = blocks.merge_runs([total, *fresh], n_columns)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
-    partitions = (
-        _counts_of_units(total.values, partials[0].denominator, count_type(partials)),
-        total.indices.astype(index, copy=False),
-        total.indptr.astype(index),
-    )
-    return csr_array(partitions, shape=(last - first, row_blocks[-1]))
+    values = counts_of_units(total.values, partials[0].denominator, count_type(partials))
+    places = total.indices.astype(index, copy=False), total.indptr.astype(index)
+    return csr_array((values, *places), shape=(n_rows, n_columns))
 
 
-def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
+def counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
     """Return sums in units of 1 / denominator as counts; of fractions, quotients in float64 are rounded one by one."""
     if denominator == 1:
         if values.dtype.itemsize > kind.itemsize and values.max(initial=0) > _LARGEST_INT32:
@@ -288,40 +443,10 @@ def _counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]
     return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")
 
 
-def _fold(runs: Iterable[Run], n_columns: int, n_rows: int, limit_bytes: int) -> Run:
-    """Add runs, a group of `limit_bytes` at a time (or as large as the sum so far, if that is larger)."""
-    empty = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    total, fresh = empty, list[Run]()
-    for run in runs:
-        fresh.append(run)
-        if run_bytes(fresh) > max(limit_bytes, run_bytes([total])):
-            total, fresh = blocks.merge_runs([total, *fresh], n_columns), []
-    return blocks.merge_runs([total, *fresh], n_columns)
-
-
 def merge_partials(
-    partials: Sequence[PartialCounts],
-    row_blocks: Sequence[int],
-    *,
-    keep_alive: object = None,
+    partials: Sequence[PartialCounts], row_blocks: Sequence[int], *, keep_alive: object = None
 ) -> da.Array:
-    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`.
-
-    Examples
-    --------
-    >>> import distembed as de
-    >>> from distembed.demos import titles
-    >>> docs = de.read_corpus(titles())
-    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> tokens = docs.tokenize()
-    >>> from distembed.counting.cooccurrence_options import CooccurrenceOptions
-    >>> from distembed.counting.partial_counts import count_partition
-    >>> options = CooccurrenceOptions(window=3, direction="left")
-    >>> partial = count_partition(tokens.partitions[0], vocabulary, options, (0, 11), "part-0")
-    >>> from distembed.counting.cooccurrence import merge_partials
-    >>> int(merge_partials([partial], (0, 11)).compute().sum())
-    16
-    """
+    """Return the lazy array of merged row blocks, which keeps a reference to `keep_alive`."""
     sizes = {"w": tuple(np.diff(row_blocks).tolist()), "c": int(row_blocks[-1])}
     return lift(
         merge_row_block, "w->wc", da.from_array(np.arange(len(row_blocks) - 1), chunks=1),

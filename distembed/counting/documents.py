@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array, get_index_dtype
 
-from distembed.corpus.partitions import Tokens, open_partition
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary import Vocabulary
-from distembed.counting.blocks import TermCounter
-from distembed.counting.partition_rows import DictionaryRows, token_rows, tokens_of
+from distembed.counting.partition_rows import partition_lookup, token_rows, tokens_of
 from distembed.lift import block, lift
 from distembed.states import block_memory
 
@@ -41,22 +39,18 @@ def document_row_blocks(tokens: Tokens) -> list[DocumentBlock]:
     >>> [(block.first, block.last) for block in document_row_blocks(docs.tokenize())]
     [(0, 9)]
     """
-    limit = max(1, block_memory() // BYTES_PER_TOKEN)
-    return [block for partition in tokens.partitions for block in _partition_blocks(tokens, partition, limit)]
+    limit, found = max(1, block_memory() // BYTES_PER_TOKEN), list[DocumentBlock]()
+    for partition in tokens.partitions:
+        ends = np.cumsum(tokens.documents(partition)["n_tokens"].to_numpy())
+        first = before = 0
+        while first < len(ends):
+            last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))
+            found.append(DocumentBlock(partition, first, last))
+            first, before = last, ends[last - 1]
+    return found
 
 
-def _partition_blocks(tokens: Tokens, partition: str, limit: int) -> Iterator[DocumentBlock]:
-    lengths = tokens.documents(partition)["n_tokens"].to_numpy()
-    ends = np.cumsum(lengths)
-    first = 0
-    while first < len(lengths):
-        before = ends[first - 1] if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))
-        yield DocumentBlock(partition, first, last)
-        first = last
-
-
-@block(temporaries=3)
+@block(temporaries=2.5)
 def count_document_block(
     documents: DocumentBlock,
     vocabulary: Vocabulary,
@@ -71,29 +65,21 @@ def count_document_block(
     csr_array
         Shape (last - first, n_words), int32. Words outside the vocabulary are ignored, and a document without
         a known word is an empty row.
-
-    Examples
-    --------
-    >>> import distembed as de
-    >>> from distembed.demos import titles
-    >>> docs = de.read_corpus(titles())
-    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
-    >>> from distembed.counting.documents import count_document_block, document_row_blocks
-    >>> tokens = docs.tokenize()
-    >>> count_document_block(document_row_blocks(tokens)[0], vocabulary, batch_bytes=2**20).shape
-    (9, 11)
     """
     partition, first, last = documents
-    counter = TermCounter(len(vocabulary), first, last)
-    with open_partition(partition, "words") as words:
-        lookup = DictionaryRows(words, vocabulary)
-        for rows in token_rows(partition, batch_bytes, documents=range(first, last)):
-            counter.add(rows, lookup.of(rows.ids))
-    counts = counter.result()
-    index = get_index_dtype(maxval=int(counts.indptr[-1]))  # four bytes, unless a document is huge
-    places = counts.indices.astype(index, copy=False), counts.indptr.astype(index)
-    arrays = (counts.values.astype(np.int32), *places)
-    return csr_array(arrays, shape=(last - first, len(vocabulary)))
+    lookup, _ = partition_lookup(partition, vocabulary)
+    sizes, found = np.zeros(last - first, np.int64), [np.empty(0, np.int32)]
+    for numbers, offsets, ids in token_rows(partition, batch_bytes, range(first, last)):
+        words = lookup[ids[offsets[0] : offsets[-1]]]
+        found.append(words[words >= 0])
+        known = np.append(0, np.cumsum(words >= 0))[offsets - offsets[0]]
+        np.add.at(sizes, numbers - first, np.diff(known))
+    words, indptr = np.concatenate(found), np.append(0, np.cumsum(sizes))
+    index = get_index_dtype(maxval=len(words))  # four bytes, unless a document is huge
+    arrays = np.ones(len(words), np.int32), words.astype(index, copy=False), indptr.astype(index)
+    counts = csr_array(arrays, shape=(last - first, len(vocabulary)))
+    counts.sum_duplicates()
+    return counts
 
 
 def count_document_terms(docs: Corpus | Tokens | Texts, vocabulary: Vocabulary) -> da.Array:

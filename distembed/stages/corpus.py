@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,11 +34,16 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import NAMED_RECORDS
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
-from distembed.counting.cooccurrence import MERGED_FILES, merge_files, merge_partials, merge_row_block
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.cooccurrence import (
+    CooccurrenceOptions,
+    PartialCounts,
+    cooccurrence_row_blocks,
+    count_bundle,
+    merge_partials,
+    merge_row_block,
+)
 from distembed.counting.documents import count_document_block, count_document_terms
-from distembed.counting.partial_counts import PartialCounts, ThreadMemory, count_partition
-from distembed.counting.partition_rows import token_ranges
+from distembed.counting.partition_rows import n_bundles, token_bundles
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.job.inputs import code_file, file_sizes, versions_at
@@ -49,10 +54,10 @@ from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
 from distembed.stages.dimensions import PAIR_BYTES
-from distembed.stages.ranges import count_range
+from distembed.stages.ranges import count_bundle_of
 from distembed.states import block_memory
 from distembed.storage.records import digest_of_json
-from distembed.storage.stage import FileItem, MakeFiles
+from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 
 SIDES = ("first", "second")
@@ -437,13 +442,13 @@ def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> Stag
     The blocks that are added up are so small that their tasks never take more than those that count, which do not
     depend on the number of pairs: it need not be known before a job is refused.
     """
-    runs, pairs = task(count_partition, output=dims.block("memory", itemsize=1)), dims.bounds
+    runs, pairs = task(count_bundle, output=dims.block("memory", itemsize=1)), dims.bounds
     merged = task(merge_row_block, output=pairs.block(pair, itemsize=PAIR_BYTES))
     return in_turn(
         stage_plan(
             runs + dims.whole("word", itemsize=LOOKED_UP_BYTES),
             stored=pairs.whole(pair),
-            n_tasks=dims["partition"].size,
+            n_tasks=n_bundles(dims["token"].size),
         ),
         stage_plan(merged, stored=pairs.whole(pair), n_tasks=pairs.n_blocks(pair)),
     )
@@ -452,7 +457,7 @@ def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> Stag
 def count_pairs(
     ctx: Context, name: str, options: CooccurrenceOptions, *, tokens: FilesOutput = outputs.TOKENS
 ) -> da.Array:
-    """Count each range of the tokens into sorted runs, and return their sum, lazily, row block by row block.
+    """Count each bundle of documents into sorted runs, and return their sum, lazily, row block by row block.
 
     The runs end with the stage; `name` is that of the output which they are added up to.
     """
@@ -460,38 +465,39 @@ def count_pairs(
     row_blocks = cooccurrence_row_blocks(
         vocabulary.counts, window=options.window, direction=options.direction
     )
+    return added_runs(ctx, name, options, row_blocks, tokens=tokens)
+
+
+def added_runs(
+    ctx: Context,
+    name: str,
+    options: CooccurrenceOptions,
+    row_blocks: Sequence[int],
+    *,
+    tokens: FilesOutput = outputs.TOKENS,
+    make: Callable[..., dict[str, Any]] | None = None,
+    **more: Any,
+) -> da.Array:
+    """Let a task for each bundle make a file of sorted runs, and return the sum of all, lazily, by row block.
+
+    `make` is `count_bundle_of`, or takes the same arguments and `more`.
+    """
     # The random numbers of a partition follow from its content, whatever its number in the corpus.
     keys = [int(block.digest[:12], 16) for block in ctx.workspace.describe(tokens.name).blocks]
     items = tokens.read(ctx.workspace)
-    ranges = token_ranges([item.summary.get("n_tokens", 0) for item in items])
-    make = partial(
-        count_range,
+    bundles = token_bundles([*map(_prefix, items)], [item.summary.get("n_tokens", 0) for item in items])
+    count = partial(
+        make or count_bundle_of,
         workspace=ctx.workspace.url,
         vocabulary=ctx.workspace.stages()["vocabulary"].digest,
-        todo=[(_prefix(items[number]), keys[number], span) for number, span in ranges],
+        bundles=[[span._replace(key=keys[span.key]) for span in bundle] for bundle in bundles],
         options=options,
-        row_blocks=row_blocks,
-        memory=ThreadMemory(),
+        row_blocks=tuple(row_blocks),
+        block_memory=block_memory(),
+        **more,
     )
-    return added_runs(ctx, name, len(ranges), make, row_blocks)
-
-
-def added_runs(ctx: Context, name: str, n: int, make: MakeFiles, row_blocks: Sequence[int]) -> da.Array:
-    """Let `n` tasks make files of sorted runs, and return the sum of all, lazily, row block by row block.
-
-    More files than `MERGED_FILES` are first merged in groups, so that no task reads more than that many.
-    """
-
-    def stored(output: FilesOutput, n: int, make: MakeFiles) -> list[PartialCounts]:
-        items = ctx.store_files(output, n, make)
-        return [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in items]
-
-    partials, level = stored(outputs.RUNS.of(counts=name), n, make), 0
-    while len(partials) > MERGED_FILES:
-        level += 1
-        groups = [partials[start : start + MERGED_FILES] for start in range(0, len(partials), MERGED_FILES)]
-        merge = partial(merge_files, groups=groups, row_blocks=tuple(row_blocks), block_memory=block_memory())
-        partials = stored(outputs.MERGED_RUNS.of(counts=name, level=str(level)), len(groups), merge)
+    runs = ctx.store_files(outputs.RUNS.of(counts=name), len(bundles), count)
+    partials = [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in runs]
     return merge_partials(partials, tuple(row_blocks))
 
 

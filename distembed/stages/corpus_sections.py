@@ -10,8 +10,7 @@ from distembed.corpus.readers import BadRecords, Corpus, read_corpus
 from distembed.corpus.stop_words import Language
 from distembed.corpus.tokenizer import Border, Tokenizer
 from distembed.corpus.vocabulary import build_vocabulary
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, Direction
+from distembed.counting.cooccurrence import CooccurrenceOptions, Direction, count_cooccurrences
 from distembed.job.model import (
     OPTION,
     Bytes,

@@ -17,7 +17,7 @@ from distembed.corpus.partitions import DICTIONARY_WORDS
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.counting.documents import BYTES_PER_TOKEN
 from distembed.display import format_bytes, plural
 from distembed.dtypes import Floats

@@ -17,10 +17,7 @@ VOCABULARY = TableOutput(
     "Falling by count, then by word; row i is row i of every array of words.",
     columns=("word", "count", "document_count"),
 )
-RUNS = FilesOutput("{counts}_runs", "The pairs of each range of the tokens, as sorted runs.", temporary=True)
-MERGED_RUNS = FilesOutput(
-    "{counts}_merged_{level}", "Runs of several ranges, added where there are many.", temporary=True
-)
+RUNS = FilesOutput("{counts}_runs", "The pairs of each bundle of documents, as sorted runs.", temporary=True)
 COOCCURRENCE = ArrayOutput(
     "cooccurrence",
     "How often two words stand within {window} places; see counting in job.toml.",
@@ -43,4 +40,4 @@ EVALUATION = FileOutput(
 )
 
 OF_TOKENS = (TOKENS, VOCABULARY, DOCUMENTS)
-OF_COUNTS = (RUNS, MERGED_RUNS, COOCCURRENCE, ROW_NONZEROS)
+OF_COUNTS = (RUNS, COOCCURRENCE, ROW_NONZEROS)

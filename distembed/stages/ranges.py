@@ -1,4 +1,4 @@
-"""The tasks that count ranges of tokens: a module of its own, so that a worker imports nothing of a job for them."""
+"""The tasks that count bundles of documents: apart, so that a worker imports nothing of a job for them."""
 
 from __future__ import annotations
 
@@ -7,30 +7,26 @@ from functools import lru_cache
 from typing import Any
 
 from distembed.corpus.vocabulary import Vocabulary
-from distembed.counting.partial_counts import count_partition
-from distembed.counting.partition_rows import TokenRange
+from distembed.counting.cooccurrence import count_bundle
+from distembed.counting.partition_rows import TokenSpan
 from distembed.storage.workspace import Workspace
 
 
-def count_range(
+def count_bundle_of(
     index: int,
     prefix: str,
     *,
     workspace: str,
     vocabulary: str,
-    todo: Sequence[tuple[str, int, TokenRange]],
+    bundles: Sequence[Sequence[TokenSpan]],
     **options: Any,
 ) -> dict[str, Any]:
-    """Count the range of a number into a file of runs; return what `PartialCounts` says of it but the place.
+    """Count the bundle of a number into a file of runs; return what `PartialCounts` says of it but the place.
 
-    `vocabulary` is the digest of the stage that made it in the workspace; `todo` has the prefix of the partition, its
-    number and the span of each range; the options are those of `count_partition`.
+    `vocabulary` is the digest of the stage that made it in the workspace; the options are those of `count_bundle`.
     """
-    partition, number, span = todo[index]
     words = _vocabulary_in_memory(workspace, vocabulary)
-    partials = count_partition(
-        partition, words, target=f"{prefix}.counts", number=number, span=span, **options
-    )
+    partials = count_bundle(bundles[index], words, target=f"{prefix}.counts", **options)
     return {**partials._asdict(), "url": ""}
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from distembed.corpus.vocabulary import Vocabulary
-from distembed.counting.cooccurrence import merge_row_block
-from distembed.counting.partial_counts import PartialCounts
+from distembed.counting.cooccurrence import PartialCounts, count_bundle, merge_row_block
+from distembed.counting.partition_rows import TokenSpan
 
 Document = Sequence[str | None]  # None is a border
 
@@ -38,6 +38,12 @@ def write_partition(prefix: str, documents: Sequence[Document], *, row_tokens: i
         lengths=[sum(word is not None for word in document) for document in documents],
     )
     return prefix
+
+
+def count_partition(partition, vocabulary, options, row_blocks, target, *, key=0, **more) -> PartialCounts:
+    """Count all documents of a partition in the memory that a task has by default."""
+    bundle = [TokenSpan(str(partition), 0, 2**40, key)]
+    return count_bundle(bundle, vocabulary, options, row_blocks, target, block_memory=2**26, **more)
 
 
 def merged_block(partials: Sequence[PartialCounts], row_blocks: Sequence[int], block: int) -> csr_array:

@@ -9,7 +9,6 @@ import pickle
 import re
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import dask
@@ -23,15 +22,24 @@ from scipy.sparse import csr_array
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.vocabulary import build_vocabulary
-from distembed.counting import blocks, cooccurrence, partial_counts, partition_rows
+from distembed.counting import blocks, cooccurrence, partition_rows
 from distembed.counting.blocks import Run
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions, cooccurrence_row_blocks
+from distembed.counting.cooccurrence import (
+    CooccurrenceOptions,
+    PartialCounts,
+    cooccurrence_row_blocks,
+    count_cooccurrences,
+)
 from distembed.counting.documents import count_document_terms
-from distembed.counting.partial_counts import count_partition
-from distembed.counting.runs import DamagedRunsError, RunWriter, read_runs
+from distembed.counting.runs import DamagedRunsError, read_runs, writing_runs
 from tests.commands import environment
-from tests.counting.partitions import merged_block, vocabulary_of, write_partition, write_tables
+from tests.counting.partitions import (
+    count_partition,
+    merged_block,
+    vocabulary_of,
+    write_partition,
+    write_tables,
+)
 from tests.references import counting as plain
 
 WORDS = ["the", "of", "cat", "mat", "sat"]
@@ -85,17 +93,16 @@ def test_equals_the_plain_loop(tmp_path, direction, weighting, oov):
     documents=documents,
     row_tokens=st.integers(1, 40),
     cuts=st.sets(st.integers(1, 4)),
-    n_pairs=st.integers(5, 60),
+    n_places=st.integers(1, 15),
 )
-def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_pairs):
+def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_places):
     """Rows, batches, buffers, spilled runs and partitions may be cut anywhere."""
     folder = tmp_path_factory.mktemp("cut")
     partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
     whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partial_counts, "pairs_per_piece", lambda *_: n_pairs)
-        patch.setattr(partial_counts, "run_bytes", lambda runs: 2**40)  # every buffer spills
-        patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
+        patch.setattr(cooccurrence, "places_per_piece", lambda *_: n_places)
+        patch.setattr(partition_rows, "rows_of_batch", lambda *_: 1)
         found = count(
             folder,
             [partition for partition in partitions if partition],
@@ -113,7 +120,7 @@ def test_random_choices_do_not_depend_on_cutting(tmp_path):
     options = {"window": 5, "weighting": "dynamic", "subsample": 0.05, "seed": 7}
     whole = count(tmp_path, [text], vocabulary, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partition_rows, "_row_batch", lambda about, batch_bytes: 1)
+        patch.setattr(partition_rows, "rows_of_batch", lambda *_: 1)
         cut = count(tmp_path, [text], vocabulary, row_tokens=7, **options)
     assert (whole != cut).nnz == 0
     assert (whole != count(tmp_path, [text], vocabulary, **{**options, "seed": 8})).nnz > 0
@@ -126,7 +133,7 @@ def test_each_part_draws_numbers_of_its_own(tmp_path):
     chosen = CooccurrenceOptions(weighting="dynamic", subsample=0.05)
     first, second, again = (
         merged_block(
-            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", number=number)],
+            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", key=number)],
             (0, 5),
             0,
         )
@@ -162,9 +169,7 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
     whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], vocabulary, direction=direction)
     options = CooccurrenceOptions(direction=direction)
     partials = [
-        count_partition(
-            f"{tmp_path}/p{i}", vocabulary, options, row_blocks, f"{tmp_path}/{i}.counts", number=i
-        )
+        count_partition(f"{tmp_path}/p{i}", vocabulary, options, row_blocks, f"{tmp_path}/{i}.counts", key=i)
         for i in (0, 1)
     ]
     blocks = [merged_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
@@ -241,36 +246,10 @@ def test_damaged_partial_counts_are_named(tmp_path):
                 merged_block([partial], row_blocks, block)
 
 
-@pytest.mark.parametrize("block_memory", [8, 2**16, 2**26])
-def test_files_merged_in_groups_hold_the_same_counts(tmp_path, block_memory):
-    """Also where few row blocks fit the memory at a time, and where a file has nothing in a block."""
-    row_blocks, options = (0, 1, 2, 5), CooccurrenceOptions(weighting="harmonic", window=4)
-    partials = []
-    for number, document in enumerate(DOCUMENTS):
-        partition = write_partition(f"{tmp_path}/p{number}", [document])
-        target = f"{tmp_path}/{number}.counts"
-        partials.append(count_partition(partition, vocabulary_of(WORDS), options, row_blocks, target))
-    parts = [partials[start : start + 4] for start in (0, 4)]
-    merge = partial(cooccurrence.merge_files, groups=parts, row_blocks=row_blocks, block_memory=block_memory)
-    groups = [
-        partial_counts.PartialCounts(
-            **{**merge(index, f"{tmp_path}/m{index}"), "url": f"{tmp_path}/m{index}.counts"}
-        )
-        for index in (0, 1)
-    ]
-    for block in range(3):
-        direct, merged = (merged_block(some, row_blocks, block) for some in (partials, groups))
-        np.testing.assert_array_equal(merged.toarray(), direct.toarray())
-    assert sum(group.n_tokens for group in groups) == sum(partial.n_tokens for partial in partials)
-    assert cooccurrence.largest_cell(groups) == cooccurrence.largest_cell(partials)
-
-
 def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
     """With each task it would make a graph as large as the product of partitions and row blocks."""
     row_blocks = tuple(range(2_001))
-    partials = [
-        partial_counts.PartialCounts(f"{tmp_path}/{number}.counts", 1, 1, 1, 1) for number in range(500)
-    ]
+    partials = [PartialCounts(f"{tmp_path}/{number}.counts", 1, 1) for number in range(500)]
     graph = cooccurrence.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
     sizes = sorted(
         len(pickle.dumps(task)) for task in graph.values()
@@ -284,7 +263,7 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(partial_counts, "_write_run", fail)
+    monkeypatch.setattr(blocks, "mirror_rows", fail)
     with pytest.raises(MemoryError):
         count_partition(
             f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), (0, 5), f"{tmp_path}/out/0.counts"
@@ -295,9 +274,9 @@ def test_a_failed_part_leaves_no_file(tmp_path, monkeypatch):
 def test_two_attempts_at_one_part_do_not_touch_each_other(tmp_path):
     run = Run(np.array([0, 1], np.int64), np.array([2], np.int32), np.array([7], np.int32))
     target = str(tmp_path / "0.counts")
-    with RunWriter(target, 1) as slow:
-        slow.append(0, run)
-        with pytest.raises(MemoryError), RunWriter(target, 1):
+    with writing_runs(target, 1) as append:
+        append(0, run)
+        with pytest.raises(MemoryError), writing_runs(target, 1):
             raise MemoryError
     [found] = read_runs(target, 0)
     assert found.values.tolist() == [7]
@@ -380,12 +359,12 @@ def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path, row_
     words = tmp_path / "p.words.parquet"
     pq.write_table(pq.read_table(words), words, row_group_size=row_group_size)
     rows, counts = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
-    assert rows.tolist() == [0, 0]
+    assert rows.tolist() == [0, 0, blocks.BORDER]
     assert counts.tolist() == [7, 0, 0, 0, 0]
 
 
 def test_counts_that_could_overflow_are_refused():
-    partial = partial_counts.PartialCounts("a", 1, 2**62, 9, 1)
+    partial = PartialCounts("a", 1, 2**62)
     assert cooccurrence.count_type([partial]) == np.int64
     assert cooccurrence.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
     assert cooccurrence.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
@@ -396,18 +375,18 @@ def test_counts_that_could_overflow_are_refused():
 def test_fractions_are_divided_in_float64_and_rounded_once():
     """Above 2**24 not every sum has a float32, so that a division in float32 would round twice."""
     sums = np.arange(2**24 + 1, 2**24 + 500)
-    found = cooccurrence._counts_of_units(sums, 7, np.dtype(np.float32))
+    found = cooccurrence.counts_of_units(sums, 7, np.dtype(np.float32))
     np.testing.assert_array_equal(found, (sums / 7).astype(np.float32))
     assert (found != sums.astype(np.float32) / np.float32(7)).any()
 
 
 def test_a_count_above_what_the_parts_say_is_an_error_and_does_not_wrap(tmp_path):
     """The bound in a record of partial counts may be too low, where another version wrote it."""
-    partial = partial_counts.PartialCounts(f"{tmp_path}/c", 1, 2**31 - 1, 9, 1)
+    partial = PartialCounts(f"{tmp_path}/c", 1, 2**31 - 1)
 
     def merged(largest):
-        with RunWriter(partial.url, 1) as writer:
-            writer.append(0, Run(np.array([0, 1]), np.array([0], np.int32), np.array([largest])))
+        with writing_runs(partial.url, 1) as append:
+            append(0, Run(np.array([0, 1]), np.array([0], np.int32), np.array([largest])))
         return merged_block([partial], (0, 1), 0).toarray().tolist()
 
     assert merged(2**31 - 1) == [[2**31 - 1]]
@@ -455,9 +434,9 @@ def cells_of(run):
 
 def counted(words, units, cell, n_words):
     window, units = len(units), np.array(units, np.int64)
-    counter = blocks.PairCounter(n_words, units, cell, len(words) * window)
     stream = np.concatenate([np.full(window, blocks.BORDER), words]).astype(np.int32)
-    return counter.count(stream)
+    keys = np.empty(len(words) * window, blocks.key_type(n_words, window))
+    return blocks.count_pairs(stream, units, cell, keys, blocks.row_of_sums(n_words))
 
 
 @pytest.mark.parametrize(
@@ -490,7 +469,7 @@ def test_pairs_have_their_places_beyond_31_bits():
     blocks._bucket_pairs(*stream, starts[:-1].copy(), keys)
     assert keys[begin:].tolist() == [2, 1]
     indptr, indices, values = np.empty(4, np.int64), np.empty(2, np.int32), np.empty(2, np.int32)
-    sums = blocks._row_of_sums(3)
+    sums = blocks.row_of_sums(3)
     blocks._sum_buckets(starts, keys, 0, np.ones(1, np.int64), sums, indptr, indices, values)
     assert indptr.tolist() == [0, 0, 1, 2]
     assert indices.tolist() == [2, 1]
@@ -533,8 +512,8 @@ def test_merged_runs_outgrow_32_bits_where_only_their_sum_does(n_runs):
 @pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**40])
 def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     written = run_of([1, largest], [0, min(largest, 2**31 - 1)])
-    with RunWriter(f"{tmp_path}/r", 1) as writer:
-        writer.append(0, written)
+    with writing_runs(f"{tmp_path}/r", 1) as append:
+        append(0, written)
     [read] = read_runs(f"{tmp_path}/r", 0)
     for expected, found in zip(written, read, strict=True):
         np.testing.assert_array_equal(found, expected)

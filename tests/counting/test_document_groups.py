@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.counting.cooccurrence import merge_partials
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions, merge_partials
 from distembed.counting.document_groups import (
     counts_of_groups,
     group_row_blocks,
@@ -15,7 +14,7 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partial_counts import DocumentGroups, count_partition
+from tests.counting.partitions import count_partition
 
 N_DOCUMENTS, N_GROUPS = 80, 3
 
@@ -50,12 +49,12 @@ def test_groups_add_up_to_the_text_and_each_is_its_documents(tokens, tmp_path, o
         blocks = group_row_blocks(own, N_GROUPS)
         apart.append(
             count_partition(
-                partition, vocabulary, counting, blocks, f"apart-{number}", number=number,
-                groups=DocumentGroups(of, N_GROUPS),
+                partition, vocabulary, counting, blocks, f"apart-{number}", key=number,
+                groups={partition: of},
             )
         )  # fmt: skip
         together.append(
-            count_partition(partition, vocabulary, counting, own, f"together-{number}", number=number)
+            count_partition(partition, vocabulary, counting, own, f"together-{number}", key=number)
         )
     assert len(tokens.partitions) > 1
     blocks = group_row_blocks(own, N_GROUPS)

@@ -9,7 +9,7 @@ import pytest
 
 from distembed.counting import blocks
 from distembed.counting.blocks import Run
-from distembed.counting.runs import DamagedRunsError, RunWriter, read_blocks
+from distembed.counting.runs import DamagedRunsError, read_runs, writing_runs
 
 
 @pytest.mark.parametrize("columns", [[1, 7], [-1, 2]])
@@ -21,8 +21,8 @@ def test_a_forged_run_is_refused_before_a_kernel_writes_beside_its_sums(columns:
 
 def test_rows_that_do_not_add_up_to_the_entries_of_a_run_are_refused(tmp_path: Path) -> None:
     forged = Run(np.array([0, 5]), np.arange(2, dtype=np.int32), np.ones(2, np.int32))
-    with RunWriter(str(tmp_path / "r.counts"), 1) as writer:
-        writer.append(0, forged)
-    for last, message in (1, "do not add up"), (2, "it has 1 row blocks, and blocks 0 to 1 are asked for"):
+    with writing_runs(str(tmp_path / "r.counts"), 1) as append:
+        append(0, forged)
+    for block, message in (0, "do not add up"), (1, "it has 1 row blocks, and block 1 is asked for"):
         with pytest.raises(DamagedRunsError, match=message):
-            list(read_blocks(str(tmp_path / "r.counts"), 0, last))
+            list(read_runs(str(tmp_path / "r.counts"), block))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+import zlib
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from distembed.counting.blocks import Run
-from distembed.counting.runs import RunWriter
+from distembed.counting.runs import writing_runs
 from distembed.execution import compute
 from distembed.storage.workspace import Workspace
 
@@ -89,17 +90,23 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
 
 def test_partial_counts_are_laid_out_as_the_page_says(tmp_path: Path) -> None:
     file = tmp_path / "part-000000.counts"
-    with RunWriter(str(file), 2) as writer:
-        writer.append(1, Run(np.array([0, 1, 3]), np.array([4, 0, 70_000], np.int32), np.array([5, 6, 7])))
+    with writing_runs(str(file), 2) as append:
+        for run in ([0, 1, 3], [0, 0, 0]):
+            size = run[-1]
+            append(
+                1, Run(np.array(run), np.array([4, 0, 70_000][:size], np.int32), np.array([5, 6, 7][:size]))
+            )
     data = file.read_bytes()
-    n_segments, n_blocks, mark = struct.unpack("<qq8s", data[-24:])
-    assert (n_segments, n_blocks, mark) == (1, 2, b"DECOUNT3")
-    blocks = list(struct.iter_unpack("<3q", data[-24 - 24 * n_blocks : -24]))
-    assert [number[:2] for number in blocks] == [(0, 0), (0, 1)]
-    begin = len(data) - 24 - 24 * n_blocks - 48 * n_segments
-    offset, n_rows, n_entries, wide, narrow, _ = struct.unpack("<6q", data[begin : begin + 48])
-    assert (offset, n_rows, n_entries, wide, narrow) == (0, 2, 3, 4, 2)
-    segment = data[:begin]
-    assert np.frombuffer(segment, "<i4", n_rows).tolist() == [1, 2]
-    assert np.frombuffer(segment, "<i4", n_entries, 4 * n_rows).tolist() == [4, 0, 70_000]
-    assert np.frombuffer(segment, "<u2", n_entries, 4 * n_rows + 4 * n_entries).tolist() == [5, 6, 7]
+    n_blocks, mark = struct.unpack("<q8s", data[-16:])
+    assert (n_blocks, mark) == (2, b"DECOUNT4")
+    (none, _), (last, checksum) = struct.iter_unpack("<2q", data[-16 - 16 * n_blocks : -16])
+    assert none == -1
+    assert checksum == zlib.crc32(struct.pack("<2q", 1, last))
+    before, *head = struct.unpack("<6q", data[last : last + 48])
+    assert head == [1, 2, 0, 2, 2]
+    assert struct.unpack("<6q", data[before : before + 48]) == (-1, 1, 2, 3, 4, 2)
+    [checksum], segment = struct.unpack("<q", data[before + 48 : before + 56]), data[before + 56 : last]
+    assert checksum == zlib.crc32(data[before : before + 48] + segment)
+    assert np.frombuffer(segment, "<i4", 2).tolist() == [1, 2]
+    assert np.frombuffer(segment, "<i4", 3, 8).tolist() == [4, 0, 70_000]
+    assert np.frombuffer(segment, "<u2", 3, 20).tolist() == [5, 6, 7]

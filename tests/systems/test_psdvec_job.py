@@ -20,7 +20,6 @@ from distembed.job.plan import Plan, plan_job
 from distembed.job.run import run_stages
 from distembed.job.status import status_record, status_text, verify_job
 from distembed.linalg.operators import whole_csr
-from distembed.stages import corpus
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
 from distembed.storage.stage import StageStates
@@ -40,25 +39,6 @@ def test_a_run_ends_with_scores_neighbors_and_the_report(finished: tuple[Path, s
     assert "music:" in output
     assert str(workspace / "report" / "index.html") in output
     assert "<svg" in (workspace / "report" / "index.html").read_text(encoding="utf-8")
-
-
-def test_files_of_runs_are_merged_in_groups_where_there_are_many(
-    job: Path, finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A task reads at most so many files, and the counts are the same."""
-    groups: list[int] = []
-    merge = corpus.merge_files
-    monkeypatch.setattr(corpus, "MERGED_FILES", 2)
-    monkeypatch.setattr(
-        corpus,
-        "merge_files",
-        lambda index, *given, **more: groups.append(index) or merge(index, *given, **more),
-    )
-    workspace = tmp_path / "w"
-    succeed("run", job, "--workspace", workspace, "--until", "cooccurrence")
-    merged, alone = (Workspace.open(place).stages()["cooccurrence"] for place in (workspace, finished[0]))
-    assert len(groups) > 1
-    assert merged.digest == alone.digest
 
 
 def test_a_plan_that_cannot_fit_is_refused(job: Path, tmp_path: Path) -> None:

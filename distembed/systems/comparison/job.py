@@ -6,8 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.factorization.psdvec import PSDVec
 from distembed.job.model import (
     OPTION,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import dask.array as da
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.counting.cooccurrence_options import cooccurrence_row_blocks
+from distembed.counting.cooccurrence import cooccurrence_row_blocks
 from distembed.counting.document_groups import (
     counts_of_groups,
     group_row_blocks,
@@ -27,7 +27,7 @@ from distembed.counting.document_groups import (
     words_of_block,
     words_of_groups,
 )
-from distembed.counting.partial_counts import DocumentGroups, ThreadMemory, count_partition
+from distembed.counting.partition_rows import TokenSpan
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
@@ -70,6 +70,7 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import PAIR_BYTES, counting_dimensions, described
+from distembed.stages.ranges import count_bundle_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
@@ -153,20 +154,13 @@ def run_group_counts(ctx: Context) -> dict[str, Any]:
     options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
     word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
     own = cooccurrence_row_blocks(word_counts, window=options.window, direction=options.direction)
-    row_blocks = group_row_blocks(own, n_groups)
-    tokens = tokens_of(ctx.workspace)
     items = corpus_outputs.TOKENS.read(ctx.workspace)
-    make = partial(
-        _count_groups,
-        workspace=ctx.workspace.url,
-        partitions=tokens.partitions,
-        starts=np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist(),
-        n_groups=n_groups,
-        options=options,
-        row_blocks=row_blocks,
-        memory=ThreadMemory(),
+    ends = np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist()
+    documents = dict(zip(tokens_of(ctx.workspace).partitions, pairwise(ends), strict=True))
+    row_blocks = group_row_blocks(own, n_groups)
+    runs = added_runs(
+        ctx, outputs.GROUP_COUNTS.name, options, row_blocks, make=_count_groups, documents=documents
     )
-    runs = added_runs(ctx, outputs.GROUP_COUNTS.name, len(items), make, row_blocks)
     stored = ctx.store(outputs.GROUP_COUNTS, own_columns(runs, n_groups))
     totals = lift(row_sums, "wc->w", stored, dtype=np.float64).reshape((n_groups, -1))
     ctx.store(outputs.GROUP_TOTALS, totals)
@@ -178,27 +172,14 @@ def _count_groups(
     prefix: str,
     *,
     workspace: str,
-    partitions: Any,
-    starts: list[int],
-    n_groups: int,
-    options: Any,
-    row_blocks: Any,
-    memory: ThreadMemory,
+    bundles: Sequence[Sequence[TokenSpan]],
+    documents: dict[str, tuple[int, int]],
+    **options: Any,
 ) -> dict[str, Any]:
-    """Count the partition of a number into a file of runs; return what `PartialCounts` says of it but the place."""
-    place = Workspace.open(workspace)
-    own = groups_of_documents(place)[starts[index] : starts[index + 1]]
-    partials = count_partition(
-        partitions[index],
-        vocabulary_of(place),
-        options,
-        row_blocks,
-        f"{prefix}.counts",
-        number=index,
-        memory=memory,
-        groups=DocumentGroups(own, n_groups),
-    )
-    return {**partials._asdict(), "url": ""}
+    """Count the bundle of a number, the documents of each group apart, as `count_bundle_of` does."""
+    groups = groups_of_documents(Workspace.open(workspace))
+    own = {span.partition: groups[slice(*documents[span.partition])] for span in bundles[index]}
+    return count_bundle_of(index, prefix, workspace=workspace, bundles=bundles, groups=own, **options)
 
 
 def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -502,7 +483,6 @@ SYSTEM = System(
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.RUNS,
-        corpus_outputs.MERGED_RUNS,
         corpus_outputs.COOCCURRENCE,
         corpus_outputs.ROW_NONZEROS,
         *declared_in(outputs),

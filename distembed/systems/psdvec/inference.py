@@ -13,8 +13,7 @@ from scipy.sparse import csr_array
 
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.display import plural
 from distembed.dtypes import Float32s, Int64s, Mask
 from distembed.execution import compute

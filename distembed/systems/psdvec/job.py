@@ -7,8 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from distembed.counting.cooccurrence import count_cooccurrences
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA

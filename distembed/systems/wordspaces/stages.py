@@ -12,7 +12,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from distembed.counting.cooccurrence_options import CooccurrenceOptions
+from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import pearson_score, score_known
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
@@ -370,7 +370,6 @@ SYSTEM = System(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.DOCUMENT_TERMS,
         corpus_outputs.RUNS,
-        corpus_outputs.MERGED_RUNS,
         *declared_in(outputs),
         KEPT_DISTANCES.output,
     ),
