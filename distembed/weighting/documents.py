@@ -7,11 +7,10 @@ Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (doc
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, overload
+from typing import Any
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Float64s, Int64s
@@ -19,7 +18,7 @@ from distembed.execution import compute
 from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import whole_rows
-from distembed.typing import FloatType, Matrix, Number, SparseMatrix, refuse_collection
+from distembed.typing import FloatType, Matrix, refuse_collection
 from distembed.weighting import blocks
 
 
@@ -38,10 +37,7 @@ def document_frequencies(counts: Matrix) -> Int64s:
     >>> document_frequencies(np.array([[3, 0], [1, 2], [4, 0]])).tolist()
     [3, 1]
     """
-    return _frequencies(check_counts(counts))
-
-
-def _frequencies(matrix: Any) -> Int64s:
+    matrix = check_counts(counts)
     shape = (matrix.shape[1],)
     return compute(fold(total(blocks.column_frequencies), "wc", matrix, shape=shape, dtype=np.int64))
 
@@ -137,32 +133,6 @@ def inverse_document_frequencies(frequencies: Int64s, n_documents: int, *, smoot
     return np.where(used, weight, 0.0)
 
 
-@overload
-def tf_idf(
-    counts: da.Array,
-    *,
-    frequencies: Int64s | None = ...,
-    n_documents: int | None = ...,
-    smooth: bool = ...,
-    sublinear: bool = ...,
-    normalize: bool = ...,
-    dtype: FloatType = ...,
-) -> da.Array: ...
-
-
-@overload
-def tf_idf(
-    counts: NDArray[Number] | SparseMatrix,
-    *,
-    frequencies: Int64s | None = ...,
-    n_documents: int | None = ...,
-    smooth: bool = ...,
-    sublinear: bool = ...,
-    normalize: bool = ...,
-    dtype: FloatType = ...,
-) -> csr_array: ...
-
-
 def tf_idf(
     counts: Matrix,
     *,
@@ -172,7 +142,7 @@ def tf_idf(
     sublinear: bool = False,
     normalize: bool = True,
     dtype: FloatType = np.float32,
-) -> csr_array | da.Array:
+) -> Any:
     """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
     The result equals that of scikit-learn's `TfidfTransformer` with the same options where `smooth` is true.
@@ -220,7 +190,7 @@ def tf_idf(
     """
     matrix = check_counts(counts)
     if frequencies is None:
-        frequencies, n_documents = _frequencies(matrix), matrix.shape[0]
+        frequencies, n_documents = document_frequencies(counts), matrix.shape[0]
     if len(frequencies) != matrix.shape[1] or n_documents is None:
         raise ValueError(
             f"{len(frequencies)} frequencies of {n_documents} documents were given for {matrix.shape[1]} "
@@ -253,30 +223,17 @@ def entropy_weights(counts: Matrix) -> Float64s:
     >>> entropy_weights(np.array([[2, 0], [2, 0], [2, 3]])).round(2).tolist()
     [0.0, 1.0]
     """
-    return _entropy_weights(check_counts(counts))
-
-
-def _entropy_weights(matrix: Any) -> Float64s:
+    matrix = check_counts(counts)
     sums = compute(fold(total(blocks.column_entropy_sums), "wc", matrix, shape=(2, matrix.shape[1])))
-    counts, log_counts = sums
-    entropy = np.log(np.maximum(counts, 1e-300)) - log_counts / np.where(counts > 0, counts, 1.0)
+    total_counts, log_sums = sums
+    entropy = np.log(np.maximum(total_counts, 1e-300)) - log_sums / np.where(
+        total_counts > 0, total_counts, 1.0
+    )
     scale = np.log(matrix.shape[0]) or 1.0
-    return np.where(counts > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
+    return np.where(total_counts > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
 
 
-@overload
-def log_entropy(counts: da.Array, *, weights: Float64s | None = ..., dtype: FloatType = ...) -> da.Array: ...
-
-
-@overload
-def log_entropy(
-    counts: NDArray[Number] | SparseMatrix, *, weights: Float64s | None = ..., dtype: FloatType = ...
-) -> csr_array: ...
-
-
-def log_entropy(
-    counts: Matrix, *, weights: Float64s | None = None, dtype: FloatType = np.float32
-) -> csr_array | da.Array:
+def log_entropy(counts: Matrix, *, weights: Float64s | None = None, dtype: FloatType = np.float32) -> Any:
     """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word in nats.
 
     A word that is spread evenly over the documents weighs nothing, one that stands in a single document weighs most.
@@ -318,7 +275,7 @@ def log_entropy(
      [0.   1.39]]
     """
     matrix = check_counts(counts)
-    weight = _entropy_weights(matrix) if weights is None else np.asarray(weights, np.float64)
+    weight = entropy_weights(counts) if weights is None else np.asarray(weights, np.float64)
     if weight.shape != (matrix.shape[1],) or not np.isfinite(weight).all():
         raise ValueError(
             f"weights have shape {weight.shape} for {matrix.shape[1]} words, or hold NaN or infinity; give the result "

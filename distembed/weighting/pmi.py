@@ -7,19 +7,19 @@ pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf)
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, NamedTuple, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
-from distembed.dtypes import Float32s, Floats
+from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import Sum, fold, lift, total
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import whole_rows
 from distembed.options import PositiveFloat
-from distembed.typing import DenseInMemory, MatrixLike, SparseMatrix, VectorLike
+from distembed.typing import MatrixLike, VectorLike
 from distembed.weighting import blocks
 from distembed.weighting.documents import check_counts
 
@@ -39,7 +39,8 @@ class Marginals(NamedTuple):
     """Shape (n,), (m,) float64."""
 
 
-Pairs = TypeVar("Pairs", da.Array, csr_array, Float32s)
+Pairs = TypeVar("Pairs", bound=MatrixLike)
+"""The kind of an array, which that of a result is too: a Dask array, a sparse matrix, a NumPy array."""
 
 
 class SmoothedPMI(NamedTuple, Generic[Pairs]):
@@ -49,21 +50,6 @@ class SmoothedPMI(NamedTuple, Generic[Pairs]):
     """What every pair of words has, in nats: log(kappa), the PMI of a pair without a count."""
     excess: Pairs
     """What a pair with a count has beside that, above zero, (n, n) float32; of a Dask array in csr_array row blocks."""
-
-
-class PMIOptions(TypedDict, total=False):
-    """The options of `ppmi`, which `pmi` describes."""
-
-    row_totals: Floats | None
-    column_totals: Floats | None
-    context_smoothing: float
-    negative_samples: float
-
-
-class SignedPMIOptions(PMIOptions, total=False):
-    """The options of `pmi`."""
-
-    positive: bool
 
 
 def marginals(counts: MatrixLike) -> Marginals:
@@ -86,28 +72,16 @@ def marginals(counts: MatrixLike) -> Marginals:
     return Marginals(*compute((_row_sums(checked), _column_sums(checked))))
 
 
-@overload
-def pmi(counts: da.Array, **options: Unpack[SignedPMIOptions]) -> da.Array: ...
-
-
-@overload
-def pmi(counts: SparseMatrix, **options: Unpack[SignedPMIOptions]) -> csr_array: ...
-
-
-@overload
-def pmi(counts: DenseInMemory, **options: Unpack[SignedPMIOptions]) -> Float32s: ...
-
-
 @one_blas_thread()  # once, where each of the lifts of a small matrix would set it
 def pmi(
-    counts: MatrixLike,
+    counts: Pairs,
     *,
     row_totals: Floats | None = None,
     column_totals: Floats | None = None,
     context_smoothing: float = 1.0,
     negative_samples: float = 1.0,
     positive: bool = False,
-) -> da.Array | csr_array | Float32s:
+) -> Pairs:
     """Return pointwise mutual information on the support of counts.
 
     ``PMI_ij = log(x_ij / (n_i p_j)) - log(N)`` with ``p_j = c_j^alpha / sum_k c_k^alpha``.
@@ -163,22 +137,18 @@ def pmi(
     # Before any block is weighed: with the sums in its graph Dask would hold all counts until the last is read.
     columns = compute(_column_sums(checked)) if column_totals is None else np.asarray(column_totals, float)
     raised = columns**context_smoothing
-    return _weighed(blocks.pmi, counts, checked, rows, raised / raised.sum(), **options)
+    found: Pairs = _weighed(blocks.pmi, counts, checked, rows, raised / raised.sum(), **options)
+    return found
 
 
-@overload
-def ppmi(counts: da.Array, **options: Unpack[PMIOptions]) -> da.Array: ...
-
-
-@overload
-def ppmi(counts: SparseMatrix, **options: Unpack[PMIOptions]) -> csr_array: ...
-
-
-@overload
-def ppmi(counts: DenseInMemory, **options: Unpack[PMIOptions]) -> Float32s: ...
-
-
-def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_array | Float32s:
+def ppmi(
+    counts: Pairs,
+    *,
+    row_totals: Floats | None = None,
+    column_totals: Floats | None = None,
+    context_smoothing: float = 1.0,
+    negative_samples: float = 1.0,
+) -> Pairs:
     """Return positive pointwise mutual information (PPMI): the values of PMI above zero, and zero elsewhere.
 
     ``PPMI_ij = max(0, log(x_ij / (n_i p_j)) - log(N))`` with ``p_j = c_j^alpha / sum_k c_k^alpha``; this is
@@ -188,9 +158,14 @@ def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_ar
     ----------
     counts : Dask array, sparse matrix or array (n, m)
         The counts x.
-    **options
-        The options of `pmi`: `row_totals` n_i and `column_totals` c_j, by default the sums of `counts`;
-        `context_smoothing` alpha, by default 1; `negative_samples` N, by default 1.
+    row_totals : (n,) array, optional
+        n_i; by default the row sums of `counts`.
+    column_totals : (m,) array, optional
+        c_j; by default the column sums.
+    context_smoothing : float
+        alpha.
+    negative_samples : float
+        N.
 
     Returns
     -------
@@ -217,30 +192,13 @@ def ppmi(counts: MatrixLike, **options: Unpack[PMIOptions]) -> da.Array | csr_ar
      [0.68 0.   0.11]
      [0.11 0.11 0.  ]]
     """
-    return pmi(counts, positive=True, **options)
+    return pmi(
+        counts, row_totals=row_totals, column_totals=column_totals, context_smoothing=context_smoothing,
+        negative_samples=negative_samples, positive=True,
+    )  # fmt: skip
 
 
-@overload
-def smoothed_pmi(
-    counts: da.Array, word_counts: VectorLike, *, smoothing: float = ...
-) -> SmoothedPMI[da.Array]: ...
-
-
-@overload
-def smoothed_pmi(
-    counts: SparseMatrix, word_counts: VectorLike, *, smoothing: float = ...
-) -> SmoothedPMI[csr_array]: ...
-
-
-@overload
-def smoothed_pmi(
-    counts: DenseInMemory, word_counts: VectorLike, *, smoothing: float = ...
-) -> SmoothedPMI[Float32s]: ...
-
-
-def smoothed_pmi(
-    counts: MatrixLike, word_counts: VectorLike, *, smoothing: float = 0.02
-) -> SmoothedPMI[da.Array] | SmoothedPMI[csr_array] | SmoothedPMI[Float32s]:
+def smoothed_pmi(counts: Pairs, word_counts: VectorLike, *, smoothing: float = 0.02) -> SmoothedPMI[Pairs]:
     """Return PMI with Jelinek-Mercer smoothing, which is finite for every pair of words.
 
     ``G_ij = log(((1 - kappa) x_ij / n_i + kappa u_j) / u_j)``: the constant ``log(kappa)`` for a pair without a
@@ -286,23 +244,16 @@ def smoothed_pmi(
     """
     if not 0 < smoothing < 1:
         raise ValueError(f"smoothing is {smoothing}; give a number above 0 and below 1")
-    checked, shares, constant = check_counts(counts), _word_shares(word_counts), float(np.log(smoothing))
-    if len(shares) != checked.shape[1]:
-        raise ValueError(
-            f"{len(shares)} word_counts were given for counts of {checked.shape[1]} words; give one for each word"
-        )
-    excess = _weighed(
-        blocks.excess_of_block, counts, checked, _row_sums(checked), shares, smoothing=smoothing
-    )
-    return SmoothedPMI(constant, excess)
-
-
-def _word_shares(word_counts: VectorLike) -> Floats:
-    """Return the shares of words that occur so often."""
-    occurrences = np.asarray(word_counts, float)
+    checked, occurrences = check_counts(counts), np.asarray(word_counts, float)
     if not (np.isfinite(occurrences) & (occurrences > 0)).all():
         raise ValueError("word_counts hold a number that is not above zero; give how often each word occurs")
-    return occurrences / occurrences.sum()
+    if len(occurrences) != checked.shape[1]:
+        raise ValueError(
+            f"{len(occurrences)} word_counts were given for counts of {checked.shape[1]} words; give one for each word"
+        )
+    shares, rows = occurrences / occurrences.sum(), _row_sums(checked)
+    excess = _weighed(blocks.excess_of_block, counts, checked, rows, shares, smoothing=smoothing)
+    return SmoothedPMI(float(np.log(smoothing)), excess)
 
 
 def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
@@ -332,9 +283,20 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
         return np.inf
     if isinstance(rule, int | float) and rule > 0:
         return float(rule)
-    if rule == "halving":
-        return _halved_cutoff(counts, float(np.sqrt(corner)))
-    raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')
+    if rule != "halving":
+        raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')
+    start = float(np.sqrt(corner))
+    candidates = [start / 2**k for k in range(64) if start / 2**k >= SMALLEST_HALVED]
+    if not candidates:
+        return start if start > 0 else np.inf
+    thresholds = np.array([*candidates, 0.0])
+    reached = fold(
+        total(blocks.count_at_least), "wc", whole_rows(counts),
+        shape=thresholds.shape, dtype=np.int64, thresholds=thresholds,
+    )  # fmt: skip
+    *reaching, stored = compute(reached)
+    hits = (c for c, n in zip(candidates, reaching, strict=True) if n >= CUTOFF_SHARE * stored)
+    return next(hits, start)
 
 
 def largest_count(counts: da.Array) -> float:
@@ -346,22 +308,6 @@ def largest_count(counts: da.Array) -> float:
 def corner_count(counts: da.Array) -> float:
     """Return the count in row 0, column 0."""
     return float(compute(counts[:1, :1])[0, 0])
-
-
-def _halved_cutoff(counts: da.Array, start: float) -> float:
-    if start <= 0:
-        return np.inf
-    candidates = [start / 2**k for k in range(64) if start / 2**k >= SMALLEST_HALVED]
-    if not candidates:
-        return start
-    thresholds = np.array([*candidates, 0.0])
-    reached = fold(
-        total(blocks.count_at_least), "wc", whole_rows(counts),
-        shape=thresholds.shape, dtype=np.int64, thresholds=thresholds,
-    )  # fmt: skip
-    *reaching, stored = compute(reached)
-    hits = (c for c, n in zip(candidates, reaching, strict=True) if n >= CUTOFF_SHARE * stored)
-    return next(hits, start)
 
 
 def _row_sums(counts: Any) -> Any:

@@ -7,7 +7,7 @@ Methods, Instruments & Computers 28 (1996).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, overload
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -51,15 +51,7 @@ def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
     return _side_by_side(whole_rows(following), whole_rows(preceding))
 
 
-@overload
-def directional_contexts(counts: da.Array) -> da.Array: ...
-
-
-@overload
-def directional_contexts(counts: SparseMatrix) -> csr_array: ...
-
-
-def directional_contexts(counts: da.Array | SparseMatrix) -> da.Array | csr_array:
+def directional_contexts(counts: da.Array | SparseMatrix) -> Any:
     """Return the contexts of words on either side: first the words after a word, then the words before it.
 
     Of counts L of words on the left they are ``[L | L^T]``, as in HAL.

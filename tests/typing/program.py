@@ -24,7 +24,7 @@ def from_text_to_vectors(dump: str) -> de.WordVectors:
     counts = de.count_cooccurrences(docs, vocabulary, window=3)
     assert_type(counts, da.Array)
     assert_type(de.ppmi(counts, context_smoothing=0.75), da.Array)
-    de.ppmi(counts, smoothing=0.75)  # type: ignore[call-overload]
+    de.ppmi(counts, smoothing=0.75)  # type: ignore[call-arg]
     model = de.PSDVec(n_components=500).fit(counts, vocabulary.counts)
     assert_type(model, de.PSDVec)
     vectors = de.WordVectors(vocabulary.words, np.asarray(model.vectors_))
