@@ -342,14 +342,23 @@ def build_vocabulary(
         stop_words=stop_words_of(stop_words),
         keep=frozenset(keep),
     )
-    n_entries = sum(map(n_words_of, tokens.partitions))
-    slices = (table for partition in tokens.partitions for table in word_slices(partition))
+    n_entries, slices = 0, (table for partition in tokens.partitions for table in word_slices(partition))
+    for partition in tokens.partitions:
+        with open_partition(partition, "words") as file:
+            n_entries += file.metadata.num_rows
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
         tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
         chosen, n_frequent, largest = zip(*map(rules.of, tables), strict=True)
     table = rules.most_frequent(pa.concat_tables(chosen))
-    if not table.num_rows and not sum(n_frequent):
-        raise empty_vocabulary(min_count, max(largest))
+    if not sum(n_frequent):
+        remedy = (
+            f"min_count is {min_count} and the largest count of a word is {max(largest)}; give a smaller min_count, or "
+            "check the tokenizer."
+            if max(largest)
+            else "no word was found in the corpus; look at its first lines, its encoding and what the tokenizer takes "
+            "for a word."
+        )
+        raise CorpusError(f"The vocabulary is empty: {remedy}")
     if not table.num_rows:
         raise ValueError(
             f"None of {sum(n_frequent)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
@@ -361,56 +370,6 @@ def build_vocabulary(
 def words_in_memory(block_memory: int) -> int:
     """Return how many entries of dictionaries `build_vocabulary` may add up at a time: what a block takes."""
     return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
-
-
-def choose_words(
-    words: Sequence[str],
-    frequencies: NDArray[np.int64],
-    *,
-    n_documents: int,
-    min_documents: int = 1,
-    max_share: float = 1.0,
-    stop_words: Iterable[str] = (),
-    keep: Iterable[str] = (),
-) -> NDArray[np.int64]:
-    """Return the indices of the words to keep, rising: not too rare, not too common, not stop words.
-
-    Parameters
-    ----------
-    words : sequence of str
-    frequencies : int64 array (words,)
-        The number of documents that each word is in.
-    n_documents : int
-    min_documents : int
-        Words in fewer documents are left out.
-    max_share : float
-        Words in a larger share of the documents are left out.
-    stop_words : iterable of str
-        Words that are left out, also where they begin with a capital; a name ("english", "german") stands for
-        a list, see `distembed.corpus.stop_words`.
-    keep : iterable of str
-        Words that stay, although they are stop words, rare or common.
-
-    Raises
-    ------
-    ValueError
-        If `words` and `frequencies` differ in length, or no word is left.
-    """
-    if len(words) != len(frequencies):
-        raise ValueError(f"{len(words)} words were given with {len(frequencies)} document frequencies.")
-    rules = WordRules(
-        min_documents=min_documents,
-        most_documents=most_documents(max_share, n_documents),
-        stop_words=stop_words_of(stop_words),
-        keep=frozenset(keep),
-    )
-    wanted = rules.wanted(words, frequencies, frequencies)
-    if not wanted.any():
-        raise ValueError(
-            f"None of {len(words)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
-            f"of {n_documents}, and not a stop word; lower min_documents or raise max_share."
-        )
-    return np.flatnonzero(wanted)
 
 
 def most_documents(max_share: float, n_documents: int) -> int:
@@ -432,31 +391,24 @@ class WordRules:
     stop_words: frozenset[str] = frozenset()
     keep: frozenset[str] = frozenset()
 
-    def wanted(
-        self, words: Sequence[str], counts: NDArray[np.int64], document_counts: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return which words are not too rare, not too common, and no stop words, or kept in any case."""
-        wanted = (counts >= self.min_count) & (document_counts >= self.min_documents)
+    def of(self, table: pa.Table) -> tuple[pa.Table, int, int]:
+        """Return the words that may be taken, how many are counted often enough, and the largest count of the table.
+
+        They are not too rare, not too common, and no stop words, or kept in any case.
+        """
+        kept = pc.is_in(table["word"], value_set=pa.array(self.keep, pa.string()))
+        is_frequent = pc.or_(kept, pc.greater_equal(table["count"], self.min_count))
+        frequent = table.append_column("kept", kept).filter(is_frequent)
+        document_counts = frequent["document_count"].to_numpy()
+        wanted = document_counts >= self.min_documents
         if self.most_documents is not None:
             wanted &= document_counts <= self.most_documents
         if unwanted := self.stop_words:
+            words = frequent["word"].to_pylist()
             wanted &= np.array(
                 [word not in unwanted and word.lower() not in unwanted for word in words], bool
             )
-        if self.keep:
-            wanted |= np.array([word in self.keep for word in words], bool)
-        return wanted
-
-    def of(self, table: pa.Table) -> tuple[pa.Table, int, int]:
-        """Return the words that may be taken, how many are counted often enough, and the largest count of the table."""
-        table = table.append_column(
-            "kept", pc.is_in(table["word"], value_set=pa.array(self.keep, pa.string()))
-        )
-        frequent = table.filter(pc.or_(table["kept"], pc.greater_equal(table["count"], self.min_count)))
-        counts, document_counts = (frequent[name].to_numpy() for name in ("count", "document_count"))
-        is_plain = not self.stop_words and not self.keep
-        words = [] if is_plain else frequent["word"].to_pylist()
-        chosen = frequent.filter(pa.array(self.wanted(words, counts, document_counts)))
+        chosen = frequent.filter(pa.array(wanted | frequent["kept"].to_numpy()))
         return self.most_frequent(chosen), frequent.num_rows, pc.max(table["count"]).as_py() or 0
 
     def most_frequent(self, table: pa.Table) -> pa.Table:
@@ -466,25 +418,6 @@ class WordRules:
             n_kept = pc.sum(table["kept"]).as_py() or 0
             table = table.slice(0, max(self.max_size, n_kept))
         return table.sort_by([("count", "descending"), ("word", "ascending")])
-
-
-def empty_vocabulary(min_count: int, largest: int) -> CorpusError:
-    """Return the error of a corpus none of whose words is counted `min_count` times."""
-    if not largest:
-        return CorpusError(
-            "The vocabulary is empty: no word was found in the corpus; look at its first lines, its encoding and "
-            "what the tokenizer takes for a word."
-        )
-    return CorpusError(
-        f"The vocabulary is empty: min_count is {min_count} and the largest count of a word is "
-        f"{largest}; give a smaller min_count, or check the tokenizer."
-    )
-
-
-def n_words_of(partition: str) -> int:
-    """Return the number of words in the dictionary of a partition."""
-    with open_partition(partition, "words") as file:
-        return int(file.metadata.num_rows)
 
 
 def word_slices(partition: str) -> Iterator[pa.Table]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import distembed as de
 from distembed.corpus.stop_words import function_words, read_stop_words, stop_words_of
-from distembed.corpus.vocabulary import choose_words
 
 
 def test_a_list_of_ones_own(tmp_path):
@@ -17,9 +15,8 @@ def test_a_list_of_ones_own(tmp_path):
     assert read_stop_words(path) == {"die", "für", "ähm"}
     assert stop_words_of("none", file=path) == {"die", "für", "ähm"}
     assert stop_words_of("english", file=path) == stop_words_of("english") | {"die", "für", "ähm"}
-    words = ["Die", "die", "Ähm", "Haus"]
-    kept = choose_words(words, np.full(4, 2), n_documents=2, stop_words=read_stop_words(path))
-    assert [words[row] for row in kept] == ["Haus"]
+    docs = de.read_texts(["Die die Ähm Haus"], tokenizer=de.Tokenizer(lowercase=False))
+    assert de.build_vocabulary(docs, stop_words=read_stop_words(path)).words == ["Haus"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import collections
 import lzma
 import pickle
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +19,7 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.scanners import hashes_of
 from distembed.corpus.tokenizer import Tokenizer
-from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, choose_words
+from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
 
@@ -249,29 +248,9 @@ def test_agreement_with_the_reference_counts(shared):
     assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True)) == reference
 
 
-def test_choose_words():
-    words = ["the", "fish", "rare", "common"]
-    counts = np.array([9, 4, 1, 10])
-    options = {"n_documents": 10, "min_documents": 2, "max_share": 0.9}
-    chosen = partial(choose_words, words, counts, stop_words="english", **options)
-    assert chosen().tolist() == [1]
-    assert chosen(keep=["the", "rare"]).tolist() == [0, 1, 2]
-    assert choose_words(words, np.array([9, 4, 0, 10]), n_documents=10).tolist() == [0, 1, 3]
-    for given, more, message in (
-        (counts, {"min_documents": 11}, "None of 4 words"),
-        (counts[:3], {}, "4 words were given with 3"),
-        (counts, {"stop_words": "klingon"}, "stop_words is 'klingon'; give"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            choose_words(words, given, n_documents=10, **more)
-
-
 def test_a_share_of_the_documents_is_compared_exactly():
     """29 of 100 are a share of 0.29, although 0.29 * 100 is a little less than 29 in floating point."""
-    for percent in range(1, 101):
-        options = {"n_documents": 100, "max_share": percent / 100, "keep": ["kept"]}
-        chosen = choose_words(["fits", "too common", "kept"], np.array([percent, percent + 1, 1]), **options)
-        assert chosen.tolist() == [0, 2]
+    assert [module.most_documents(percent / 100, 100) for percent in range(101)] == list(range(101))
 
 
 def test_words_that_tell_documents_apart(tmp_path):
@@ -284,6 +263,12 @@ def test_words_that_tell_documents_apart(tmp_path):
     assert chosen.words == ["moon"]
     assert (chosen.counts.tolist(), chosen.document_counts.tolist()) == ([2], [2])
     assert build_vocabulary(docs, stop_words="english").words == [w for w in every.words if w != "the"]
+    for more, message in (
+        ({"min_documents": 11}, "None of 6 words is in 11 or more documents"),
+        ({"stop_words": "klingon"}, "stop_words is 'klingon'; give"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            build_vocabulary(docs, **more)
     assert build_vocabulary(docs, stop_words=["the"], max_size=2).words == ["sun", "moon"]
     assert build_vocabulary(docs, max_share=0.4, keep=["sun"]).words == ["sun", "sky", "rare", "sea"]
     assert every.take(np.array([1, 0])).words == every.words[1::-1]

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_array
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.corpus.vocabulary import choose_words
+from distembed.corpus.stop_words import ENGLISH
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import cosine_terms, list_words, weight_terms
 from distembed.weighting.documents import document_frequencies, select_words, tf_idf
@@ -31,9 +31,8 @@ def classic(shared):
     columns = np.array([place[word] for document in tokens for word in document])
     counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
     counts.sum_duplicates()
-    kept = choose_words(
-        words, document_frequencies(counts), n_documents=len(tokens), min_documents=3, stop_words="english"
-    )
+    is_content = np.array([word not in ENGLISH for word in words])
+    kept = np.flatnonzero((document_frequencies(counts) >= 3) & is_content)
     X = tf_idf(select_words(counts, kept), dtype=np.float64)
     position = np.full(len(words), -1)
     position[kept] = np.arange(kept.size)
