@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.document_columns import PIECE
 from distembed.corpus.partitions import TokenBatch, Tokens
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import line_of
+from distembed.dtypes import Int32s, Int64s
 
 MARGIN = 8
 """Tokens that a passage shows before the first and after the last word that it is shown for."""
@@ -61,10 +61,16 @@ def document_passages(
     dictionary = tokens.words(partition)["word"].combine_chunks()
     text = tuple(dictionary.take(pa.array(ids[ids >= 0])).to_pylist())
     values = np.array([weights.get(word, 0.0) for word in text])
-    return [
-        _passage(documents, number, text[cut], tuple(np.flatnonzero(values[cut]).tolist()))
-        for cut in _heaviest(values, n, width)
-    ]
+    left, width, found = values.copy(), min(width, len(values)), list[Passage]()
+    while len(found) < n and width:
+        sums = np.convolve(left, np.ones(width), "valid")
+        begin = int(sums.argmax())
+        if sums[begin] <= 0:
+            break
+        cut = slice(begin, begin + width)
+        found.append(_passage(documents, number, text[cut], tuple(np.flatnonzero(values[cut]).tolist())))
+        left[max(0, begin - width + 1) : begin + width] = -np.inf  # what would overlap
+    return found
 
 
 def beginnings(tokens: Tokens, documents: NDArray[np.int64], n: int) -> dict[int, str]:
@@ -87,19 +93,6 @@ def beginnings(tokens: Tokens, documents: NDArray[np.int64], n: int) -> dict[int
         for number, words in found.items()
         if words
     }
-
-
-def _heaviest(values: NDArray[np.float64], n: int, width: int) -> Iterator[slice]:
-    """Yield the stretches with the largest sums that do not overlap an earlier one; none where all weights are zero."""
-    left = values.copy()
-    width = min(width, len(left))
-    for _ in range(n):
-        sums = np.convolve(left, np.ones(width), "valid") if width else np.empty(0)
-        if not sums.size or sums.max() <= 0:
-            return
-        begin = int(sums.argmax())
-        yield slice(begin, begin + width)
-        left[max(0, begin - width + 1) : begin + width] = -np.inf  # what would overlap
 
 
 def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
@@ -181,13 +174,16 @@ def _search(
     numbers = np.full((len(keywords), len(contexts)), -1, np.int64)
     for number, (keyword, context) in enumerate(lacking):
         numbers[keywords.index(keyword), contexts.index(context)] = number
-    sides = _numbers(words, keywords), _numbers(words, contexts)
+    sides = [  # for each word of the dictionary its place among the keywords and the contexts, -1 for others
+        np.asarray(pc.fill_null(pc.index_in(words, pa.array(side, pa.string())), -1)).astype(np.int32)
+        for side in (keywords, contexts)
+    ]
     if min(side.max(initial=-1) for side in sides) < 0:
         return  # one side has no word in this partition's dictionary
     missing = list(lacking.values())
     seen: set[tuple[int, int]] = set()
     for batch, own in _with_margins(batches, window + MARGIN):
-        met = meetings(batch.ids, batch.document, *sides, numbers, window=window)
+        met = meetings(batch.ids, batch.document, sides[0], sides[1], numbers, window=window)
         is_own = (met[0] >= own.start) & (met[0] < own.stop)
         for one in _cut(batch, *(part[is_own] for part in met)):
             pair, document, *_ = one
@@ -200,6 +196,51 @@ def _search(
             return
 
 
+def meetings(
+    ids: Int32s,
+    documents: Int64s,
+    keywords: Int32s,
+    contexts: Int32s,
+    pairs: Int64s,
+    *,
+    window: int,
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Return where a keyword stands within `window` places of a context word that belongs to it.
+
+    Parameters
+    ----------
+    ids : (n,) int32
+        Token ids; -1 is a border, which no pair crosses and no place counts.
+    documents : (n,) int64
+        The document of each id.
+    keywords, contexts : (n_words,) int32
+        The number of the keyword, and of the context word, that an id is; -1 for none.
+    pairs : (n_keywords, n_contexts) int64
+        The number of each pair that is looked for; -1 for others.
+    window : int
+        The largest distance, in places.
+
+    Returns
+    -------
+    place, other, pair : (m,) int64
+        The places of the keyword and of the context word among the ids, in the order of the text, and the number of
+        their pair.
+    """
+    tokens = ids >= 0
+    keyword, context = (np.where(tokens, numbers[ids], -1) for numbers in (keywords, contexts))
+    borders = np.cumsum(~tokens)
+    places = np.flatnonzero(keyword >= 0)
+    steps = np.array([step for size in range(1, window + 1) for step in (-size, size)])
+    own, others = np.repeat(places, len(steps)), (places[:, None] + steps).ravel()
+    inside = (others >= 0) & (others < len(ids))
+    own, others = own[inside], others[inside]
+    met = (context[others] >= 0) & (documents[own] == documents[others]) & (borders[own] == borders[others])
+    own, others = own[met], others[met]
+    pair = pairs[keyword[own], context[others]]
+    found = np.flatnonzero(pair >= 0)
+    return own[found], others[found], pair[found]
+
+
 def _with_margins(batches: Iterator[TokenBatch], margin: int) -> Iterator[tuple[TokenBatch, slice]]:
     """Yield batches with some ids of the batches before and after around them, and where their own are."""
     nothing = TokenBatch(np.empty(0, np.int64), np.empty(0, np.int32))
@@ -210,12 +251,6 @@ def _with_margins(batches: Iterator[TokenBatch], margin: int) -> Iterator[tuple[
         ids = np.concatenate([before.ids, batch.ids, after.ids[:margin]])
         yield TokenBatch(documents, ids), slice(begin, begin + len(batch.ids))
         before, batch = TokenBatch(batch.document[-margin:], batch.ids[-margin:]), after
-
-
-def _numbers(words: pa.Array, wanted: Sequence[str]) -> NDArray[np.int32]:
-    """Return for each word of a dictionary its place among the wanted ones, -1 for others."""
-    places = pc.index_in(words, pa.array(wanted, pa.string()))
-    return np.asarray(pc.fill_null(places, -1)).astype(np.int32)
 
 
 def _cut(batch: TokenBatch, *met: NDArray[np.int64]) -> Iterator[Found]:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 
-from distembed.corpus import phrase_blocks as blocks
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.records import batch_of, document_table
@@ -28,12 +28,117 @@ JOINT = "_"
 """What stands between the words of a name."""
 
 
+class PhraseTrie(NamedTuple):
+    """Names of several words as a trie; node 0 is its root."""
+
+    starts: np.ndarray
+    """The first edge of each node. Int64 (n_nodes + 1,)."""
+    parts: np.ndarray
+    """The word of each edge, rising within a node. Int32 (n_edges,)."""
+    children: np.ndarray
+    """The node that each edge leads to. Int32 (n_edges,)."""
+    phrases: np.ndarray
+    """The name that ends at a node, -1 where none does. Int32 (n_nodes,)."""
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def child_of(trie: PhraseTrie, node: int, part: int) -> np.int64:
+    """Return the node that the edge of a word leads to, -1 where there is none."""
+    low, high = trie.starts[node], trie.starts[node + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if trie.parts[middle] < part:
+            low = middle + 1
+        else:
+            high = middle
+    if low < trie.starts[node + 1] and trie.parts[low] == part:
+        return np.int64(trie.children[low])
+    return np.int64(-1)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def longest(
+    ids: np.ndarray, begin: int, stop: int, node: int, parts: np.ndarray, trie: PhraseTrie
+) -> tuple[np.int64, np.int64]:
+    """Return the longest name that begins at a token, -1 where none does, and its end.
+
+    Parameters
+    ----------
+    ids : int32 array
+    begin, stop : int
+        The token, and the end of its document.
+    node : int
+        The node that the token leads to from the root.
+    parts : int32 array
+        The word of names that each word is, -1 for others.
+    trie : PhraseTrie
+    """
+    name, end, at = np.int64(trie.phrases[node]), np.int64(begin + 1), begin + 1
+    here = np.int64(node)
+    while at < stop and ids[at] >= 0 and parts[ids[at]] >= 0:
+        here = child_of(trie, here, parts[ids[at]])
+        if here < 0:
+            break
+        at += 1
+        if trie.phrases[here] >= 0:
+            name, end = np.int64(trie.phrases[here]), np.int64(at)
+    return name, end
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def join_names(
+    ids: np.ndarray,
+    stops: np.ndarray,
+    parts: np.ndarray,
+    roots: np.ndarray,
+    trie: PhraseTrie,
+    out: np.ndarray,
+    out_stops: np.ndarray,
+) -> int:
+    """Join the names among the ids of some documents; a name never crosses a border. Return the number of ids written.
+
+    Parameters
+    ----------
+    ids : int32 array
+        Ids of words, -1 at borders.
+    stops : int64 array (n,)
+        The end of the ids of each document that ends here; the last document may go on.
+    parts : int32 array
+        The word of names that each word is, -1 for others.
+    roots : int32 array
+        The node that a name that begins with each word leads to, -1 where none does.
+    trie : PhraseTrie
+    out : int32 array
+        Output of at least ``ids.size`` entries: ids, -1 at borders, and -2 - k for the name k.
+    out_stops : int64 array (n,)
+        Output: the end of the ids of each document.
+    """
+    n_out, begin = 0, np.int64(0)
+    for document in range(len(stops) + 1):
+        stop = stops[document] if document < len(stops) else len(ids)
+        while begin < stop:
+            token = ids[begin]
+            name, end = np.int64(-1), np.int64(begin + 1)
+            if token >= 0 and roots[token] >= 0:
+                name, end = longest(ids, begin, stop, roots[token], parts, trie)
+            if name >= 0:
+                out[n_out] = -2 - name
+                begin = end
+            else:
+                out[n_out] = token
+                begin += 1
+            n_out += 1
+        if document < len(stops):
+            out_stops[document] = n_out
+    return n_out
+
+
 class Gazetteer(NamedTuple):
     """Names of several words, ready to be searched for."""
 
     words: list[str]
     parts: Mapping[str, int]
-    trie: blocks.PhraseTrie
+    trie: PhraseTrie
     roots: NDArray[np.int32]
     """Int32 (n_parts,), the node that a name beginning with each word leads to, -1 where none does."""
     n_single: int
@@ -104,12 +209,12 @@ def _searchable(names: Sequence[tuple[str, ...]], *, n_single: int) -> Gazetteer
     return Gazetteer([JOINT.join(name) for name in names], parts, _trie(nodes, ends), roots, n_single)
 
 
-def _trie(nodes: Sequence[Mapping[int, int]], ends: Mapping[int, int]) -> blocks.PhraseTrie:
+def _trie(nodes: Sequence[Mapping[int, int]], ends: Mapping[int, int]) -> PhraseTrie:
     edges = [sorted(node.items()) for node in nodes]
     flat = np.array([edge for node in edges for edge in node], np.int32).reshape(-1, 2)
     starts = np.append(0, np.cumsum([len(node) for node in edges])).astype(np.int64)
     phrases = np.array([ends.get(node, -1) for node in range(len(nodes))], np.int32)
-    return blocks.PhraseTrie(starts, flat[:, 0].copy(), flat[:, 1].copy(), phrases)
+    return PhraseTrie(starts, flat[:, 0].copy(), flat[:, 1].copy(), phrases)
 
 
 class NameJoiner:
@@ -126,7 +231,7 @@ class NameJoiner:
         """Return ids with names joined, and the end of each document among them."""
         self._learn(words)
         out, out_stops = np.empty(len(ids), np.int32), np.empty(len(stops), np.int64)
-        n_out = blocks.join_names(ids, stops, self.parts, self.roots, self.names.trie, out, out_stops)
+        n_out = join_names(ids, stops, self.parts, self.roots, self.names.trie, out, out_stops)
         out = out[:n_out]
         places = np.flatnonzero(out < -1)
         found = -2 - out[places]

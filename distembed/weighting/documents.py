@@ -7,7 +7,7 @@ Counts are a SciPy sparse matrix, or a Dask array of `csr_array` row blocks (doc
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -20,6 +20,9 @@ from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import whole_rows
 from distembed.typing import FloatType, Matrix, refuse_collection
 from distembed.weighting import blocks
+
+Counts = TypeVar("Counts", bound=Matrix)
+"""The kind of an array of counts, lazy or not, which that of its weights is too; those of a NumPy array are sparse."""
 
 
 def document_frequencies(counts: Matrix) -> Int64s:
@@ -134,7 +137,7 @@ def inverse_document_frequencies(frequencies: Int64s, n_documents: int, *, smoot
 
 
 def tf_idf(
-    counts: Matrix,
+    counts: Counts,
     *,
     frequencies: Int64s | None = None,
     n_documents: int | None = None,
@@ -142,7 +145,7 @@ def tf_idf(
     sublinear: bool = False,
     normalize: bool = True,
     dtype: FloatType = np.float32,
-) -> Any:
+) -> Counts:
     """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
     The result equals that of scikit-learn's `TfidfTransformer` with the same options where `smooth` is true.
@@ -203,7 +206,8 @@ def tf_idf(
         )
     idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
     weigh = partial(blocks.weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
-    return lift(weigh, "wc,c->wc", matrix, idf, dtype=dtype, sparse=True)
+    found: Counts = lift(weigh, "wc,c->wc", matrix, idf, dtype=dtype, sparse=True)
+    return found
 
 
 def entropy_weights(counts: Matrix) -> Float64s:
@@ -233,7 +237,7 @@ def entropy_weights(counts: Matrix) -> Float64s:
     return np.where(total_counts > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
 
 
-def log_entropy(counts: Matrix, *, weights: Float64s | None = None, dtype: FloatType = np.float32) -> Any:
+def log_entropy(counts: Counts, *, weights: Float64s | None = None, dtype: FloatType = np.float32) -> Counts:
     """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word in nats.
 
     A word that is spread evenly over the documents weighs nothing, one that stands in a single document weighs most.
@@ -282,7 +286,8 @@ def log_entropy(counts: Matrix, *, weights: Float64s | None = None, dtype: Float
             "of entropy_weights, a finite number for each word."
         )
     weigh = partial(blocks.weigh_log_entropy, dtype=dtype)
-    return lift(weigh, "wc,c->wc", matrix, weight, dtype=dtype, sparse=True)
+    found: Counts = lift(weigh, "wc,c->wc", matrix, weight, dtype=dtype, sparse=True)
+    return found
 
 
 def _matrix(counts: Matrix) -> csr_array | da.Array:

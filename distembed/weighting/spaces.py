@@ -7,7 +7,7 @@ Methods, Instruments & Computers 28 (1996).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -19,6 +19,9 @@ from distembed.linalg.operators import transpose_row_blocks, whole_rows
 from distembed.typing import SparseMatrix
 from distembed.weighting import blocks
 from distembed.weighting.documents import document_frequencies, entropy_weights, select_words
+
+Pairs = TypeVar("Pairs", bound=da.Array | SparseMatrix)
+"""The kind of an array of counts, lazy or not, which that of its contexts is too."""
 
 
 def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
@@ -51,7 +54,7 @@ def hal_space(following: da.Array, preceding: da.Array) -> da.Array:
     return _side_by_side(whole_rows(following), whole_rows(preceding))
 
 
-def directional_contexts(counts: da.Array | SparseMatrix) -> Any:
+def directional_contexts(counts: Pairs) -> Pairs:
     """Return the contexts of words on either side: first the words after a word, then the words before it.
 
     Of counts L of words on the left they are ``[L | L^T]``, as in HAL.
@@ -94,11 +97,11 @@ def directional_contexts(counts: da.Array | SparseMatrix) -> Any:
     n, m = counts.shape
     if not n or n != m:
         raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
-    if isinstance(counts, da.Array):
-        counts = whole_rows(counts)
-        return _side_by_side(counts, transpose_row_blocks(counts, row_chunks=counts.chunks[0]))
-    after = csr_array(counts)
-    return _side_by_side(after, after.T)
+    after: Any = whole_rows(counts) if isinstance(counts, da.Array) else csr_array(counts)
+    is_lazy = isinstance(after, da.Array)
+    before = transpose_row_blocks(after, row_chunks=after.chunks[0]) if is_lazy else after.T
+    contexts: Pairs = _side_by_side(after, before)
+    return contexts
 
 
 def _side_by_side(left: Any, right: Any) -> Any:

@@ -16,10 +16,10 @@ from distembed.corpus.concordance import (
     beginnings,
     document_passages,
     find_passages,
+    meetings,
     place_of,
     word_passages,
 )
-from distembed.corpus.concordance_blocks import meetings
 from distembed.corpus.partitions import Tokens, iter_partition
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens

@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_array
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.corpus.stop_words import ENGLISH
+from distembed.corpus.stop_words import stop_words_of
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import cosine_terms, list_words, weight_terms
 from distembed.weighting.documents import document_frequencies, select_words, tf_idf
@@ -31,7 +31,8 @@ def classic(shared):
     columns = np.array([place[word] for document in tokens for word in document])
     counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
     counts.sum_duplicates()
-    is_content = np.array([word not in ENGLISH for word in words])
+    unwanted = stop_words_of("english")
+    is_content = np.array([word not in unwanted for word in words])
     kept = np.flatnonzero((document_frequencies(counts) >= 3) & is_content)
     X = tf_idf(select_words(counts, kept), dtype=np.float64)
     position = np.full(len(words), -1)
