@@ -22,7 +22,6 @@ from distembed.manifold.imputation_systems import reconstruction_weights
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, with_known
 from distembed.manifold.ridge import ridge_regression, with_ones
-from distembed.systems.imputation.stages import _hide
 
 WIDE: dict[str, Any] = {"dtype": np.float64}
 
@@ -58,7 +57,6 @@ def imputation() -> None:
     lift(imputation_blocks.fill, "nc,cq->nc", Y, swept[:, :q], known=known).compute()
     found = predictions(Ridge().fit(rows, rows_of(n, n_columns)), rows, n_columns)
     with_known(Y, found, known).compute()
-    lift(_hide, "wc,wk->wc", Y.rechunk((1000, -1)), ~known[:, None]).compute()
 
 
 def projection() -> None:

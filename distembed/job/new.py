@@ -152,7 +152,12 @@ def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> di
     JobError
         The system reads another number of files.
     """
-    wanted = [k for k in keys if k.required and is_input(k.annotation) and not k.section.endswith(".NAME")]
+    wanted = [
+        key._replace(section=key.section.replace("NAME", name))
+        for key in keys
+        if key.required and is_input(key.annotation)
+        for name in (("first", "second") if key.section.endswith(".NAME") else ("",))
+    ]
     is_text = {key.name for key in wanted} == {"paths"}
     given = [[file] for file in files] if len(wanted) > 1 else [list(files)]
     fields = [""] * len(wanted)
@@ -171,7 +176,7 @@ def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> di
         )
     inputs: dict[str, Found] = {}
     for key, paths, field in zip(wanted, given, fields, strict=True):
-        names = {one.name for one in keys if one.section == key.section}
+        names = {one.name for one in keys if one.section.partition(".")[0] == key.section.partition(".")[0]}
         found = look_at_texts(key.section, paths, names, field) if is_text else look_at_table(paths[0], names)
         about = f"{key.section}: " if len(wanted) > 1 else ""
         inputs[key.section] = found._replace(lines=[about + line for line in found.lines])
@@ -395,7 +400,7 @@ def _settings_of(inputs: Mapping[str, Found], keys: Sequence[Key], folder: Path)
         settings |= {"parts.path": "source", "parts.column": "source", "parts.unit": "document"}
     for section, found in inputs.items():
         settings |= {f"{section}.{name}": value for name, value in found.settings.items()}
-        if f"{section}.stop_words" in defaults:
+        if {f"{section}.stop_words", f"{section.partition('.')[0]}.NAME.stop_words"} & defaults.keys():
             settings[f"{section}.stop_words"] = found.language
         if "path" in found.settings:
             settings[f"{section}.path"] = _relative(found.settings["path"], folder)

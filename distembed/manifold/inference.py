@@ -142,7 +142,8 @@ def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreser
 
 def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
     """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
-    search = NearestNeighbors(n_neighbors=n_neighbors).fit(unit_rows(np.asarray(first, np.float64)))
+    rows = unit_rows(np.asarray(first, np.float64))
+    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(rows))).fit(rows)
     nearest = search.kneighbors(unit_rows(np.asarray(second, np.float64)), return_distance=False)
     return np.asarray(V1, np.float64)[nearest].mean(axis=1)
 

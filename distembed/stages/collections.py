@@ -1,12 +1,12 @@
 """Collections of documents: the stages of a corpus for each, and which documents of the first are those of another.
 
-A job has a first collection, a second, and further ones by name. Each has stages of its own, those of a corpus with its
-name before them: a run that adds a collection, or finds it changed, computes these alone.
+A job has `[collections.NAME]`. Each has stages of its own, those of a corpus with its name before them: a run that
+adds a collection, or finds it changed, computes these alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,7 +24,6 @@ from distembed.plan import Dimension, Dimensions, StagePlan
 from distembed.stages import outputs
 from distembed.stages.corpus import (
     DOCUMENTS,
-    SIDES,
     TOKENS,
     VOCABULARY,
     corpus_of_side,
@@ -53,16 +52,6 @@ SIDE_TERMS = ArrayOutput(
 SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 
-def sides_of(job: Any) -> tuple[str, ...]:
-    """Return the collections that a job has: the first, the second, and the further ones."""
-    return (*SIDES, *job.others)
-
-
-def joining_stage(kind: str, side: str) -> str:
-    """Return the name of the stage of a kind that joins a collection with the first."""
-    return kind if side == "second" else stage_of(kind, side)
-
-
 def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
     made_of = ("tokens", "vocabulary")
@@ -74,7 +63,7 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
     """Return the dimensions of the collections of a job, the names of each with its own before them, and of all."""
     done = {} if counted is None else counted.stages
     dimensions: dict[str, Dimension] = {}
-    for side in sides_of(job):
+    for side in job.collections:
         tokens, words = (done.get(stage_of(kind, side)) for kind in ("tokens", "vocabulary"))
         text = text_dimensions(
             None if tokens is not None else corpus_of_side(job, side),
@@ -91,7 +80,7 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
         }
         dimensions |= {f"{side}_{name}": dimension for name, dimension in found.items()}
     for name in ("text", "partition", "document", "token", "word", "term"):
-        parts = [dimensions[f"{side}_{name}"] for side in sides_of(job)]
+        parts = [dimensions[f"{side}_{name}"] for side in job.collections]
         sizes, blocks, known = zip(*parts, strict=True)
         dimensions[name] = Dimension(sum(sizes), max(blocks), all(known))
     return described(dimensions)
@@ -155,46 +144,42 @@ class Pairs(NamedTuple):
 
 
 def pair_options(job: Any, side: str) -> dict[str, Any]:
-    """Return the section of the known pairs of the first collection and another, which may have its own file."""
+    """Return what says which pairs of the first collection and another are known: its own file, or a share."""
     options: dict[str, Any] = job.pairs.model_dump(mode="json")
-    return options if side in SIDES else options | {"path": job.others[side].pairs}
-
-
-def _pairs_key(side: str) -> str:
-    return "pairs.path" if side in SIDES else f"{section_name(side)}.pairs"
+    return options | {"path": job.collections[side].pairs}
 
 
 def find_pairs(
-    first: pa.ChunkedArray,
-    other: pa.ChunkedArray,
-    side: str,
-    *,
-    path: str | None,
-    share: float,
-    random_state: int,
+    ids: Mapping[str, pa.ChunkedArray], *, path: str | None, share: float, random_state: int
 ) -> Pairs:
-    """Return the documents that the first collection and another share, from the ids of both.
+    """Return the documents that the first collection and another share, from the ids of both by their names.
 
     Without a file, documents with one id are a pair, and a share of them, drawn, is known. With a file of the
-    columns `first`, the name of the other and perhaps `confidence`, its pairs are known, and documents with one id
-    that stand in none of them are pairs to judge by.
+    columns of both names and perhaps `confidence`, its pairs are known, and documents with one id that stand in none of
+    them are pairs to judge by.
 
     Raises
     ------
     ValueError
         If an id occurs twice in a collection, the file names one that is not there, or there is no pair.
     """
-    ids = {"first": first, side: other}
-    for name, own in ids.items():
-        check_unique(own, name)
+    (name, first), (side, other) = ids.items()
+    for called, own in ids.items():
+        check_unique(own, called)
     rows = rows_of_ids(other, first)
     same = np.column_stack([np.flatnonzero(rows >= 0), rows[rows >= 0]])
     if path is not None:
-        return _with_file(path, ids, same)
+        columns = pair_columns(path, tuple(ids))
+        given = np.column_stack([_rows(path, one, columns[one], own) for one, own in ids.items()])
+        confidence = np.asarray(columns.get("confidence", np.ones(len(given))), np.float64)
+        free = ~(np.isin(same[:, 0], given[:, 0]) | np.isin(same[:, 1], given[:, 1]))
+        known = np.concatenate([np.ones(len(given), bool), np.zeros(free.sum(), bool)])
+        weights = np.concatenate([confidence, np.ones(free.sum())])
+        return Pairs(np.concatenate([given, same[free]]), weights, known)
     if not len(same):
         raise ValueError(
-            f"no document of the first collection (the first is {first[0].as_py()!r}) has the id of one of the {side} "
-            f"({other[0].as_py()!r}): name the fields of the ids, or give {_pairs_key(side)}, a table of pairs"
+            f"no document of the {name} collection (the first is {first[0].as_py()!r}) has the id of one of the {side} "
+            f"({other[0].as_py()!r}): name the fields of the ids, or give {section_name(side)}.pairs, a table of pairs"
         )
     n_known = max(1, round(share * len(same)))
     known = np.zeros(len(same), bool)
@@ -223,7 +208,7 @@ def check_unique(ids: pa.ChunkedArray, side: str) -> None:
         raise ValueError(f"the id {name!r} occurs twice in the {side} collection: make ids unique")
 
 
-def pair_columns(path: str, side: str) -> Mapping[str, NDArray[Any]]:
+def pair_columns(path: str, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
     """Return the columns of a table of pairs.
 
     Raises
@@ -232,7 +217,7 @@ def pair_columns(path: str, side: str) -> Mapping[str, NDArray[Any]]:
         If it has no column of one of the collections.
     """
     columns = read_columns(path)
-    for name in ("first", side):
+    for name in names:
         if name not in columns:
             raise TableError(f"{path} has no column {name!r}; it has {', '.join(map(repr, columns))}")
     return columns
@@ -253,23 +238,15 @@ def check_pairs(job: Any, *, side: str) -> list[str]:
     path = pair_options(job, side)["path"]
     if path is None:
         return []
-    columns = pair_columns(path, side)
-    for name in ("first", side):
+    names = (next(iter(job.collections)), side)
+    columns = pair_columns(path, names)
+    for name in names:
         corpus = corpus_of_side(job, name)
         if sum(partition.n_bytes for partition in corpus.partitions) <= CHECKED_BYTES:
             ids = pa.chunked_array([[one.id for one in corpus.documents()]], pa.string())
             check_unique(ids, name)
             _rows(path, name, columns[name], ids)
     return [f"{len(columns[side]):,} pairs in {path}"]
-
-
-def _with_file(path: str, ids: Mapping[str, pa.ChunkedArray], same: NDArray[np.int64]) -> Pairs:
-    columns = pair_columns(path, list(ids)[1])
-    rows = np.column_stack([_rows(path, side, columns[side], own) for side, own in ids.items()])
-    confidence = np.asarray(columns.get("confidence", np.ones(len(rows))), np.float64)
-    free = ~(np.isin(same[:, 0], rows[:, 0]) | np.isin(same[:, 1], rows[:, 1]))
-    known = np.concatenate([np.ones(len(rows), bool), np.zeros(free.sum(), bool)])
-    return Pairs(np.concatenate([rows, same[free]]), np.concatenate([confidence, np.ones(free.sum())]), known)
 
 
 def _rows(path: str, side: str, names: NDArray[Any], ids: pa.ChunkedArray) -> NDArray[np.int64]:

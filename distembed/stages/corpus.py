@@ -60,9 +60,6 @@ from distembed.storage.records import digest_of_json
 from distembed.storage.stage import FileItem
 from distembed.storage.workspace import Workspace
 
-SIDES = ("first", "second")
-"""The collections that every job of several has; the others have names of their own."""
-
 MANY_PARTITIONS, GROUP_DOCUMENTS = 1_000, 2**16
 """More partitions than this share the row groups of the table of documents, each of at least so many documents."""
 
@@ -102,12 +99,12 @@ def stage_of(kind: str, side: str) -> str:
 
 def section_name(side: str) -> str:
     """Return the section of a job file that describes the corpus, or a collection."""
-    return side if side in SIDES else f"others.{side}" if side else "corpus"
+    return f"collections.{side}" if side else "corpus"
 
 
 def section_of_side(job: Any, side: str) -> Any:
     """Return what a job says of its corpus, or of a collection."""
-    return getattr(job, side or "corpus") if side in ("", *SIDES) else job.others[side]
+    return job.collections[side] if side else job.corpus
 
 
 def corpus_of_side(job: Any, side: str) -> Corpus:
@@ -129,7 +126,7 @@ def of_collection(spec: StageSpec, side: str) -> StageSpec:
 #
 # These stages are those of `[corpus]`, or of a collection, of which `side` is the name (`stage_of`).
 
-LATER = {"metadata", "path_fields", "stop_words", "stop_words_file", "vectors", "pairs"}
+LATER = {"metadata", "path_fields", "stop_words", "stop_words_file", "vectors", "pairs", "features"}
 """The keys of a section of texts that do not decide its tokens."""
 
 OF_VOCABULARY = {"min_count", "max_size", "keep", "min_documents", "max_share"}

@@ -43,7 +43,7 @@ LEAST = {
     "psdvec": "[corpus]\npaths = ['text']",
     "topics": "[corpus]\npaths = ['text']",
     "imputation": "[domain]\npath = 'd.csv'\n[known]\npath = 'k.txt'",
-    "transfer": "[first]\npaths = ['a.jsonl']\n[second]\npaths = ['b.jsonl']",
+    "transfer": "[collections.first]\npaths = ['a.jsonl']\n[collections.second]\npaths = ['b.jsonl']",
     "wordspaces": "[corpus]\npaths = ['text']\n[recipes.a]\nof = 'contexts'\nmethod = 'ppmi'",
 }
 """The least job of each system, after its section `[job]`."""
@@ -142,7 +142,8 @@ WITH = {
     ),
     "imputation": ("domain.transform='return_correlation'", "domain.names='n'", "matrices.keep=['distances']"),
     "transfer": (
-        "features.path='f.csv'", "features.second='g.csv'", "alignment.propagate=false", "others.a.paths=['o.jsonl']",
+        "collections.first.features='f.csv'", "collections.second.features='g.csv'", "alignment.propagate=false",
+        "collections.a.paths=['o.jsonl']",
     ),
     "topics": ("topics.n_topics='auto'", "topics.graph_weight=2", "counting.weighting='dynamic'"),
     "wordspaces": (

@@ -13,7 +13,7 @@ from distembed.job.load import load_job
 from distembed.job.model import Job, JobError, PaperSection
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named, system_of
-from distembed.systems.imputation.solving import AMONG, VOTED
+from distembed.systems.imputation.stages import AMONG, VOTED
 from distembed.views import report
 from tests.commands import run, succeed
 from tests.job.test_start import inputs_for
@@ -27,7 +27,7 @@ PAPERS = {
     "transfer": "feature_preserving_paper",
 }
 OF_ONE_INPUT = {
-    "job", "resources", "paper", "known", "first", "second", "corpus.paths", "corpus.layout", "corpus.id_field",
+    "job", "resources", "paper", "known", "collections", "corpus.paths", "corpus.layout", "corpus.id_field",
     "corpus.label_field", "domain.path", "domain.name_column", "domain.first", "domain.last", "domain.names",
     "domain.names_from", "domain.names_to", "domain.names_label", "evaluation.sets", "report.words",
     "report.n_neighbors", "report.n_map_words",

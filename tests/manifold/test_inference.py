@@ -52,6 +52,13 @@ def test_every_method_infers_from_the_same_pairs():
     assert scores["ridge"].rmse == direct.rmse
 
 
+@pytest.mark.parametrize("n", [3, 4])
+def test_a_set_of_fewer_rows_than_neighbors_takes_the_mean_of_all(n):
+    rows = np.random.default_rng(0).standard_normal((n, 2))
+    found = linear_controls(rows, rows, rows, known(n, 2))
+    np.testing.assert_allclose(found["ridge_map"].features, np.tile(rows.mean(axis=0), (n, 1)))
+
+
 @pytest.mark.filterwarnings("ignore:.*joined to no known value")
 def test_sparse_rows_and_unknown_features_leave_the_graph_methods():
     sets = two_sets()

@@ -11,11 +11,11 @@ JOB = """
 [job]
 system = "transfer"
 workspace = "w"
-[first]
+[collections.first]
 paths = ["both.jsonl"]
 text_field = "one"
 label_field = "label"
-[second]
+[collections.second]
 paths = ["both.jsonl"]
 text_field = "two"
 [representation]

@@ -13,7 +13,7 @@ from tests.small_jobs.transfer import JOB, write
 
 def test_the_documents_of_a_collection_are_stored_a_partition_at_a_time(tmp_path: Path) -> None:
     write(tmp_path)
-    job = JOB.replace("[second]", 'partition_bytes = "16KiB"\n[second]')
+    job = JOB.replace("[collections.second]", 'partition_bytes = "16KiB"\n[collections.second]')
     (tmp_path / "job.toml").write_text(job)
     succeed("run", tmp_path / "job.toml", "--until", "first_documents")
     workspace = de.Workspace.open(tmp_path / "w")

@@ -17,8 +17,7 @@ from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
-from distembed.systems.imputation import solving as labels_stage
-from distembed.systems.imputation import stages, views
+from distembed.systems.imputation import report, solving, stages
 from distembed.tables.domain import read_domain
 from tests.commands import job_fixtures, run, run_once, succeed, untimed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
@@ -52,7 +51,7 @@ def test_the_table_is_read_for_the_plan_and_for_its_rows(
 ) -> None:
     read: list[Any] = []
     monkeypatch.setattr(
-        labels_stage, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
+        solving, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
     )
     succeed("run", job, "--workspace", tmp_path / "w", "--until", "join")
     assert len(read) <= 2
@@ -201,13 +200,13 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
     labels = workspace.table("vocabulary")["label"].to_pylist()[:N_NAMES]
     for votes in ("uniform", "distance"):
         wanted = neighbor_label_accuracy(vectors, labels, weights=votes)
-        assert {k: found[labels_stage.ALL, votes, k]["accuracy"] for k in wanted} == wanted
-    assert found[labels_stage.KNOWN, "uniform", 2]["n_names"] == N_KNOWN
-    assert (labels_stage.KNOWN, "uniform", 20) not in found  # 19 others are known
+        assert {k: found[stages.ALL, votes, k]["accuracy"] for k in wanted} == wanted
+    assert found[stages.KNOWN, "uniform", 2]["n_names"] == N_KNOWN
+    assert (stages.KNOWN, "uniform", 20) not in found  # 19 others are known
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert "Labels of neighbors" in page
     assert "labels shuffled, distance" not in page
-    curve = [found[labels_stage.ALL, "distance", k]["accuracy"] for k in (2, 30)]
+    curve = [found[stages.ALL, "distance", k]["accuracy"] for k in (2, 30)]
     assert (
         f"known and imputed vectors: 7 points, from {format_number(curve[0])} to {format_number(curve[1])}"
         in page
@@ -385,7 +384,7 @@ def test_a_name_that_is_no_mixture_is_refused(
 
 def test_the_page_to_explore_shows_the_weights_of_the_table(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(str(finished[0]))
-    items = views.items(open_job(workspace.url), workspace)
+    items = report.items(open_job(workspace.url), workspace)
     words = workspace.table("vocabulary")["word"].to_pylist()
     assert list(items.names) == words
     assert set(items.colorings[0].key[:2]) == {"imputed", "known"}

@@ -59,8 +59,8 @@ def write_job(folder: Path) -> None:
     stranger = [["doc x", 1, 2], ["doc 101", "", ""]]
     write_table(folder / "values.csv", range(100), known=values(), more=stranger)
     start, _, rest = JOB.partition("[topics]")
-    end = '[features]\npath = "values.csv"\n[pairs]' + rest.partition("[pairs]")[2]
-    (folder / "two.toml").write_text(start + end)
+    start = start.replace('text_field = "one"', 'text_field = "one"\nfeatures = "values.csv"')
+    (folder / "two.toml").write_text(f"{start}[pairs]{rest.partition('[pairs]')[2]}")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,9 @@ def test_features_are_carried_to_the_second_collection(two: tuple[Path, str]) ->
     assert len(table) == 10
     assert table["column mean"][0] == pytest.approx(1, abs=0.1)
     assert table["feature-preserving embedding"][0] < 0.4
-    known, inferred = (workspace.array(name).compute() for name in ("features", "second_features"))
+    known, inferred = (
+        workspace.array(name).compute() for name in ("first_known_features", "second_features")
+    )
     np.testing.assert_allclose(known[:100], values()[:100])
     assert np.isnan(known[100:]).all()
     errors_of_columns = np.sqrt(((inferred - values()) ** 2).mean(axis=0)) / values().std(axis=0)
@@ -113,7 +115,7 @@ def test_known_values_of_the_second_collection_are_kept(
     folder: Path, two: tuple[Path, str], tmp_path: Path
 ) -> None:
     write_table(tmp_path / "second.csv", [110, 115], known=values() + np.array([1000, 0]))
-    settings = {"features.second": str(tmp_path / "second.csv"), "evaluation.n_seeds": 1}
+    settings = {"collections.second.features": str(tmp_path / "second.csv"), "evaluation.n_seeds": 1}
     copied = shutil.copytree(two[0], tmp_path / "w")
     done = succeed("run", folder / "two.toml", "--workspace", copied, "--replace", *words_of(settings))
     assert "100 documents with known values and 118 without" in done.output
@@ -154,7 +156,7 @@ def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> Non
             "no finite number for 1 of 2 names in the column 'a', first 'doc 2'",
         ),
         ("id,a\ndoc 1,x\n", "no column of numbers beside its names"),
-        ("id,a\nno 1,1\nno 2,2\n", "set features.name_column, or first.id_field"),
+        ("id,a\nno 1,1\nno 2,2\n", "set features.name_column, or collections.first.id_field"),
     ],
 )
 def test_faulty_tables_are_named(
@@ -162,7 +164,7 @@ def test_faulty_tables_are_named(
 ) -> None:
     copied = shutil.copytree(two[0], tmp_path / "copy")
     (tmp_path / "bad.csv").write_text(text)
-    settings = words_of({"features.path": str(tmp_path / "bad.csv")})
+    settings = words_of({"collections.first.features": str(tmp_path / "bad.csv")})
     done = run("run", folder / "two.toml", "--workspace", copied, "--replace", *settings)
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
@@ -171,7 +173,7 @@ def test_faulty_tables_are_named(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"evaluation.topic": 1}, "features.path takes the place of topics"),
+        ({"evaluation.topic": 1}, "collections.first.features takes the place of topics"),
         ({"features.columns": ["size"]}, "no column 'size'; it has 'document', 'length', 'mood'"),
     ],
 )
@@ -184,8 +186,9 @@ def test_sections_that_do_not_fit_are_refused(
 
 
 def test_features_of_the_second_collection_alone_are_refused(folder: Path, tmp_path: Path) -> None:
-    text = (folder / "two.toml").read_text().replace('path = "values.csv"', 'second = "values.csv"')
+    text = (folder / "two.toml").read_text().replace('features = "values.csv"\n', "")
+    text = text.replace('text_field = "two"', 'text_field = "two"\nfeatures = "values.csv"')
     (folder / "none.toml").write_text(text)
     done = run("plan", folder / "none.toml", "--workspace", tmp_path / "w")
     assert done.exit_code == 2
-    assert "features.second needs features.path" in done.output
+    assert "collections.second.features needs collections.first.features" in done.output

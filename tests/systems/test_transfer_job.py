@@ -19,7 +19,7 @@ from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
-from distembed.systems.transfer import alignment as stage_graphs
+from distembed.systems.transfer import stages as stage_graphs
 from distembed.systems.transfer import views
 from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
@@ -49,10 +49,10 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
     for title in (
         "Accuracy against the number of known pairs",
         "Accuracy by method",
-        "Both collections in one space, by largest topic",
+        "All collections in one space, by largest topic",
         "The same map by collection",
         "Topics of the first collection",
-        "Documents and their counterparts",
+        "Documents of the second collection and their counterparts",
         "Objective of the embedding",
     ):
         assert title in page
@@ -61,7 +61,7 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
 def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in ("first", "second")]
-    links, topics = whole_csr(workspace.array("links")), workspace.array("topics").compute()
+    links, topics = whole_csr(workspace.array("second_links")), workspace.array("first_topics").compute()
     model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
         joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
     )
@@ -90,7 +90,10 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
     settings = AS_PRINTED | {"alignment.solver_tol": 1e-9, "alignment.solver_max_iter": 5000}
     succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
     workspace = de.Workspace.open(copy)
-    links, topics = whole_csr(workspace.array("links")), workspace.array("topics").compute().astype(float)
+    links, topics = (
+        whole_csr(workspace.array("second_links")),
+        workspace.array("first_topics").compute().astype(float),
+    )
     graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in ("first", "second")]
     L = laplacian(joint_adjacency(graphs, {(0, 1): links})).toarray()
     known = np.concatenate([np.ones(N_DOCUMENTS, bool), links.toarray().any(axis=0)])
@@ -102,11 +105,11 @@ def test_the_printed_algorithm_comes_from_a_job(job: Path, copy: Path) -> None:
 
 
 def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, copy: Path) -> None:
-    settings = {"topic": 1, "topic_share": 0.4, "printed_rounds": 5, "n_seeds": 1}
+    settings = {"topic": 1, "topic_share": 0.4, "printed_rounds": 5, "n_seeds": 1, "shares": [0.3, 0.301]}
     words = words_of({f"evaluation.{key}": value for key, value in settings.items()})
     done = succeed("run", job, "--workspace", copy, "--replace", *words)
     workspace = de.Workspace.open(copy)
-    topics = workspace.array("topics").compute()
+    topics = workspace.array("first_topics").compute()
     n_judged = int(((topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)).sum())
     assert 3 <= n_judged < N_DOCUMENTS
     assert f"Judged on the {n_judged} documents of which 40% or more are topic 1 (" in done.output
@@ -114,6 +117,7 @@ def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job: Path, co
     assert list(table)[5:7] == ["semisupervised alignment", "embedding as the paper prints it"]
     scores = workspace.table("scores").to_pylist()
     assert {row["n_known"] for row in scores} == {round(0.3 * n_judged)}
+    assert len(scores) == len(table)  # two shares of as many pairs are one draw
     some = topics[(topics.argmax(axis=1) == 1) & (topics[:, 1] >= 0.4)]
     known = np.random.default_rng(0).permutation(n_judged)[round(0.3 * n_judged) :]
     expected = np.sqrt(((some[known] - some.mean(axis=0)) ** 2).mean())
@@ -129,14 +133,14 @@ def test_a_topic_without_documents_to_judge_is_refused(job: Path, copy: Path) ->
 
 def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
-    aligned = workspace.table("aligned").to_pydict()
+    aligned = workspace.table("second_aligned").to_pydict()
     right = [name == found for name, found in zip(aligned["id"], aligned["counterpart"], strict=True)]
     assert np.mean(right) > 0.9
-    known = workspace.table("pairs").filter(workspace.table("pairs")["known"])
-    links = correspondence_matrix(
-        np.column_stack([known["first"], known["second"]]), N_DOCUMENTS, N_DOCUMENTS
-    )
-    assert (links != stage_graphs.known_links(workspace, "second")).nnz == 0
+    known = workspace.table("second_pairs").filter(workspace.table("second_pairs")["known"])
+    links = correspondence_matrix(np.column_stack([known["first"], known["other"]]), N_DOCUMENTS, N_DOCUMENTS)
+    assert (
+        links != stage_graphs.known_links(load_job(finished[0] / "job.toml"), workspace, "second")
+    ).nnz == 0
 
 
 def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
@@ -144,13 +148,13 @@ def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, 
     assert done.output.startswith("240 documents of 2 collections and 4 topics in ")
     rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
     workspace = de.Workspace.open(finished[0])
-    for side, array in (("first", "topics"), ("second", "second_topics")):
+    for side, array in (("first", "first_topics"), ("second", "second_topics")):
         own = [row for row in rows if row["collection"] == side]
         shares = workspace.array(array).compute()
         assert [row["topic"] for row in own] == shares.argmax(axis=1).tolist()
         assert [row["weight_2"] for row in own] == shares[:, 2].tolist()
         assert [row["id"] for row in own] == workspace.table(f"{side}_documents")["id"].to_pylist()
-    aligned = workspace.table("aligned").to_pylist()
+    aligned = workspace.table("second_aligned").to_pylist()
     assert [row["counterpart"] for row in rows[120:]] == [row["counterpart"] for row in aligned]
     assert {row["counterpart"] for row in rows[:120]} == {None}
     done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
@@ -172,13 +176,13 @@ def test_two_files_a_table_of_tabs_and_a_file_of_pairs(job: Path, tmp_path: Path
     pairs = ["first,second,confidence"] + [f"doc {i},other {i},{1 - i / 100}" for i in range(0, 40, 2)]
     (tmp_path / "pairs.csv").write_text("\n".join(pairs) + "\n")
     settings = {
-        "first.paths": [str(tmp_path / "one.tsv")],
-        "first.format": "tsv",
-        "first.id_field": "name",
-        "first.label_field": "",
-        "second.paths": [str(tmp_path / "two.parquet")],
-        "pairs.path": str(tmp_path / "pairs.csv"),
-        "first.stop_words": "english",
+        "collections.first.paths": [str(tmp_path / "one.tsv")],
+        "collections.first.format": "tsv",
+        "collections.first.id_field": "name",
+        "collections.first.label_field": "",
+        "collections.second.paths": [str(tmp_path / "two.parquet")],
+        "collections.second.pairs": str(tmp_path / "pairs.csv"),
+        "collections.first.stop_words": "english",
         "evaluation.n_seeds": 1,
     }
     done = succeed("run", job, "--workspace", tmp_path / "w", *words_of(settings))
@@ -215,13 +219,13 @@ def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
     de.WordVectors([word(w, "g") for w in SHUFFLED], vectors).save(tmp_path / "g.txt")
     settings = {
         "representation.kind": "psdvec",
-        "first.vectors": str(tmp_path / "e.txt"),
-        "second.vectors": str(tmp_path / "g.txt"),
+        "collections.first.vectors": str(tmp_path / "e.txt"),
+        "collections.second.vectors": str(tmp_path / "g.txt"),
         "evaluation.n_seeds": 1,
     }
     done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert errors(done.output)["feature-preserving embedding"][0] < 0.06
-    settings["second.vectors"] = settings["first.vectors"]
+    settings["collections.second.vectors"] = settings["collections.first.vectors"]
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert re.search(
         r"no word of the second collection \(the first is 'g\w+'\) has a vector in .*e\.txt", done.output
@@ -239,7 +243,7 @@ def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
 )
 def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: str, message: str) -> None:
     (tmp_path / "pairs.csv").write_text(lines)
-    settings = {"pairs.path": str(tmp_path / "pairs.csv")}
+    settings = {"collections.second.pairs": str(tmp_path / "pairs.csv")}
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 1
     assert message in done.output.splitlines()[-1]
@@ -255,10 +259,10 @@ def test_a_plan_counts_the_documents_of_a_small_collection(job: Path, tmp_path: 
 def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path) -> None:
     other = [{**record, "id": f"x {record['id']}"} for record in records()]
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
-    settings = {"second.paths": [str(tmp_path / "other.jsonl")]}
+    settings = {"collections.second.paths": [str(tmp_path / "other.jsonl")]}
     done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
     assert done.exit_code == 1
-    assert "give pairs.path" in done.output.splitlines()[-1]
+    assert "give collections.second.pairs" in done.output.splitlines()[-1]
     assert de.Workspace.open(tmp_path / "w").stages().keys() == {
         f"{side}_{kind}" for side in ("first", "second") for kind in ("tokens", "documents")
     }
@@ -270,7 +274,7 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     found[3]["one"] = found[5]["two"] = "..."
     (tmp_path / "both.jsonl").write_text("\n".join(map(json.dumps, found)))
     settings: dict[str, object] = {
-        f"{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")
+        f"collections.{side}.paths": [str(tmp_path / "both.jsonl")] for side in ("first", "second")
     }
     settings |= {"topics.n_iter": 5}
     done = succeed("run", job, "--workspace", copy, "--replace", "--until", "embedding", *words_of(settings))
@@ -278,15 +282,15 @@ def test_empty_documents_pass_through(job: Path, copy: Path, tmp_path: Path) -> 
     assert any("hold no word" in line for line in warned)
     assert any("1 rows are joined to no known value" in line for line in warned)
     workspace = de.Workspace.open(copy)
-    assert np.isnan(workspace.array("topics").compute()[3]).all()
+    assert np.isnan(workspace.array("first_topics").compute()[3]).all()
     assert np.isfinite(workspace.array("second_topics").compute()).all()
 
 
 @pytest.mark.slow
 def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
     settings = {
-        f"{side}.paths": [str(shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz")]
-        for side in ("first", "second")
+        f"collections.{language}.paths": [str(shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz")]
+        for language in ("english", "german")
     }
     settings |= {"evaluation.shares": [0.05], "evaluation.n_seeds": 1}
     done = succeed("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *words_of(settings))
@@ -300,7 +304,7 @@ def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tu
     items = views.items(open_job(workspace.url), workspace)
     assert len(items.names) == 240
     assert items.colorings[1].key == ["first collection", "second collection"]
-    aligned = [row for row in workspace.table("aligned").to_pylist() if row["counterpart"]]
+    aligned = [row for row in workspace.table("second_aligned").to_pylist() if row["counterpart"]]
     near = items.lists[0]
     for row in aligned[:20]:
         second = 120 + items.names[120:].index(row["id"])
@@ -329,7 +333,9 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
     after[section] = kept | {name: others[option]}
     old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
     changed = {stage for stage in old if old[stage] != new[stage]}
-    assert changed >= seen_in.get(option, {"embedding", "links" if section == "pairs" else "first_graph"})
+    assert changed >= seen_in.get(
+        option, {"embedding", "second_links" if section == "pairs" else "first_graph"}
+    )
     assert old["first_tokens"] == new["first_tokens"]
     most = before["resources"]["block_memory"]
     assert old["evaluation"].task_bytes >= min(most, 4 * 8 * N_DOCUMENTS**2)
@@ -341,6 +347,6 @@ def test_a_plan_counts_what_is_carried_from_a_table(job: Path, tmp_path: Path) -
     for n_columns in (1, 4000):
         table = tmp_path / f"{n_columns}.csv"
         table.write_text("\n".join(",".join(["id", *["0.25"] * n_columns]) for _ in range(120)))
-        settings["features"]["path"] = str(table)
+        settings["collections"]["first"]["features"] = str(table)
         plans.append(plan_job(TransferJob.model_validate(settings)).stages)
     assert plans[0]["embedding"].whole_bytes < plans[1]["embedding"].whole_bytes

@@ -18,9 +18,8 @@ from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.graphs import joint_adjacency
-from distembed.systems.transfer import outputs, views
-from distembed.systems.transfer.job import TAKEN, TransferJob
-from distembed.systems.transfer.stages import SYSTEM
+from distembed.systems.transfer import views
+from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records
 from tests.systems.test_transfer_features import COLUMNS, values, write_table
@@ -35,7 +34,7 @@ def write(folder: Path) -> None:
     third = [records()[row] for row in np.random.default_rng(7).permutation(N_DOCUMENTS)[:90]]
     lines = [{"id": one["id"], "text": re.sub(r"\be", "f", one["one"][10:])} for one in third]
     (folder / "third.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    (folder / "job.toml").write_text(JOB + "[others.third]\npaths = ['third.jsonl']\n")
+    (folder / "job.toml").write_text(JOB + "[collections.third]\npaths = ['third.jsonl']\n")
 
 
 job, finished, copy = job_fixtures("transfer-others", write)
@@ -48,8 +47,8 @@ def ran(output: str) -> list[str]:
 def test_the_job_is_the_library_on_one_joint_graph(finished: tuple[Path, str]) -> None:
     workspace = de.Workspace.open(finished[0])
     graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in SIDES]
-    second, third = (whole_csr(workspace.array(name)) for name in ("links", "third_links"))
-    topics = workspace.array("topics").compute()
+    second, third = (whole_csr(workspace.array(name)) for name in ("second_links", "third_links"))
+    topics = workspace.array("first_topics").compute()
     shared = [shared_values(topics, links) for links in (second, third)]
     known = [np.concatenate([both, other[N_DOCUMENTS:]]) for both, other in zip(*shared, strict=True)]
     joint = joint_adjacency(graphs, {(0, 1): second, (0, 2): third})
@@ -68,9 +67,9 @@ def test_known_pairs_of_the_third_are_its_own(finished: tuple[Path, str]) -> Non
     first, third = (workspace.table(f"{side}_documents")["id"].to_pylist() for side in ("first", "third"))
     pairs = workspace.table("third_pairs").to_pylist()
     assert len(pairs) == len(third) == 90
-    assert all(first[pair["first"]] == third[pair["third"]] for pair in pairs)
+    assert all(first[pair["first"]] == third[pair["other"]] for pair in pairs)
     links = whole_csr(workspace.array("third_links"))
-    known = [(pair["first"], pair["third"]) for pair in pairs if pair["known"]]
+    known = [(pair["first"], pair["other"]) for pair in pairs if pair["known"]]
     assert len(known) == round(0.15 * 90)
     assert all(links[pair] == 1 for pair in known)
     aligned = workspace.table("third_aligned").to_pydict()
@@ -82,13 +81,13 @@ def test_the_run_and_the_report_say_how_well_the_third_got_its_topics(finished: 
     workspace, output = de.Workspace.open(finished[0]), finished[1]
     assert "120 documents with topics and 210 without; 32 of 210 pairs were known." in output
     pairs = [pair for pair in workspace.table("third_pairs").to_pylist() if not pair["known"]]
-    topics = workspace.array("topics").compute()
+    topics = workspace.array("first_topics").compute()
     true = topics[[pair["first"] for pair in pairs]]
-    found = workspace.array("third_topics").compute()[[pair["third"] for pair in pairs]]
+    found = workspace.array("third_topics").compute()[[pair["other"] for pair in pairs]]
     scores, mean = score_transfer(found, true), score_transfer(0 * true + topics.mean(axis=0), true)
     assert scores.rmse < 0.4 * mean.rmse
     assert f"third{scores.rmse:>42.4f}{mean.rmse:>13.4f}{len(pairs):>11}" in output
-    np.testing.assert_allclose(workspace.table("third_topic_scores")["rmse"], scores.topic_rmse)
+    np.testing.assert_allclose(workspace.table("third_value_scores")["rmse"], scores.topic_rmse)
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     for words in (
         "All collections in one space, by largest topic",
@@ -125,7 +124,7 @@ def test_export_and_explorer_have_the_documents_of_all_three(
 def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path, tmp_path: Path) -> None:
     lines = (job.parent / "third.jsonl").read_text().splitlines()[:80]
     (tmp_path / "fewer.jsonl").write_text("\n".join(lines))
-    setting = f"others.third.paths=['{tmp_path}/fewer.jsonl']"
+    setting = f"collections.third.paths=['{tmp_path}/fewer.jsonl']"
     done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting)
     kinds = ("tokens", "documents", "pairs", "vocabulary", "terms", "vectors", "graph", "links")
     assert ran(done.output) == [*(f"third_{kind}" for kind in kinds), "embedding", "evaluation", "report"]
@@ -137,28 +136,28 @@ def test_only_what_depends_on_the_third_is_computed_again(job: Path, copy: Path,
     (tmp_path / "pairs.csv").write_text(
         "\n".join(line for line in pairs if line.split(",")[1] in {*ids, "third"})
     )
-    own = f"others.third.pairs='{tmp_path}/pairs.csv'"
+    own = f"collections.third.pairs='{tmp_path}/pairs.csv'"
     done = succeed("run", job, "--workspace", copy, "--replace", "--set", setting, "--set", own)
     assert ran(done.output) == ["third_pairs", "third_links", "embedding", "evaluation", "report"]
     workspace = de.Workspace.open(copy)
     known = [pair["confidence"] for pair in workspace.table("third_pairs").to_pylist() if pair["known"]]
     assert known
     assert all(confidence in {1 - row / 200 for row in (7, 9, 20, 23, 31)} for confidence in known)
-    assert sum(workspace.table("pairs")["known"].to_pylist()) == 18
+    assert sum(workspace.table("second_pairs")["known"].to_pylist()) == 18
 
 
 def test_features_of_a_table_are_carried_to_the_third(job: Path, copy: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "values.csv", range(100), known=values())
-    words = words_of({"features.path": str(table), "evaluation.n_seeds": 1})
+    words = words_of({"collections.first.features": str(table), "evaluation.n_seeds": 1})
     succeed("run", job, "--workspace", copy, "--replace", *words)
     workspace = de.Workspace.open(copy)
     pairs = workspace.table("third_pairs").to_pylist()
     left = [pair for pair in pairs if not pair["known"] and pair["first"] < 100]
     true = values()[[pair["first"] for pair in left]]
-    found = workspace.array("third_features").compute()[[pair["third"] for pair in left]]
+    found = workspace.array("third_features").compute()[[pair["other"] for pair in left]]
     error = np.sqrt(((found - true) ** 2).mean(axis=0)) / values()[:100].std(axis=0)
     assert max(error) < 0.7
-    np.testing.assert_allclose(workspace.table("third_feature_scores")["rmse"], error, rtol=1e-5)
+    np.testing.assert_allclose(workspace.table("third_value_scores")["rmse"], error, rtol=1e-5)
     run("export", copy, "--to", tmp_path / "documents.parquet")
     rows = [
         row
@@ -174,16 +173,20 @@ def test_features_of_a_table_are_carried_to_the_third(job: Path, copy: Path, tmp
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"others.known.paths": ["third.jsonl"]}, "others.known has a name that outputs of every job have"),
-        ({"others.A-b.paths": ["third.jsonl"]}, "others.A-b"),
-        ({"others.third.text_fild": "text"}, "did you mean text_field?"),
-        ({"others.third.id_field": "text"}, "give others.third.pairs, a table of pairs"),
-        ({"others.third.pairs": "both.jsonl"}, "both.jsonl has no column 'first'"),
-        ({"others.third.paths": ["absent.jsonl"]}, "absent.jsonl"),
-        ({"others.third.stop_words_file": "absent.txt"}, "absent.txt"),
+        ({"collections.a_b.paths": ["third.jsonl"]}, "collections.a_b"),
+        ({"collections.A-b.paths": ["third.jsonl"]}, "collections.A-b"),
+        ({"collections.third.text_fild": "text"}, "did you mean text_field?"),
+        ({"collections.third.id_field": "text"}, "give collections.third.pairs, a table of pairs"),
+        ({"collections.third.pairs": "both.jsonl"}, "both.jsonl has no column 'first'"),
+        ({"collections.third.paths": ["absent.jsonl"]}, "absent.jsonl"),
+        ({"collections.third.stop_words_file": "absent.txt"}, "absent.txt"),
         (
-            {"representation.kind": "psdvec", "first.vectors": "v", "second.vectors": "v"},
-            "give others.third.vectors, a workspace or a vector file",
+            {
+                "representation.kind": "psdvec",
+                "collections.first.vectors": "v",
+                "collections.second.vectors": "v",
+            },
+            "give collections.third.vectors, a workspace or a vector file",
         ),
     ],
 )
@@ -195,27 +198,20 @@ def test_what_does_not_fit_is_one_sentence(
     assert message in done.output.splitlines()[-1]
 
 
-def test_no_further_collection_has_outputs_of_another_name() -> None:
-    of_side = {output.name for output in SYSTEM.outputs if output.name.startswith("{side}_")}
-    own = {output.name for output in SYSTEM.outputs} - of_side
-    ends = {name.removeprefix("{side}") for name in of_side}
-    used = {name.removesuffix(end) for name in own for end in ends if name.endswith(end)}
-    assert used | {*outputs.PAIRS.columns} == {*TAKEN}
-
-
-def test_a_further_collection_needs_a_second(job: Path, tmp_path: Path) -> None:
-    text = job.read_text().replace('[second]\npaths = ["both.jsonl"]\ntext_field = "two"\n', "")
-    assert "[second]" not in text
-    (tmp_path / "job.toml").write_text(text)
+def test_a_job_needs_two_collections(job: Path, tmp_path: Path) -> None:
+    begin, end = JOB.split("[collections.second]")
+    (tmp_path / "job.toml").write_text(begin + end[end.index("[representation]") :])
     done = run("plan", tmp_path / "job.toml")
-    assert (done.exit_code, "second is required and not there; add it" in done.output) == (2, True)
+    assert (done.exit_code, "collections" in done.output) == (2, True)
 
 
 def test_the_plan_counts_the_third(job: Path, finished: tuple[Path, str], tmp_path: Path) -> None:
     planned = load_job(job, workspace=str(tmp_path / "none"))
     three = plan_job(planned)
     assert three.stages["third_graph"].tasks > 0
-    two = plan_job(TransferJob.model_validate(planned.model_dump() | {"others": {}}))
+    tree = planned.model_dump()
+    del tree["collections"]["third"]
+    two = plan_job(TransferJob.model_validate(tree))
     assert three.stages["embedding"].whole_bytes > 1.3 * two.stages["embedding"].whole_bytes
     assert three.stages["evaluation"].whole_bytes == two.stages["evaluation"].whole_bytes
     counted = plan_job(load_job(job, workspace=str(finished[0])))

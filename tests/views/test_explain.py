@@ -14,7 +14,6 @@ from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.linalg.operators import row_blocks
-from distembed.systems.imputation.explanation import _sentences
 from distembed.views.explain import (
     NO_TOKENS,
     Asked,
@@ -135,15 +134,6 @@ def test_what_is_written_cannot_steer_terminal_or_page() -> None:
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "0.25" in page
-
-
-@pytest.mark.parametrize(
-    ("shares", "half"),
-    [([0.2, 0.5, 0.3], "1 name."), ([0.4, 0.3, 0.3], "2 names."), ([0.25, 0.15, 0.2, 0.2, 0.2], "3 names.")],
-)
-def test_half_of_a_mixture_is_reached_by_its_largest_shares(shares: list[float], half: str) -> None:
-    (sentence,) = _sentences(np.array(shares))
-    assert sentence.endswith(f"half of it is reached by {half}")
 
 
 def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path) -> None:

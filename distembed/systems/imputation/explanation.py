@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
@@ -19,27 +16,6 @@ from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.stages import METHODS
 from distembed.views.explain import Asked, Explanation, TermTable, refuse_unknown
-
-
-class _Names(NamedTuple):
-    """The names of the table, in the order of its rows, with what the graph has of them."""
-
-    words: list[str]
-    known: NDArray[np.bool_]
-    labels: list[str]
-    weights: sp.csr_array
-    graph: sp.csr_array
-
-    @classmethod
-    def of(cls, workspace: Workspace) -> _Names:
-        """Return the names of a workspace."""
-        weights = whole_csr(outputs.WEIGHTS.read(workspace))
-        table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
-        known = np.array(table["origin"].to_pylist(), object) == "known"
-        words, labels = (
-            ["" if one is None else one for one in table[name].to_pylist()] for name in ("word", "label")
-        )
-        return cls(words, known, labels, weights, whole_csr(outputs.GRAPH.read(workspace)))
 
 
 def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - the same for every job
@@ -56,89 +32,79 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
         raise ValueError(
             f"{plural(len(asked.names), 'name')} given: name one imputed name; spaces stand in quotes"
         )
-    names = _Names.of(workspace)
-    row = _imputed_row(asked.names[0], names, workspace)
+    weights, graph = (whole_csr(one.read(workspace)) for one in (outputs.WEIGHTS, outputs.GRAPH))
+    table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
+    known = np.array(table["origin"].to_pylist(), object) == "known"
+    words, labels = ([one or "" for one in table[name].to_pylist()] for name in ("word", "label"))
+    row = _imputed_row(asked.names[0], words, workspace)
+    if known[row]:
+        raise ValueError(
+            f"{words[row]!r} has a known vector, which the job took as it is: choose an imputed name"
+        )
     method = workspace.stages()["vectors"].facts["method"]
     if method != "graph":
         raise ValueError(
             f"the vectors are those of {METHODS[method]}, which are no mixtures of known vectors along the graph: "
             'explain takes those of imputation.method = "graph"'
         )
-    shares = known_shares(names.weights, names.known, row)
-    order = np.argsort(-shares, kind="stable")[: min(asked.n, int((shares > 0).sum()))]
-    paths = strongest_paths(names.weights, names.known, row, order.tolist())
-    rows: list[dict[str, Any]] = [
-        {
-            "known name": names.words[at],
-            "label": names.labels[at],
-            "share %": 100 * float(shares[at]),
-            "path %": 100 * path.probability,
-            "strongest path": " → ".join(names.words[step] for step in path.rows),
-        }
-        for at, path in zip(order.tolist(), paths, strict=True)
-    ]
-    if not any(names.labels):
-        rows = [{key: value for key, value in one.items() if key != "label"} for one in rows]
-    n_others = int((shares > 0).sum()) - len(order)
-    if n_others:
+    shares = known_shares(weights, known, row)
+    n_shares = int((shares > 0).sum())
+    order = np.argsort(-shares, kind="stable")[: min(asked.n, n_shares)].tolist()
+    rows: list[dict[str, Any]] = []
+    for at, path in zip(order, strongest_paths(weights, known, row, order), strict=True):
+        label = {"label": labels[at]} if any(labels) else {}
+        share = {"share %": 100 * float(shares[at]), "path %": 100 * path.probability}
+        steps = " → ".join(words[step] for step in path.rows)
+        rows.append({"known name": words[at], **label, **share, "strongest path": steps})
+    if n_shares > len(order):
         others = 100 * float(shares.sum() - shares[order].sum())
-        rows.append({"known name": f"{n_others:,} other known names", "share %": others})
+        rows.append({"known name": f"{n_shares - len(order):,} other known names", "share %": others})
     rows.append({"known name": "sum", "share %": 100 * float(shares.sum())})
     caption = (
         "A share is the probability that a walk over the weights, from the name on, ends at the known name; the "
         "strongest path is the most probable of these walks, and its percentage that of this one path."
     )
-    return Explanation(
-        f"{names.words[row]}: a mixture of {plural(int((shares > 0).sum()), 'known name')}",
-        _sentences(shares),
-        {"name": names.words[row], "difference": _difference(outputs.VECTORS.read(workspace), shares, row)},
-        [TermTable("known names", rows, {"share %": 2, "path %": 2}, caption), _neighbor_table(names, row)],
-    )
-
-
-def _imputed_row(name: str, names: _Names, workspace: Workspace) -> int:
-    name = name if name in names.words else names_in_table(workspace).get(name, name)
-    if name not in names.words:
-        left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
-        if name in left_out:
-            raise ValueError(f"{name!r} was left out of the table: {left_out[name]}")
-        refuse_unknown("name", name, names.words)
-    row = names.words.index(name)
-    if names.known[row]:
-        raise ValueError(f"{name!r} has a known vector, which the job took as it is: choose an imputed name")
-    return row
-
-
-def _sentences(shares: NDArray[np.float64]) -> list[str]:
-    largest = -np.sort(-shares)
-    n_half = int(np.argmax(np.cumsum(largest) >= 0.5)) + 1
-    return [
+    # The largest difference of the mixture and the stored vector, relative to the vector's largest value.
+    vectors, mixed = outputs.VECTORS.read(workspace), np.flatnonzero(shares)
+    found, parts = (np.asarray(one, np.float64) for one in compute((vectors[[row]], vectors[mixed])))
+    largest = max(np.abs(found).max(), np.finfo(float).tiny)
+    difference = float(np.abs(shares[mixed] @ parts - found[0]).max() / largest)
+    n_half = int(np.argmax(np.cumsum(-np.sort(-shares)) >= 0.5)) + 1
+    sentence = (
         "The imputed vector is the sum of the known vectors, each times its share. The shares add up to one; "
         f"half of it is reached by {plural(n_half, 'name')}."
-    ]
-
-
-def _difference(vectors: da.Array, shares: NDArray[np.float64], row: int) -> float:
-    """Return the largest difference of the mixture and the stored vector, relative to the vector's largest value."""
-    mixed = np.flatnonzero(shares)
-    found, *rest = compute((vectors[[row]], vectors[mixed]))
-    value = np.asarray(found[0], np.float64)
-    mixture = shares[mixed] @ np.asarray(rest[0], np.float64)
-    return float(np.abs(mixture - value).max() / max(np.abs(value).max(), np.finfo(float).tiny))
-
-
-def _neighbor_table(names: _Names, row: int) -> TermTable:
-    own, near = names.weights[[row]], names.graph[[row]]
-    distance = dict(zip(near.indices.tolist(), near.data.tolist(), strict=True))
-    order = np.argsort(-own.data, kind="stable")
-    rows = [
+    )
+    near, distance = weights[[row]], dict(zip(*(graph[[row]].indices, graph[[row]].data), strict=True))
+    neighbors = [
         {
-            "neighbor": names.words[at],
-            "origin": "known" if names.known[at] else "imputed",
+            "neighbor": words[at],
+            "origin": "known" if known[at] else "imputed",
             "weight": weight,
             "distance": distance.get(at),
         }
-        for at, weight in zip(own.indices[order].tolist(), own.data[order].tolist(), strict=True)
+        for weight, at in sorted(
+            zip(near.data.tolist(), near.indices.tolist(), strict=True), key=lambda one: -one[0]
+        )
     ]
-    caption = "The names that the name is rebuilt from in the table, their weights, which sum to one, and distances."
-    return TermTable("neighbors", rows, {"weight": 3, "distance": 3}, caption)
+    of_neighbors = (
+        "The names that it is rebuilt from in the table, their weights, which sum to one, and distances."
+    )
+    return Explanation(
+        f"{words[row]}: a mixture of {plural(n_shares, 'known name')}",
+        [sentence],
+        {"name": words[row], "difference": difference},
+        [
+            TermTable("known names", rows, {"share %": 2, "path %": 2}, caption),
+            TermTable("neighbors", neighbors, {"weight": 3, "distance": 3}, of_neighbors),
+        ],
+    )
+
+
+def _imputed_row(name: str, words: list[str], workspace: Workspace) -> int:
+    name = name if name in words else names_in_table(workspace).get(name, name)
+    if name not in words:
+        left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
+        if name in left_out:
+            raise ValueError(f"{name!r} was left out of the table: {left_out[name]}")
+        refuse_unknown("name", name, words)
+    return words.index(name)

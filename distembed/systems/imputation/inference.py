@@ -21,13 +21,10 @@ from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.solving import REGRESSORS
 from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folding
-from distembed.tables.rows import Domain, Scales, scales_of
+from distembed.tables.rows import Scales, scales_of
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors, table_format, write_table
 from distembed.views.inference import NewFiles
-
-NEW = "inferred"
-"""The origin of a new name, beside known, imputed and other ones."""
 
 
 def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
@@ -56,64 +53,17 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
         raise ValueError(
             f"{len(new.paths)} files are given, and an imputation job reads one table of new names"
         )
-    path = new.paths[0]
-    known = read_vectors(workspace)
+    path, known = new.paths[0], read_vectors(workspace)
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
-    domain = read_new_rows(names, *_learned(job, workspace))
-    rows, remarks = _new_names(job, workspace, domain, known, path)
-    vectors = _vectors(job, workspace, domain.matrix[rows])
-    words = [domain.names[row] for row in rows.tolist()]
-    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
-    written = _written(
-        enlarged, [*outputs.VOCABULARY.read(workspace)["origin"].to_pylist(), *[NEW] * len(words)], new
-    )
-    return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
-
-
-def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
-    """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
-    chosen = table_format(new.target)
-    if chosen is None:
-        return export_vectors(vectors, new.target, ExportOptions(space=new.space))
-    if new.space is not None:
-        raise ValueError(f"{new.target} keeps spaces as they are: leave out --space")
-    columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
-    width = vectors.vectors.shape[1]
-    contents = f"{len(vectors):,} words x {width} dimensions"
-    piece = Piece(columns, vectors.vectors)
-    write_table(
-        new.target,
-        Table(columns.schema, Numbers("vector", width, as_lists=True), len(vectors), [piece], contents),
-        format=chosen,
-    )
-    return f"{contents} in {new.target}"
-
-
-def columns_of(job: ImputationJob, workspace: Workspace) -> list[str]:
-    """Return what the columns of the job's table are called; those of vectors and of correlations by their number."""
     if outputs.DOMAIN_COLUMNS.name in workspace.stages()["join"].outputs:
-        names: list[str] = outputs.DOMAIN_COLUMNS.read(workspace)["column"].to_pylist()
-        return names
-    n_columns = outputs.DOMAIN.read(workspace).shape[1]
-    if job.domain.transform == "return_correlation":
-        return [str(name) for name in outputs.VOCABULARY.read(workspace)["word"].to_pylist()[:n_columns]]
-    return [f"component {number}" for number in range(n_columns)]
-
-
-def _learned(job: ImputationJob, workspace: Workspace) -> tuple[list[str], Scales]:
-    """Return the columns that the job has read, and their scales."""
-    columns = columns_of(job, workspace)
-    if outputs.DOMAIN_COLUMNS.name in workspace.stages()["join"].outputs:
-        return columns, scales_of(outputs.DOMAIN_COLUMNS.read(workspace))
-    return columns, Scales(np.zeros(len(columns)), np.ones(len(columns)), np.zeros(len(columns)))
-
-
-def _new_names(
-    job: ImputationJob, workspace: Workspace, domain: Domain, known: WordVectors, path: str
-) -> tuple[NDArray[np.int64], list[str]]:
-    """Return the rows whose names have no vector in the job, and what is to be said of the others."""
-    fold = folding(job.matching)
-    taken = {fold(name) for name in (*known.words, *outputs.VOCABULARY.read(workspace)["name"].to_pylist())}
+        table = outputs.DOMAIN_COLUMNS.read(workspace)
+        columns, scales = table["column"].to_pylist(), scales_of(table)
+    else:  # the table was one of vectors, which are taken as they are
+        n = outputs.DOMAIN.read(workspace).shape[1]
+        columns, scales = [f"component {k}" for k in range(n)], Scales(np.zeros(n), np.ones(n), np.zeros(n))
+    domain, fold = read_new_rows(names, columns, scales), folding(job.matching)
+    vocabulary = outputs.VOCABULARY.read(workspace).to_pydict()
+    taken = {fold(name) for name in (*known.words, *vocabulary["name"])}
     is_new = np.array([fold(name) not in taken for name in domain.names])
     own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]
     if not is_new.any():
@@ -121,7 +71,11 @@ def _new_names(
             f"{path} holds no new name: {plural(len(own), 'name')} ({some(own)}) of it had a vector before"
         )
     remarks = [f"{plural(len(own), 'name')} ({some(own)}) had a vector already, which is kept"] if own else []
-    return np.flatnonzero(is_new), remarks
+    vectors = _vectors(job, workspace, domain.matrix[is_new])
+    words = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if fresh]
+    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors]))
+    written = _written(enlarged, [*vocabulary["origin"], *["inferred"] * len(words)], new)
+    return "; ".join([f"{plural(len(words), 'new name')}; {written}", *domain.notes, *remarks])
 
 
 def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -136,3 +90,18 @@ def _vectors(job: ImputationJob, workspace: Workspace, rows: NDArray[np.floating
     vectors = outputs.VECTORS.read(workspace)[: X.shape[0]]
     options = job.imputation.model_dump(include=set(OPTIONS_OF_FIT))
     return np.asarray(impute_new(rows, X, vectors, model=model, **options), np.float32)
+
+
+def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
+    """Write words and vectors, in text and NumPy files as a table of a row per word, and return what was written."""
+    chosen = table_format(new.target)
+    if chosen is None:
+        return export_vectors(vectors, new.target, ExportOptions(space=new.space))
+    if new.space is not None:
+        raise ValueError(f"{new.target} keeps spaces as they are: leave out --space")
+    columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
+    width, piece = vectors.vectors.shape[1], Piece(columns, vectors.vectors)
+    contents = f"{len(vectors):,} words x {width} dimensions"
+    table = Table(columns.schema, Numbers("vector", width, as_lists=True), len(vectors), [piece], contents)
+    write_table(new.target, table, format=chosen)
+    return f"{contents} in {new.target}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -10,17 +9,9 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
-from distembed.evaluation.imputation import (
-    NEIGHBOR_COUNTS,
-    QUERIES_AT_ONCE,
-    VOTES,
-    LabelAccuracy,
-    label_accuracies,
-)
 from distembed.execution import one_blas_thread
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
-from distembed.job.model import check_figures
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
@@ -52,9 +43,8 @@ from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan
 from distembed.stages.graphs import EDGE_BYTES, plan_of_search
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.imputation import outputs
-from distembed.systems.imputation.job import HoldOutSection, ImputationJob
+from distembed.systems.imputation.job import ImputationJob
 from distembed.tables.domain import (
-    Joined,
     holds_vectors,
     join,
     known_bytes,
@@ -129,12 +119,6 @@ def _read_once(
     return (n, d), (*read.notes, *filter(None, [advice_on_metric(read, metric)]))
 
 
-def joined(job: ImputationJob) -> Joined:
-    """Read both tables of a job and join them by name."""
-    known = read_known(job.known)
-    return join(read_domain(job.domain), known, job.matching)
-
-
 def advice_on_metric(domain: Domain, metric: Metric) -> str:
     """Return what to say of vectors of words that are compared by another distance than is usual, else ""."""
     if not domain.holds_vectors or metric == "cosine":
@@ -177,7 +161,7 @@ def plan_join(job: ImputationJob, dims: Dimensions) -> StagePlan:
 def run_join(ctx: Context) -> dict[str, Any]:
     """Match the names of the table with those of the vectors."""
     job: ImputationJob = ctx.job
-    both = joined(job)
+    both = join(read_domain(job.domain), read_known(job.known), job.matching)
     warning = warn_of_one_column(both.domain, metric=job.imputation.metric)
     if warning:
         ctx.reporter.note(f"warning: {warning}")
@@ -189,8 +173,12 @@ def run_join(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note(f"  {note}")
     misses = near_misses(both.domain.names, both.words, both.rows, job.matching)
     left_out = both.domain.left_out
-    ctx.store_table(outputs.LEFT_OUT, _table_of(LeftOut, left_out))
-    ctx.store_table(outputs.NEAR_MISSES, _table_of(NearMiss, misses))
+    for output, kind, rows in (
+        (outputs.LEFT_OUT, LeftOut, left_out),
+        (outputs.NEAR_MISSES, NearMiss, misses),
+    ):
+        texts = {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in kind._fields}
+        ctx.store_table(output, pa.table(texts))
     ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
     if both.domain.scales is not None:
         ctx.store_table(outputs.DOMAIN_COLUMNS, scales_table(both.domain))
@@ -210,13 +198,6 @@ def run_join(ctx: Context) -> dict[str, Any]:
         "one_column": warning,
         "advice": advice_on(misses),
     }
-
-
-def _table_of(kind: type[LeftOut | NearMiss], rows: Sequence[LeftOut | NearMiss]) -> pa.Table:
-    """Return records of texts as a table, which has its columns also without a row."""
-    return pa.table(
-        {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in kind._fields}
-    )
 
 
 def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: int) -> None:
@@ -340,7 +321,10 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         method = ctx.workspace.stages()["hold_out"].facts["method"]
     X, known = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
     if method in REGRESSORS:
-        vectors = regressed(REGRESSORS[method], X, known)
+        is_known = known_rows(known, X.shape[0])
+        with one_blas_thread():
+            model = fit_known(REGRESSORS[method], X, known, is_known)
+        vectors = with_known(known, predictions(model, X, known.shape[1]), is_known)
         facts, history = {"n_iter": 0, "residual": 0.0, "converged": True}, np.empty((0, 2))
     else:
         weights = whole_csr(outputs.WEIGHTS.read(ctx.workspace))
@@ -361,86 +345,3 @@ def by_graph(job: ImputationJob, W: Any, X: da.Array, Y: da.Array, *, residuals:
     regressor = LinearRidge() if residuals else None
     limits = job.imputation.model_dump(include=SOLVE_OPTIONS)
     return impute(W, Y, known_rows(Y, X.shape[0]), X, regressor=regressor, **limits)
-
-
-def regressed(regressor: Any, X: da.Array, Y: da.Array) -> da.Array:
-    """Return the vectors that a regression on the rows of a table finds, lazily; known ones as they are."""
-    known = known_rows(Y, X.shape[0])
-    with one_blas_thread():
-        model = fit_known(regressor, X, Y, known)
-    return with_known(Y, predictions(model, X, Y.shape[1]), known)
-
-
-KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
-    "known vectors only",
-    "known and imputed vectors",
-    "the table itself",
-    "known and imputed vectors, labels shuffled",
-)
-"""The rows whose neighbors are asked: before and after the imputation, what it is made from, and a control."""
-
-
-def has_labels(job: ImputationJob) -> bool:
-    """Return whether the tables of a job name labels."""
-    return bool(job.domain.label_column or job.domain.names_label)
-
-
-VOTED, AMONG = "{}, {} votes", "k = {}"
-"""What the report calls rows with the votes of their neighbors, and the numbers of neighbors."""
-
-
-IN_PAPER = {
-    "rows": [VOTED.format(name, votes) for name in (KNOWN, ALL, TABLE, SHUFFLED_LABELS) for votes in VOTES],
-    "columns": list(map(AMONG.format, NEIGHBOR_COUNTS)),
-}
-"""The names that figures of a paper may have."""
-
-
-def check_labels(job: ImputationJob) -> list[str]:
-    """Refuse figures of a paper that are no share of names whose neighbors vote for their label."""
-    check_figures(job, **IN_PAPER)
-    return []
-
-
-def label_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the options of the evaluation that the labels use."""
-    return sections("evaluation")(job)
-
-
-LABEL_COPIES = 6
-"""Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
-
-
-def plan_labels(job: ImputationJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
-    read = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")
-    n_asked, votes = min(dims.size("name"), job.evaluation.max_names), max(NEIGHBOR_COUNTS) ** 2
-    return stage_plan(
-        dims.whole("name", 3 * QUERIES_AT_ONCE, itemsize=8),
-        whole=[
-            LABEL_COPIES * read,
-            dims.whole(n_asked, votes, itemsize=9),
-        ],  # if labels are equal, and a share
-    )
-
-
-def run_labels(ctx: Context) -> dict[str, Any]:
-    """Classify names by their neighbors, by both kinds of votes, before and after the imputation."""
-    options: HoldOutSection = ctx.job.evaluation
-    domain = outputs.DOMAIN.read(ctx.workspace)
-    table = outputs.VOCABULARY.read(ctx.workspace).slice(0, domain.shape[0])
-    labels = np.array([label or "" for label in table["label"].to_pylist()], object)
-    known = np.array(table["origin"].to_pylist(), object) == "known"
-    vectors = outputs.VECTORS.read(ctx.workspace)[: domain.shape[0]]
-    of_known, labeled = known & (labels != ""), labels != ""
-    shuffled = np.random.default_rng(options.random_state).permutation(labels[labeled])
-    spaces = {
-        KNOWN: (vectors[of_known], labels[of_known].tolist()),
-        ALL: (vectors[labeled], labels[labeled].tolist()),
-        TABLE: (domain[labeled], labels[labeled].tolist()),
-        SHUFFLED_LABELS: (vectors[labeled], shuffled.tolist()),
-    }
-    found = label_accuracies(spaces, max_names=options.max_names, seed=options.random_state)
-    columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
-    ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
-    return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}

@@ -1,4 +1,4 @@
-"""The stage that hides known names and imputes them: what the table says of the vectors."""
+"""The stages of an imputation, and those that judge it: known names that are hidden, and the labels of neighbors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from distembed.dtypes import Floats, Int64s, Mask
 from distembed.evaluation.imputation import (
     DISTANCE_COPIES,
     JUDGED_NAMES,
+    NEIGHBOR_COUNTS,
     QUERIES_AT_ONCE,
     ROW_COPIES,
+    VOTES,
     Imputer,
+    LabelAccuracy,
     MethodRecovery,
     Recovery,
     compare_methods,
     hold_out_folds,
+    label_accuracies,
     mean_vector,
     nearest_mean,
     nearest_one,
@@ -30,42 +34,17 @@ from distembed.evaluation.imputation import (
 )
 from distembed.evaluation.transfer import ranks_of_rows
 from distembed.execution import compute, one_blas_thread
+from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
-from distembed.lift import block, lift
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.regressions import LINEAR_ROWS, impute_by
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
-from distembed.systems.imputation import outputs
+from distembed.systems.imputation import outputs, solving
 from distembed.systems.imputation.job import PRESETS, HoldOutSection, ImputationJob
-from distembed.systems.imputation.solving import (
-    GRAPH_OPTIONS,
-    KEPT_DISTANCES,
-    REGRESSORS,
-    SOLVE_OPTIONS,
-    WEIGHT_OPTIONS,
-    by_graph,
-    check_labels,
-    has_labels,
-    join_parameters,
-    label_parameters,
-    options_parameters,
-    plan_graph,
-    plan_join,
-    plan_labels,
-    plan_regression,
-    plan_systems,
-    plan_vectors,
-    plan_weights,
-    run_graph,
-    run_join,
-    run_labels,
-    run_vectors,
-    run_weights,
-    table_dimensions,
-)
+from distembed.systems.imputation.solving import REGRESSORS, options_parameters
 
 METHODS = {
     "graph": "imputation",
@@ -89,11 +68,6 @@ BASELINES: Mapping[str, Imputer] = {
 """Controls that know no graph."""
 
 
-def own_row(job: ImputationJob) -> str:
-    """Return the row of the hold-out that the method of a job stands in."""
-    return METHODS.get(job.imputation.method, CHOSEN)
-
-
 def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of imputing hidden names by each method in turn, and of judging what they find."""
     known = dims.whole("known", "component", itemsize=8) + dims.whole("hidden", "component", itemsize=8)
@@ -108,9 +82,9 @@ def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
     ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
     found = (len(METHODS) + 2 + len(BASELINES)) * dims.whole("hidden", "component")
     return in_turn(
-        plan_systems(job, dims),
-        plan_systems(job, dims, residuals=True),
-        plan_regression(dims, kernel=True),
+        solving.plan_systems(job, dims),
+        solving.plan_systems(job, dims, residuals=True),
+        solving.plan_regression(dims, kernel=True),
         baseline,
         stage_plan(ranked, whole=[ROW_COPIES * known, 3 * QUERIES_AT_ONCE * dims.whole("known", itemsize=8)]),
     )._replace(stored_bytes=found)
@@ -118,49 +92,50 @@ def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
 
 def run_hold_out(ctx: Context) -> dict[str, Any]:
     """Hide known names in folds, impute them, choose the method, and compare with their true vectors and controls."""
-    vocabulary, seed = outputs.VOCABULARY.read(ctx.workspace), ctx.job.evaluation.random_state
+    job, vocabulary = ctx.job, outputs.VOCABULARY.read(ctx.workspace)
     known = np.flatnonzero(np.array(vocabulary["origin"].to_pylist(), object) == "known")
-    rows = _folds(ctx, known)
+    options: HoldOutSection = job.evaluation
+    n_names, method, rows = min(known.size, options.max_names), job.imputation.method, list[Int64s]()
+    if n_names >= JUDGED_NAMES:
+        limits = {"n_folds": options.n_folds, "max_names": options.max_names}
+        rows = hold_out_folds(known, **limits, seed=options.random_state)
+    else:
+        why = f"fewer than {JUDGED_NAMES} names would judge the table"
+        why = too_few_to_choose(n_names) if method == "auto" else why
+        ctx.reporter.note(f"hold_out: nothing is hidden: {why}")
     folds = [_fold(ctx, number, rows, known) for number in range(len(rows))]
     hidden = np.concatenate([np.empty(0, np.int64), *rows])
     fold = np.repeat(np.arange(len(rows)), [len(one) for one in rows])
     truth = compute(outputs.KNOWN_VECTORS.read(ctx.workspace)[known])
     means = [truth[~np.isin(known, one)].mean(axis=0, dtype=np.float64) for one in rows]
-    centers = [np.tile(mean, (len(one), 1)) for mean, one in zip(means, rows, strict=True)]
+    own = METHODS.get(method, CHOSEN)
     scores = {
-        method: recovery(
-            np.concatenate([found[method] for found in folds]),
+        name: recovery(
+            np.concatenate([found[name] for found in folds]),
             np.searchsorted(known, hidden),
             truth,
             labels=vocabulary["label"].take(known).to_pylist(),
-            centers=np.concatenate(centers),
+            centers=np.repeat(means, [len(one) for one in rows], axis=0),
         )
-        for method in sorted(folds[0] if folds else (), key=lambda row: row != own_row(ctx.job))
+        for name in sorted(folds[0] if folds else (), key=lambda row: row != own)
     }
-    method = ctx.job.imputation.method
     if method == "auto":
         method = _best(scores, fold >= 0) if scores else "graph"
         scores = {CHOSEN: _chosen(scores, fold), **scores} if scores else {}
-    ctx.store_table(outputs.HOLD_OUT_NAMES, _names_table(scores, vocabulary["word"].take(hidden), fold))
-    summary = compare_methods(scores, n_known=known.size, seed=seed) if scores else []
-    columns = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
-    ctx.store_table(outputs.HOLD_OUT, pa.table(columns))
+    words = vocabulary["word"].take(hidden).to_pylist()
+    columns: dict[str, list[Any]] = {
+        "word": words * len(scores),
+        "fold": fold.tolist() * len(scores),
+        "method": [name for name in scores for _ in words],
+    }
+    for name in Recovery._fields:
+        columns[name] = [value for score in scores.values() for value in getattr(score, name).tolist()]
+    ctx.store_table(outputs.HOLD_OUT_NAMES, pa.table(columns))
+    summary = compare_methods(scores, n_known=known.size, seed=options.random_state) if scores else []
+    figures = {name: [getattr(row, name) for row in summary] for name in MethodRecovery._fields}
+    ctx.store_table(outputs.HOLD_OUT, pa.table(figures))
     counts = {"n_hidden": int(hidden.size), "n_folds": len(folds), "n_known": int(known.size)}
     return {**counts, "method": method}
-
-
-def _folds(ctx: Context, known: Int64s) -> list[Int64s]:
-    """Return the rows to hide in each fold: none where they are too few to judge a table or to choose a method by."""
-    options: HoldOutSection = ctx.job.evaluation
-    if min(known.size, options.max_names) < JUDGED_NAMES:
-        why = f"fewer than {JUDGED_NAMES} names would judge the table"
-        if ctx.job.imputation.method == "auto":
-            why = too_few_to_choose(min(known.size, options.max_names))
-        ctx.reporter.note(f"hold_out: nothing is hidden: {why}")
-        return []
-    return hold_out_folds(
-        known, n_folds=options.n_folds, max_names=options.max_names, seed=options.random_state
-    )
 
 
 def too_few_to_choose(n_names: int) -> str:
@@ -183,72 +158,115 @@ def _chosen(scores: Mapping[str, Recovery], fold: Int64s) -> Recovery:
 
 def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict[str, Floats]:
     """Return the vectors that every method finds for the hidden names of a fold, by its row."""
-    hidden = folds[number]
+    X, Y = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
+    hidden, weights = folds[number], whole_csr(outputs.WEIGHTS.read(ctx.workspace))
     rng = np.random.default_rng((ctx.job.evaluation.random_state, number))
-    weights = whole_csr(outputs.WEIGHTS.read(ctx.workspace))
     order = np.arange(weights.shape[0])
     order[known] = rng.permutation(known)
     fitted = np.sort(rng.permutation(np.setdiff1d(known, hidden))[:LINEAR_ROWS])
     rows = np.sort(np.concatenate([fitted, hidden]))
-    found = partial(_by_graph, ctx, hidden)
-    alone = partial(_by_rows, ctx, hidden, rows)
+    is_hidden = da.from_array(np.isin(np.arange(Y.shape[0]), hidden)[:, None], chunks=(Y.chunks[0], 1))
+    masked = da.where(is_hidden, np.array(np.nan, Y.dtype), Y)
+
+    def graph(W: sp.csr_array, *, residuals: bool = False) -> Floats:
+        found: Floats = compute(solving.by_graph(ctx.job, W, X, masked, residuals=residuals).vectors[hidden])
+        return found
+
+    def without_graph(imputer: Imputer) -> Floats:
+        some = (one.astype(np.float64) for one in compute((X[rows], masked[rows])))
+        with one_blas_thread():
+            return np.asarray(imputer(*some)[np.searchsorted(rows, hidden)], np.float32)
+
     ways: dict[str, Callable[[], Floats]] = {
-        METHODS["graph"]: partial(found, weights),
-        **{METHODS[name]: partial(alone, partial(impute_by, one)) for name, one in REGRESSORS.items()},
-        METHODS["residuals"]: partial(found, weights, residuals=True),
-        SHUFFLED: partial(found, weights[order][:, order]),
-        **{name: partial(alone, imputer) for name, imputer in BASELINES.items()},
+        METHODS["graph"]: partial(graph, weights),
+        **{
+            METHODS[name]: partial(without_graph, partial(impute_by, one)) for name, one in REGRESSORS.items()
+        },
+        METHODS["residuals"]: partial(graph, weights, residuals=True),
+        SHUFFLED: partial(graph, weights[order][:, order]),
+        **{name: partial(without_graph, imputer) for name, imputer in BASELINES.items()},
     }
+
+    def alone(way: Callable[[], Floats]) -> Floats:
+        with keeping(None):  # the vectors of a fold are small enough to be made again
+            return way()
+
     vectors = {
-        row: compute(keep(f"fold-{number}-{place}", partial(_alone, way)))
+        row: compute(keep(f"fold-{number}-{place}", partial(alone, way)))
         for place, (row, way) in enumerate(ways.items())
     }
     ctx.progress("folds")(number + 1, len(folds))
     return vectors
 
 
-def _alone(way: Callable[[], Floats]) -> Floats:
-    with keeping(None):  # the vectors of a fold are small enough to be made again
-        return way()
+# --- the labels of neighbors -----------------------------------------------------------------------------------
+
+KNOWN, ALL, TABLE, SHUFFLED_LABELS = (
+    "known vectors only",
+    "known and imputed vectors",
+    "the table itself",
+    "known and imputed vectors, labels shuffled",
+)
+"""The rows whose neighbors are asked: before and after the imputation, what it is made from, and a control."""
 
 
-def _by_graph(ctx: Context, hidden: Int64s, weights: sp.csr_array, *, residuals: bool = False) -> Floats:
-    """Return the vectors that imputation finds for hidden names."""
-    X, vectors = (one.read(ctx.workspace) for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS))
-    is_hidden = np.zeros((vectors.shape[0], 1), bool)
-    is_hidden[hidden] = True
-    mask = da.from_array(is_hidden, chunks=(vectors.chunks[0], 1))
-    masked = lift(_hide, "wc,wk->wc", vectors, mask, dtype=vectors.dtype)
-    return compute(by_graph(ctx.job, weights, X, masked, residuals=residuals).vectors[hidden])
+VOTED, AMONG = "{}, {} votes", "k = {}"
+"""What the report calls rows with the votes of their neighbors, and the numbers of neighbors."""
 
 
-@block(temporaries=0.5)
-def _hide(vectors: Floats, is_hidden: Mask) -> Floats:
-    return np.where(is_hidden, np.nan, vectors).astype(vectors.dtype, copy=False)
+IN_PAPER = {
+    "rows": [VOTED.format(name, votes) for name in (KNOWN, ALL, TABLE, SHUFFLED_LABELS) for votes in VOTES],
+    "columns": list(map(AMONG.format, NEIGHBOR_COUNTS)),
+}
+"""The names that figures of a paper may have."""
 
 
-def _by_rows(ctx: Context, hidden: Int64s, rows: Int64s, imputer: Imputer) -> Floats:
-    """Return the vectors that an imputer without a graph finds for hidden names among some rows."""
-    X, Y = (
-        compute(one.read(ctx.workspace)[rows]).astype(np.float64)
-        for one in (outputs.DOMAIN, outputs.KNOWN_VECTORS)
+def check_labels(job: ImputationJob) -> list[str]:
+    """Refuse figures of a paper that are no share of names whose neighbors vote for their label."""
+    check_figures(job, **IN_PAPER)
+    return []
+
+
+LABEL_COPIES = 6
+"""Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
+
+
+def plan_labels(job: ImputationJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of searching the neighbors of at most `max_names` names, a few at a time."""
+    read = dims.whole("name", "column", itemsize=8) + dims.whole("name", "component")
+    n_asked, votes = min(dims.size("name"), job.evaluation.max_names), max(NEIGHBOR_COUNTS) ** 2
+    return stage_plan(
+        dims.whole("name", 3 * QUERIES_AT_ONCE, itemsize=8),
+        whole=[
+            LABEL_COPIES * read,
+            dims.whole(n_asked, votes, itemsize=9),
+        ],  # if labels are equal, and a share
     )
-    at = np.searchsorted(rows, hidden)
-    Y[at] = np.nan
-    with one_blas_thread():
-        return np.asarray(imputer(X, Y)[at], np.float32)
 
 
-def _names_table(scores: Mapping[str, Recovery], words: pa.ChunkedArray, fold: Int64s) -> pa.Table:
-    """Return a row per hidden name and method: its fold, cosine, rank and the share of neighbors of its label."""
-    columns: dict[str, list[Any]] = {name: [] for name in ("word", "fold", "method", *Recovery._fields)}
-    for method, score in scores.items():
-        columns["word"] += words.to_pylist()
-        columns["fold"] += fold.tolist()
-        columns["method"] += [method] * fold.size
-        for name, values in score._asdict().items():
-            columns[name] += values.tolist()
-    return pa.table(columns)
+def run_labels(ctx: Context) -> dict[str, Any]:
+    """Classify names by their neighbors, by both kinds of votes, before and after the imputation."""
+    options: HoldOutSection = ctx.job.evaluation
+    domain = outputs.DOMAIN.read(ctx.workspace)
+    table = outputs.VOCABULARY.read(ctx.workspace).slice(0, domain.shape[0])
+    labels = np.array([label or "" for label in table["label"].to_pylist()], object)
+    known = np.array(table["origin"].to_pylist(), object) == "known"
+    vectors = outputs.VECTORS.read(ctx.workspace)[: domain.shape[0]]
+    of_known, labeled = known & (labels != ""), labels != ""
+    shuffled = np.random.default_rng(options.random_state).permutation(labels[labeled])
+    spaces = {
+        KNOWN: (vectors[of_known], labels[of_known].tolist()),
+        ALL: (vectors[labeled], labels[labeled].tolist()),
+        TABLE: (domain[labeled], labels[labeled].tolist()),
+        SHUFFLED_LABELS: (vectors[labeled], shuffled.tolist()),
+    }
+    found = label_accuracies(spaces, max_names=options.max_names, seed=options.random_state)
+    columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
+    ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
+    return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}
+
+
+# --- which stages ----------------------------------------------------------------------------------------------
 
 
 def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
@@ -256,45 +274,37 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
 
     The vectors wait for the hidden names where these choose the method.
     """
-    is_chosen = job.imputation.method == "auto"
-    after = ("join", "weights", "hold_out") if is_chosen else ("join", "weights")
-    solving = options_parameters({*SOLVE_OPTIONS, "method"})
-    vectors = StageSpec("vectors", after, solving, run_vectors, plan_vectors)
-    hold_out = StageSpec(
-        "hold_out",
-        ("join", "weights"),
-        lambda job: {**solving(job), **sections("evaluation")(job)},
-        run_hold_out,
-        plan_hold_out,
-    )
-    labels = StageSpec("neighbor_labels", ("join", "vectors"), label_parameters, run_labels, plan_labels)
-    return (
-        StageSpec("join", (), join_parameters, run_join, plan_join, check_labels),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec),
-        StageSpec("graph", ("join",), options_parameters(GRAPH_OPTIONS), run_graph, plan_graph),
-        StageSpec(
-            "weights", ("join", "graph"), options_parameters(WEIGHT_OPTIONS), run_weights, plan_weights
-        ),
-        *((hold_out, vectors) if is_chosen else (vectors, hold_out)),
-        *((labels,) if has_labels(job) else ()),
-    )
+    graph, weights = (options_parameters(names) for names in (solving.GRAPH_OPTIONS, solving.WEIGHT_OPTIONS))
+    solved, judged = options_parameters({*solving.SOLVE_OPTIONS, "method"}), sections("evaluation")
+    both = ("join", "weights")
+    specs = [
+        StageSpec("join", (), solving.join_parameters, solving.run_join, solving.plan_join, check_labels),
+        *kept_stages(job, solving.KEPT_DISTANCES.stage_spec),
+        StageSpec("graph", ("join",), graph, solving.run_graph, solving.plan_graph),
+        StageSpec("weights", ("join", "graph"), weights, solving.run_weights, solving.plan_weights),
+        StageSpec("vectors", both, solved, solving.run_vectors, solving.plan_vectors),
+        StageSpec("hold_out", both, lambda job: solved(job) | judged(job), run_hold_out, plan_hold_out),
+    ]
+    if job.imputation.method == "auto":
+        vectors, hold_out = specs[-2:]
+        specs[-2:] = [hold_out, vectors._replace(inputs=(*both, "hold_out"))]
+    if job.domain.label_column or job.domain.names_label:
+        specs.append(StageSpec("neighbor_labels", ("join", "vectors"), judged, run_labels, plan_labels))
+    return tuple(specs)
 
 
 SYSTEM = System(
     ImputationJob,
     stages,
-    table_dimensions,
-    "distembed.systems.imputation.views",
-    "distembed.systems.imputation.views",
+    solving.table_dimensions,
+    "distembed.systems.imputation.report",
+    "distembed.systems.imputation.report",
     inference="distembed.systems.imputation.inference",
     explanation="distembed.systems.imputation.explanation",
-    explorer="distembed.systems.imputation.views",
+    explorer="distembed.systems.imputation.report",
     own_items=OwnItems(
-        "join",
-        "hold_out",
-        "hidden names, centered cosine",
-        "distembed.systems.imputation.evaluation_report",
+        "join", "hold_out", "hidden names, centered cosine", "distembed.systems.imputation.report"
     ),
     presets=PRESETS,
-    outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
+    outputs=(*declared_in(outputs), solving.KEPT_DISTANCES.output),
 )

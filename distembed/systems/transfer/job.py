@@ -9,18 +9,9 @@ from pydantic import Field, Tag, model_validator
 
 from distembed.corpus.paths import Format
 from distembed.corpus.stop_words import Language
-from distembed.job.model import (
-    OPTION,
-    InputPath,
-    Job,
-    MapSection,
-    Section,
-    chosen_by,
-    section_of,
-)
+from distembed.job.model import OPTION, InputPath, Job, MapSection, Section, chosen_by, section_of
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.stages.collections import sides_of
-from distembed.stages.corpus import SIDES, section_name, section_of_side
+from distembed.manifold.inference import AS_PRINTED
 from distembed.stages.corpus_sections import ParallelSection
 from distembed.tables.sections import ReadingSection
 
@@ -31,28 +22,19 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "representation": {"kind": "tf_idf"},
         "pairs": {"share": 0.05},
         "alignment": {
-            "n_components": 20,
-            "n_neighbors": 10,
-            "correspondence_weight": 1.0,
-            "regularization": 0.0,
-            "normalization": "symmetric",
-            "missing": "imputed",
-            "init": "random",
-            "center": False,
-            "propagate": False,
-            "max_iter": 30,
-            "tol": 0.0,
-            "solver_tol": 1e-8,
-            "solver_max_iter": 5000,
+            "n_components": 20, "n_neighbors": 10, "correspondence_weight": 1.0, "max_iter": 30, **AS_PRINTED,
         },
         "evaluation": {"topic": 0, "topic_share": 0.5, "shares": [0.05, 0.2, 0.5], "n_seeds": 3},
     },
-}
+}  # fmt: skip
 """The defaults, and the second experiment of the paper as printed (jobs/feature_preserving_paper.toml)."""
 
 
-class SideSection(ParallelSection):
-    """`[first]` or `[second]`: a collection, which words of it do not count, and where vectors of its words are."""
+class CollectionSection(ParallelSection):
+    """`[collections.NAME]`: a collection; the first of them has topics or features, and the others get them.
+
+    Known pairs join each of the others to the first; the curve of errors is that of the first two alone.
+    """
 
     format: Format = "auto"
     """What the files are; "auto" goes by the extension."""
@@ -62,17 +44,14 @@ class SideSection(ParallelSection):
     """A text file with further words to leave out, one per line."""
     vectors: InputPath | None = None
     """The workspace or file of vectors of its words, for `representation.kind = "psdvec"`."""
-
-
-class OtherSection(SideSection):
-    """`[others.NAME]`: a further collection in the same embedding, which gets the topics or features too.
-
-    Known pairs join it to the first collection; the curve of errors is that of the first and second alone.
-    """
-
     pairs: InputPath | None = None
-    """A file of pairs of ids, with the columns first and NAME and perhaps confidence; by default the known pairs are a
-    share of the documents with equal ids, as `[pairs]` says.
+    """A file of pairs of ids of the first collection and this one, with a column named as each and perhaps confidence;
+    by default the known pairs are a share of the documents with equal ids, as `[pairs]` says.
+    """
+    features: InputPath | None = None
+    """A table with a row per document, its id and numbers: CSV, TSV or Parquet, text also compressed. The values of
+    the first collection's are carried in place of topics, those of another's are known too; documents without a row, or
+    with an empty one, have no known values.
     """
 
 
@@ -132,14 +111,8 @@ class TransferTopicsSection(Section):
 
 
 class FeaturesSection(ReadingSection):
-    """`[features]`: values of some documents from a table, which are carried to the others in place of topics."""
+    """`[features]`: how the tables of values are read that are carried in place of topics."""
 
-    path: InputPath | None = None
-    """A table with a row per document of the first collection, its id and numbers: CSV, TSV or Parquet, text also
-    compressed. With it there are no topics. Documents without a row, or with an empty one, have no known values.
-    """
-    second: InputPath | None = None
-    """A table of the same columns for documents of the second collection whose values are known."""
     columns: tuple[str, ...] = ()
     """The columns that are taken; by default all of numbers."""
     standardize: bool = True
@@ -147,19 +120,12 @@ class FeaturesSection(ReadingSection):
     results are in the units of the table.
     """
 
-    def tables(self) -> dict[str, str]:
-        """Return the path of the table of each collection that has one."""
-        given = zip(SIDES, (self.path, self.second), strict=True)
-        return {side: path for side, path in given if path is not None}
-
 
 class PairsSection(Section):
-    """`[pairs]`: documents known to be the same: a share of those with equal ids, or a file of pairs of ids."""
+    """`[pairs]`: the share of the documents with equal ids that are known to be the same."""
 
     share: float = Field(default=0.05, gt=0, le=1)
     """The share of the documents with equal ids that is taken as known."""
-    path: InputPath | None = None
-    """A file of pairs of ids of the first and second collection, one pair per line, in place of a share."""
     random_state: int = Field(default=0, ge=0)
     """The seed of the draw."""
 
@@ -183,7 +149,7 @@ class AlignmentSection(Section):
 
 
 class TransferEvaluationSection(Section):
-    """`[evaluation]`: shares of the first and second collection's pairs that are taken as known, and draws of each."""
+    """`[evaluation]`: shares of the pairs of the first two collections that are taken as known, and draws of each."""
 
     shares: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.01, 0.05, 0.1, 0.2, 0.5)
     """The shares of pairs taken as known, one run per share."""
@@ -201,23 +167,12 @@ class TransferEvaluationSection(Section):
     """How many of the nearest documents are looked through for the counterpart."""
 
 
-TAKEN = (*SIDES, "second_known", "inferred", "known", "confidence")
-"""Names that no further collection may have: outputs and columns of a job have them."""
-
-
 class TransferJob(Job):
-    """A job of `system = "transfer"`: two or more collections and known pairs in, topics of all but the first out."""
+    """A job of `system = "transfer"`: collections and known pairs in, topics of all but the first out."""
 
-    first_keys = (
-        "representation.kind",
-        "topics.n_topics",
-        "pairs.share",
-        "evaluation.shares",
-    )
+    first_keys = ("representation.kind", "topics.n_topics", "pairs.share", "evaluation.shares")
 
-    first: SideSection
-    second: SideSection
-    others: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], OtherSection] = Field(default={})
+    collections: dict[Annotated[str, Field(pattern=r"^[a-z0-9]+$")], CollectionSection] = Field(min_length=2)
     terms: TransferTermsSection = TransferTermsSection()
     representation: Representation = LSARepresentation()
     topics: TransferTopicsSection = TransferTopicsSection()
@@ -227,44 +182,49 @@ class TransferJob(Job):
     evaluation: TransferEvaluationSection = TransferEvaluationSection()
     report: MapSection = MapSection()
 
-    @model_validator(mode="after")
-    def _others_have_names(self) -> Self:
-        taken = next((name for name in self.others if name in TAKEN), None)
-        if taken is not None:
-            raise ValueError(
-                f"others.{taken} has a name that outputs of every job have: choose one other than {', '.join(TAKEN)}"
-            )
-        return self
+    @property
+    def first(self) -> str:
+        """Return the name of the collection whose values are carried."""
+        return next(iter(self.collections))
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Return the names of the collections that get them."""
+        return tuple(self.collections)[1:]
+
+    @property
+    def judged(self) -> tuple[str, str]:
+        """Return the names of the two collections on whose pairs the methods are judged."""
+        return self.first, self.others[0]
+
+    @property
+    def has_topics(self) -> bool:
+        """Return whether topics are carried, and not the values of a table."""
+        return self.collections[self.first].features is None
 
     @model_validator(mode="after")
-    def _first_has_features(self) -> Self:
-        if self.features.second is not None and self.features.path is None:
-            raise ValueError("features.second needs features.path: it is a table for the second collection")
-        return self
-
-    @model_validator(mode="after")
-    def _representation_fits(self) -> Self:
-        missing = [
-            section_name(side) for side in sides_of(self) if section_of_side(self, side).vectors is None
-        ]
-        if self.representation.kind == "psdvec" and missing:
-            raise ValueError(
-                f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
-                f"{missing[0]}.vectors, a workspace or a vector file"
-            )
-        if self.representation.kind == "tf_idf" and self.alignment.propagate:
+    def _sections_fit_together(self) -> Self:
+        topic, kind = self.evaluation.topic, self.representation.kind
+        for name, section in self.collections.items():
+            if section.features is not None and self.has_topics:
+                raise ValueError(
+                    f"collections.{name}.features needs collections.{self.first}.features: it names known values of "
+                    "another collection"
+                )
+            if kind == "psdvec" and section.vectors is None:
+                raise ValueError(
+                    f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
+                    f"collections.{name}.vectors, a workspace or a vector file"
+                )
+        if kind == "tf_idf" and self.alignment.propagate:
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _topic_is_there(self) -> Self:
-        topic = self.evaluation.topic
-        if topic is not None and self.features.path is not None:
+        if topic is not None and not self.has_topics:
             raise ValueError(
-                "evaluation.topic chooses documents by topic, and features.path takes the place of topics"
+                f"evaluation.topic chooses documents by topic, and collections.{self.first}.features takes the place "
+                "of topics"
             )
         if topic is not None and topic >= self.topics.n_topics:
             raise ValueError(
