@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.evaluation.scoring import Policy, bootstrap_interval
+from distembed.evaluation.scoring import bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.blocks import row_cosines
@@ -235,9 +235,7 @@ def judge(own: MethodRecovery, shuffled: MethodRecovery, *, n_known: int) -> Ver
 
 def _with_interval(values: Float64s, statistic: Callable[..., Any], seed: int) -> tuple[float, float, float]:
     """Return a statistic of the values and the ends of its bootstrap interval, NaN for fewer than three."""
-    interval = bootstrap_interval(
-        lambda draws: statistic(values[draws], axis=1), values.size, Policy(seed=seed), max_items=values.size
-    )
+    interval = bootstrap_interval(partial(statistic, axis=-1), [values], seed)
     return float(statistic(values)), *(interval or (np.nan, np.nan))
 
 

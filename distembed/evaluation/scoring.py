@@ -214,34 +214,28 @@ class Measure(NamedTuple):
         n = self.columns[0].size
         value = float(self.statistic(*self.columns)) if n else math.nan
         interval = None
-        if self.has_interval and not math.isnan(value):
-            interval = bootstrap_interval(
-                lambda draws: self.statistic(*(column[draws] for column in self.columns)), n, policy
-            )
+        if self.has_interval and n <= MAX_BOOTSTRAP_ITEMS and not math.isnan(value):
+            interval = bootstrap_interval(self.statistic, self.columns, policy.seed)
         return Score(
             name, self.task or task, self.metric, value, *(self.counts or counts), str(policy), interval
         )
 
 
 def bootstrap_interval(
-    statistic: Callable[[Int64s], Float64s],
-    n_items: int,
-    policy: Policy,
-    *,
-    max_items: int = MAX_BOOTSTRAP_ITEMS,
+    statistic: Callable[..., Float64s], columns: Sequence[Float64s], seed: int
 ) -> tuple[float, float] | None:
-    """Return the 95 % percentile interval of a statistic over resampled items (rows of the argument).
+    """Return the 95 % percentile interval of a statistic of columns (n,) over resampled items, None for fewer than 3.
 
-    This is the interval of every score here: of 3 to `MAX_BOOTSTRAP_ITEMS` items, `N_BOOTSTRAP` samples of the same
-    number with replacement, from one seed.
+    This is the interval of every score here, for at most `MAX_BOOTSTRAP_ITEMS` items of a set: `N_BOOTSTRAP` samples of
+    the same number with replacement, from one seed. The statistic takes the samples (m, n), and reduces the last axis.
     """
-    if not 2 < n_items <= max_items:
+    n_items = columns[0].size
+    if n_items < 3:
         return None
-    generator = np.random.default_rng(policy.seed)
-    values = np.concatenate([
-        statistic(generator.integers(n_items, size=(SAMPLES_AT_ONCE, n_items)))
-        for _ in range(N_BOOTSTRAP // SAMPLES_AT_ONCE)
-    ])  # fmt: skip
+    generator, values = np.random.default_rng(seed), list[Float64s]()
+    for _ in range(N_BOOTSTRAP // SAMPLES_AT_ONCE):
+        draws = generator.integers(n_items, size=(SAMPLES_AT_ONCE, n_items))
+        values.append(statistic(*(column[draws] for column in columns)))
     if not np.isfinite(values).any():
         return None
     low, high = np.nanpercentile(values, [2.5, 97.5])

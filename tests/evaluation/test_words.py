@@ -16,7 +16,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 from distembed.evaluation import blocks
-from distembed.evaluation.scoring import ask, bootstrap_interval
+from distembed.evaluation.scoring import Measure, ask, bootstrap_interval
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import (
     Policy,
@@ -89,10 +89,12 @@ def test_purity_equals_the_oracle(rows):
 
 def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
     values = iter(np.linspace(0, 100, 1000))
-    interval = bootstrap_interval(lambda draws: np.array([next(values) for _ in draws]), 3, Policy())
+    three = [np.zeros(3)]
+    interval = bootstrap_interval(lambda draws: np.array([next(values) for _ in draws]), three, 0)
     assert interval == pytest.approx((2.5, 97.5))
-    assert [bootstrap_interval(lambda draws: draws[:, 0], n, Policy()) for n in (2, 10_001)] == [None, None]
-    assert bootstrap_interval(lambda draws: np.ones(len(draws)), 10_000, Policy()) == (1, 1)
+    assert bootstrap_interval(lambda draws: draws[:, 0], [np.zeros(2)], 0) is None
+    scores = [Measure("share", (np.ones(n),)).score("s", "t", (n, n), Policy()) for n in (10_000, 10_001)]
+    assert [score.interval for score in scores] == [(1, 1), None]
 
 
 @pytest.mark.parametrize(("values", "share"), [((0.5, 0.4), 1), ((0.5, 0.5, 0.1), 0.5), ((0.4, 0.5), 0)])
