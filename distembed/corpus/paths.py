@@ -53,7 +53,14 @@ def find_files(paths: list[str | Path]) -> tuple[FoundFile, ...]:
         with failures_told(path):
             found = files_at(path)
         if not found:
-            check_file_name(path)
+            try:
+                os.fsencode(path)
+            except UnicodeEncodeError as error:  # file names are ASCII in some locales
+                encoding = sys.getfilesystemencoding()
+                raise OSError(
+                    f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set "
+                    "PYTHONUTF8=1."
+                ) from error
             raise FileNotFoundError(
                 f"{path} matches no file; check the path, or give a folder or a glob (*.txt)."
             )
@@ -132,20 +139,3 @@ def has_known_extension(url: str) -> bool:
 def format_of(url: str) -> str:
     """Return the format that the name of a file suggests, with or without the extension of a compression."""
     return TEXT_FORMATS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")
-
-
-def check_file_name(path: str) -> None:
-    """Check that the file system encoding of this process can represent a name.
-
-    Raises
-    ------
-    OSError
-        If it cannot, because file names are ASCII in some locales.
-    """
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError as error:
-        encoding = sys.getfilesystemencoding()
-        raise OSError(
-            f"{path!r} cannot be represented in {encoding}, which this locale uses for file names; set PYTHONUTF8=1."
-        ) from error

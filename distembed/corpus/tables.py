@@ -79,8 +79,7 @@ def _json_row(partition: Partition, offset: int, line: bytes, progress: Progress
     """
     record = _json_object(partition, line, progress)
     text_fields, *others = partition.fields
-    found = [(field, value_at(record, field)) for field in text_fields]
-    texts = [(field, text) for field, text in found if text is not MISSING]
+    texts = [(field, text) for field in text_fields if (text := value_at(record, field)) is not MISSING]
     for field, text in texts:
         if text is not None and not isinstance(text, str):
             what = f'holds {type(text).__name__} in "{field}", not text'
@@ -98,18 +97,16 @@ def _json_row(partition: Partition, offset: int, line: bytes, progress: Progress
             raise CorpusError(f"{what}; give {partition.option(option)}")
         value = str(value).lower() if isinstance(value, bool) else value
         values.append(None if value is None or value is MISSING else str(value))
+    mode = "strict" if partition.errors == "strict" else "replace"
     try:
-        joined = "\n".join(text for _, text in texts if text is not None)
-        text, *encoded = (
-            value and value.encode("utf-8", "strict" if partition.errors == "strict" else "replace")
-            for value in (joined, *values)
-        )
+        joined = "\n".join([text for _, text in texts if text is not None]).encode("utf-8", mode)
+        values = [value and value.encode("utf-8", mode).decode() for value in values]
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(error.object[error.start]):04x}"
         advice = f"correct the line, or give {partition.option('errors', 'replace')}"
         raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
-    ident, title, label, *rest = (value and value.decode() for value in encoded)
-    return text or b"", ident or f"{partition.name}:{offset}", title or "", label, *rest
+    ident, title, label, *rest = values
+    return joined, ident or f"{partition.name}:{offset}", title or "", label, *rest
 
 
 def _json_object(partition: Partition, line: bytes, progress: Progress) -> dict[str, Any]:
