@@ -224,12 +224,6 @@ def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
 
 
 @block(temporaries=0.5)
-def ones_beside(vectors: Floats) -> Floats:
-    """Return vectors with a first column of ones."""
-    return np.hstack([np.ones_like(vectors[:, :1]), vectors])
-
-
-@block(temporaries=0.5)
 def chosen_columns(counts: csr_array, *, columns: Any) -> csr_array:
     """Return columns of a block, by their numbers or a slice."""
     return counts[:, columns]

@@ -26,20 +26,15 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import (
     CoreWords,
     NewWords,
+    check_core_size,
+    check_length,
     count_in_corpus,
     factorize,
     noncore_vectors,
     noncore_weighting,
-    rounds_of,
-    slice_rows_and_columns,
-)
-from distembed.factorization.psdvec_inputs import (
-    check_core_size,
-    check_counted,
-    check_length,
-    check_pairs,
-    check_square,
+    pairs_between,
     ridge_of_words,
+    rounds_of,
 )
 from distembed.lift import lift
 from distembed.linalg.csr import row_sums
@@ -54,7 +49,7 @@ from distembed.options import (
 )
 from distembed.states import keep, scope
 from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
-from distembed.validation import like_input, training_matrix
+from distembed.validation import check_matrix, like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
 
 
@@ -134,6 +129,8 @@ class PSDVec(BaseEstimator):
     ['minors', 'survey']
     """
 
+    core_vectors_: Floats | da.Array
+    vectors_: Floats | da.Array
     _expected_failed_checks: ClassVar[dict[str, str]] = {
         "check_estimators_nan_inf": "its matrix is not square, which is found before the pass that finds NaN",
         "check_n_features_in_after_fitting": "new words are counted with core words, and the message says so",
@@ -216,20 +213,38 @@ class PSDVec(BaseEstimator):
             raise ValueError("counts are 0 × 0: the vocabulary is empty; lower its min_count")
         # `marginals` finds NaN, infinite and negative counts in the pass that sums them.
         matrix = training_matrix(self, counts, name="counts", finite=False)
-        check_square(matrix.shape)
+        if matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(
+                f"counts are {matrix.shape[0]} × {matrix.shape[1]}; give a square matrix over one vocabulary, "
+                "row = left word"
+            )
         check_options(self)
         word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
         n_core = self.core_size(matrix.shape[0])
         with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):
             every = row_blocks(matrix)
             sums = marginals(every)
-            check_counted(sums, word_counts)
+            wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
+            if wrong.size:
+                raise ValueError(
+                    f"word_counts is 0 for {wrong.size} words that occur in pairs of counts, first word {wrong[0]}: "
+                    "give the occurrences of the words in the text that the pairs come from"
+                )
             given = sums.rows if row_totals is None else row_totals
             totals = check_length(given, len(word_counts), "row_totals")
-            self._learn_core(_corner(every, n_core), word_counts[:n_core], totals[:n_core])
-            if n_core < len(word_counts):
-                self._fit_rest(every, word_counts, totals)
-            return self._as_kind_of(counts)
+            first, rest = slice(n_core), slice(n_core, None)
+            is_whole = n_core == len(word_counts)
+            corner = every if is_whole else pairs_between(every, first, first)
+            self._learn_core(corner, word_counts[first], totals[first])
+            if not is_whole:
+                pairs = pairs_between(every, rest, first), pairs_between(every, first, rest)
+                ridge = ridge_of_words(self.ridge, self.bands, len(word_counts) - n_core)
+                noncore = self._learn_noncore(NewWords(*pairs, word_counts[rest], totals[rest], ridge))
+                self.vectors_ = da.concatenate([self.core_vectors_, noncore])
+            if not isinstance(counts, da.Array):
+                self.vectors_ = compute(self.vectors_)
+                self.core_vectors_ = self.vectors_[:n_core]
+            return self
 
     def fit_core(
         self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
@@ -271,8 +286,7 @@ class PSDVec(BaseEstimator):
         words = self.core_counts_, self.core_row_totals_ = word_counts, row_totals
         with one_blas_thread():
             vectors, objective, self.eigenvalues_, weighting = factorize(counts, *words, self)
-        self.core_vectors_: Floats | da.Array = vectors
-        self.vectors_: Floats | da.Array = vectors
+        self.core_vectors_ = self.vectors_ = vectors
         self.objective_, self.n_core_ = np.array(objective), counts.shape[0]
         self.ranks_ = [one.rank for one in rounds_of(self, self.n_core_)]
         _, self.weight_cutoff_, self.weight_scale_ = weighting
@@ -419,8 +433,14 @@ class PSDVec(BaseEstimator):
         >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
         True
         """
-        rows, columns = self._pairs_with_core(new_rows, new_columns, nonnegative=True)
-        m, weighting = rows.shape[0], self._weighting_of_fit()
+        rows, columns = self._pairs_with_core(new_rows, new_columns)
+        m = rows.shape[0]
+        if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
+            raise ValueError(
+                "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
+                "give set_core those of the fit, or call fit_noncore first"
+            )
+        weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
         words = NewWords(
             rows,
             columns,
@@ -460,7 +480,7 @@ class PSDVec(BaseEstimator):
         >>> model.fit_noncore(x[6:, :6], x[:6, 6:], occurrences[6:], totals[6:]).compute().shape
         (5, 2)
         """
-        rows, columns = self._pairs_with_core(rows, columns, nonnegative=True)
+        rows, columns = self._pairs_with_core(rows, columns)
         m = rows.shape[0]
         words = NewWords(
             rows,
@@ -472,11 +492,18 @@ class PSDVec(BaseEstimator):
         with scope("psdvec", self.get_params(), rows, columns, word_counts, row_totals, self._core()):
             return self._learn_noncore(words)
 
-    def _pairs_with_core(
-        self, rows: Any, columns: Any, *, nonnegative: bool = False
-    ) -> tuple[da.Array, da.Array]:
+    def _pairs_with_core(self, new_rows: Any, new_columns: Any) -> tuple[da.Array, da.Array]:
+        """Return the counts of m new words with the core words, and the reverse, as row blocks."""
         check_is_fitted(self, "core_vectors_")
-        return check_pairs(rows, columns, self.n_core_, estimator=self, nonnegative=nonnegative)
+        rows = check_matrix(new_rows, name="new_rows", estimator=self, nonnegative=True)
+        columns = check_matrix(new_columns, name="new_columns", estimator=self, nonnegative=True)
+        (m, c), n_core = rows.shape, self.n_core_
+        if c != n_core or columns.shape != (c, m):
+            raise ValueError(
+                f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
+                f"for new words and {n_core} core words give m × {n_core} and {n_core} × m"
+            )
+        return row_blocks(rows), row_blocks(columns)
 
     def _learn_noncore(self, words: NewWords) -> da.Array:
         """Return vectors of the noncore words, and keep what decides the weights of later ones."""
@@ -486,30 +513,6 @@ class PSDVec(BaseEstimator):
             self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
             make = partial(noncore_vectors, words, self._core(), weighting, self)
             return keep("noncore", make)
-
-    def _fit_rest(self, every: da.Array, word_counts: Floats, totals: Floats) -> None:
-        c, n = self.n_core_, len(totals)
-        rows, columns = (
-            slice_rows_and_columns(every, (c, n), (0, c)),
-            slice_rows_and_columns(every, (0, c), (c, n)),
-        )
-        ridge = ridge_of_words(self.ridge, self.bands, n - c)
-        noncore = self._learn_noncore(NewWords(rows, columns, word_counts[c:], totals[c:], ridge))
-        self.vectors_ = da.concatenate([self.core_vectors_, noncore])
-
-    def _as_kind_of(self, counts: MatrixLike) -> PSDVec:
-        if not isinstance(counts, da.Array):
-            self.vectors_ = compute(self.vectors_)
-            self.core_vectors_ = self.vectors_[: self.n_core_]
-        return self
-
-    def _weighting_of_fit(self) -> PairWeighting:
-        if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
-            raise ValueError(
-                "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
-                "give set_core those of the fit, or call fit_noncore first"
-            )
-        return PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
 
     def _core(self) -> CoreWords:
         return CoreWords(self.core_vectors_, self.core_counts_, self.core_row_totals_, self.total_count_)
@@ -535,7 +538,3 @@ class PSDVec(BaseEstimator):
         30000
         """
         return check_core_size(self.n_core, self.n_components, n)
-
-
-def _corner(every: da.Array, n_core: int) -> da.Array:
-    return every if n_core == every.shape[0] else slice_rows_and_columns(every, (0, n_core), (0, n_core))

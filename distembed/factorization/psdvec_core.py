@@ -6,6 +6,7 @@ regression against the fixed core vectors, by its counts with core words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,8 +17,8 @@ from distembed.dtypes import Floats, Int64s
 from distembed.execution import compute, counted_from, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_inputs import check_length
 from distembed.lift import first_rows, fold, lift, total, total_of_part
+from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
@@ -28,9 +29,72 @@ from distembed.linalg.operators import (
     transpose_row_blocks,
 )
 from distembed.states import keep, newest, scope
-from distembed.typing import VectorLike
+from distembed.typing import VectorLike, refuse_collection
 from distembed.validation import seed_of
 from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
+
+# --- what is given ----------------------------------------------------------------------------------------------
+
+
+def check_length(values: VectorLike, n: int, name: str) -> Floats:
+    """Return one finite number that is not negative for each of n words, as floats.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer numbers, or one is negative, NaN or infinite.
+    """
+    refuse_collection(values, name)
+    array = np.asarray(values, float)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(
+            f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
+        )
+    return array
+
+
+def check_core_size(n_core: int | None, n_components: int, n: int) -> int:
+    """Return how many of n words are core words.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer words than core words, or fewer core words than components.
+    """
+    n_core = n if n_core is None else n_core
+    if not 1 <= n_core <= n:
+        raise ValueError(
+            f"n_core is {n_core} but there are {n} words: choose n_core between 1 and {n}, or None"
+        )
+    if not 1 <= n_components <= n_core:
+        raise ValueError(
+            f"n_components is {n_components} but there are {n_core} core words: "
+            f"choose n_components between 1 and {n_core}, or more core words"
+        )
+    return n_core
+
+
+def ridge_of_words(ridge: float | Sequence[float], bands: Sequence[int] | None, m: int) -> Floats:
+    """Return the ridge of each of m noncore words, which is that of its frequency band, (m,).
+
+    Raises
+    ------
+    ValueError
+        If there is not one ridge for each band.
+    """
+    values = np.atleast_1d(np.asarray(ridge, float))
+    sizes = [m] if bands is None else list(bands)
+    if len(values) != len(sizes) or min(sizes) < 0:
+        raise ValueError(
+            f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
+        )
+    # The last band takes what is left: how many words a corpus has is known only once it is counted.
+    return np.repeat(values, [*sizes[:-1], m])[:m]
+
 
 # --- pairs of words ---------------------------------------------------------------------------------------------
 
@@ -41,32 +105,13 @@ def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighti
     return PairWeighting(smoothing, cutoff, scale or 1.0)
 
 
-def pairs_between(matrix: da.Array, rows: Int64s, columns: Int64s) -> da.Array:
-    """Return some rows and columns of a sparse matrix of row blocks, by rising numbers, lazily."""
-    part = lift(
-        blocks.chosen_columns,
-        "wc->wc",
-        matrix,
-        dtype=matrix.dtype,
-        sparse=True,
-        sizes={"c": len(columns)},
-        columns=columns,
-    )
-    return part[rows]
-
-
-def slice_rows_and_columns(matrix: da.Array, rows: tuple[int, int], columns: tuple[int, int]) -> da.Array:
-    """Return rows and columns of a sparse matrix of row blocks, lazily."""
-    part, width = matrix[slice(*rows)], columns[1] - columns[0]
+def pairs_between(matrix: da.Array, rows: Int64s | slice, columns: Int64s | slice) -> da.Array:
+    """Return some rows and columns of a sparse matrix of row blocks, by rising numbers or a slice, lazily."""
+    width = len(np.arange(matrix.shape[1])[columns])
     return lift(
-        blocks.chosen_columns,
-        "wc->wc",
-        part,
-        dtype=part.dtype,
-        sparse=True,
-        sizes={"c": width},
-        columns=slice(*columns),
-    )
+        blocks.chosen_columns, "wc->wc", matrix[rows],
+        dtype=matrix.dtype, sparse=True, sizes={"c": width}, columns=columns,
+    )  # fmt: skip
 
 
 # --- the core ---------------------------------------------------------------------------------------------------
@@ -136,9 +181,7 @@ def factorize(
         done, now = newest("round", CoreRound)
         problem = keep("problem", partial(_core_problem, counts, words, weighting), CoreProblem)
         for number, one in enumerate(rounds[done:], start=done + 1):
-            make = partial(_first_round, problem, one, options)
-            if number > 1:
-                make = partial(_next_round, problem, now, one, options)
+            make = partial(_round, problem, now if number > 1 else None, one, options)
             with counted_from("passes", passes[number - 1], passes[-1]):
                 now = keep("round", make, CoreRound, number=number)
             tell("passes", passes[number], passes[-1])
@@ -187,31 +230,24 @@ def _core_problem(counts: da.Array, words: Floats, weighting: PairWeighting) -> 
     return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))
 
 
-def _first_round(problem: CoreProblem, one: Round, options: Any) -> CoreRound:
-    """Return V of the first iterate's matrix A_1, sparse beside a constant."""
-    constant = float(np.log(options.smoothing)) / 2
+def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: Any) -> CoreRound:
+    """Return V = U sqrt(max(Λ, 0)) of the matrix A_t, lazily, and the objective of the round before.
+
+    A_1 is sparse beside a constant, and each later one is low rank beside the residual of the round before.
+    """
+    n, row_chunks = problem.start.shape[0], problem.start.chunks[0]
     # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
     # from the start, it takes no precision from the others.
-    matrix = SparsePlusLowRank(problem.start, constant=constant)
-    return CoreRound(_psd_factor(matrix, _ones(problem.start), one, options), np.zeros(0))
-
-
-def _next_round(problem: CoreProblem, before: CoreRound, one: Round, options: Any) -> CoreRound:
-    """Return V of the matrix A_t, which is low rank beside the residual of the round before, and its objective."""
-    sparse = keep("residual", partial(_residual_of, problem, before.vectors))
-    objective = np.append(compute(before.objective), _objective_of(problem, sparse))
-    sizes = {"b": before.vectors.shape[1] + 1}
-    start = lift(blocks.ones_beside, "wr->wb", before.vectors, sizes=sizes)
-    vectors = _psd_factor(SparsePlusLowRank(sparse, factor=before.vectors), start, one, options)
-    return CoreRound(vectors, objective)
-
-
-def _ones(sparse: da.Array) -> da.Array:
-    return da.ones((sparse.shape[0], 1), chunks=(sparse.chunks[0], (1,)), dtype=np.float32)
-
-
-def _psd_factor(matrix: SparsePlusLowRank, start: da.Array, one: Round, options: Any) -> da.Array:
-    """Return V = U sqrt(max(Λ, 0)) of the matrix of one round, lazily."""
+    start = da.ones((n, 1), chunks=(row_chunks, (1,)), dtype=np.float32)
+    if before is None:
+        objective = np.zeros(0)
+        matrix = SparsePlusLowRank(problem.start, constant=float(np.log(options.smoothing)) / 2)
+    else:
+        sparse = keep("residual", partial(_residual_of, problem, before.vectors))
+        objective = np.append(compute(before.objective), _objective_of(problem, sparse))
+        sizes = {"b": before.vectors.shape[1] + 1}
+        start = lift(side_by_side, "wa,wr->wb", start, before.vectors, sizes=sizes)
+        matrix = SparsePlusLowRank(sparse, factor=before.vectors)
     found = largest_eigenpairs(
         matrix,
         one.rank,
@@ -221,9 +257,9 @@ def _psd_factor(matrix: SparsePlusLowRank, start: da.Array, one: Round, options:
         random_state=seed_of(options.random_state),
     )
     # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
-    noise = np.finfo(np.float32).eps * abs(matrix.constant) * matrix.sparse.shape[0]
+    noise = np.finfo(np.float32).eps * abs(matrix.constant) * n
     lengths = np.sqrt(np.where(found.values > noise, found.values, 0))
-    return found.vectors * lengths.astype(np.float32)
+    return CoreRound(found.vectors * lengths.astype(np.float32), objective)
 
 
 def _residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:

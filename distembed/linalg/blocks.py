@@ -304,12 +304,6 @@ def column_powers(*sides: Floats, power: int) -> Floats:
     return np.concatenate([powers(side) for side in sides])
 
 
-@block(temporaries=0.5)
-def column_dots(left: Floats, right: Floats) -> Floats:
-    """Return the dot product of each pair of columns of one row block, shape (b,), float64."""
-    return np.einsum("ij,ij->j", left.astype(np.float64, copy=False), right)
-
-
 def row_cosines(left: Float64s, right: Float64s) -> Float64s:
     """Return the cosine of each row with the other's row; 0 where one of them has no direction."""
     return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))

@@ -276,16 +276,16 @@ def solve_shifted(
     values = np.where(scale > 0, start, 0.0)
     residual = targets - _shifted_product(laplacian, weights, values, order)
     direction = preconditioner * residual
-    energy = _column_products(residual, direction)
+    energy = _dots(residual, direction)
     steps = 0
     while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
         product = _shifted_product(laplacian, weights, direction, order)
-        curvature = _column_products(direction, product)
+        curvature = _dots(direction, product)
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
         values += length * direction
         residual -= length * product
         np.multiply(preconditioner, residual, out=product)
-        after = _column_products(residual, product)
+        after = _dots(residual, product)
         direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
         direction += product
         energy, steps = after, steps + 1
@@ -313,10 +313,6 @@ def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
 
 def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
     return apply_power(laplacian, X, order) + weights * X
-
-
-def _column_products(X: Float64s, Y: Float64s) -> Float64s:
-    return np.einsum("ij,ij->j", X, Y)
 
 
 def _inverse(diagonal: Float64s) -> Float64s:

@@ -216,22 +216,17 @@ def largest_eigenpairs(
         first = starting_block(
             matrix.row_chunks, basis.columns, start=start, random_state=random_state, dtype=dtype
         )
-        space = _first_space(first)
+        squares = compute(fold(total(blocks.gram), "wb", first, shape=(basis.columns,) * 2))
+        turn = _turn(squares, first.dtype)
+        block = keep("block-1", partial(times_matrix, first, turn))
+        space = Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
     while not (grown := _grow(matrix, space, basis, k, tol)).is_last:
         number += 1
         space = keep("space", partial(_restart, grown, basis.kept), Space, number=number)
-    found = _best_pairs(grown, k)
-    is_good = tol is None or _all_small(found.values, found.residuals, tol, dtype)
-    return found._replace(converged=is_good)
-
-
-def _first_space(first: da.Array) -> Space:
-    """Return an orthonormal basis of the columns of a block, that follows nothing."""
-    width = first.shape[1]
-    squares = compute(fold(total(blocks.gram), "wb", first, shape=(width, width)))
-    turn = _turn(squares, first.dtype)
-    block = keep("block-1", partial(times_matrix, first, turn))
-    return Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
+    values, rotation, residuals = _ritz(grown.projected, grown.used, grown.squares, k)
+    residuals = np.hypot(residuals, np.finfo(grown.bases[0].dtype).eps * np.abs(values).max())
+    is_good = tol is None or _all_small(values, residuals, tol, dtype)
+    return Eigenpairs(values, _signed(_combine(grown.bases, rotation)), residuals, grown.n_passes, is_good)
 
 
 def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Grown:
@@ -243,8 +238,13 @@ def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol
         n_passes += 1
         block, used, found, inside = _multiply(matrix, block, bases, used)
         bases, all_used = [*bases, block], np.concatenate([all_used, used])
-        projected = _bordered(projected, inside)
-        outside, squares = _project_out(found, inside, bases)
+        above, square = np.split(inside, [len(projected)])
+        projected = np.block([[projected, above], [above.T, (square + square.T) / 2]])
+        indices = ",".join(["w", "ab", *["wa"] * len(bases)])
+        outside = lift(
+            blocks.outside_of_basis, f"{indices}->w", found, inside, *bases, dtype=object, sizes={"w": 1}
+        ).persist()
+        squares = compute(total_of_part(outside, "squares", shape=(inside.shape[1],) * 2))
         tell("passes", n_passes, basis.n_passes if tol is None else None)
         is_last = n_passes == basis.most_passes or (
             tol is not None
@@ -293,15 +293,6 @@ def _step(
     return found, inside, float(np.linalg.norm(common, axis=0).max())
 
 
-def _project_out(found: da.Array, inside: Floats, bases: list[da.Array]) -> tuple[da.Array, Floats]:
-    """Return what A X has outside a basis, by row blocks, and its Gram matrix, given QᵀA X."""
-    indices = ",".join(["w", "ab", *["wa"] * len(bases)])
-    outside = lift(
-        blocks.outside_of_basis, f"{indices}->w", found, inside, *bases, dtype=object, sizes={"w": 1}
-    ).persist()
-    return outside, compute(total_of_part(outside, "squares", shape=(inside.shape[1],) * 2))
-
-
 def _turn(squares: Floats, dtype: Any) -> Floats:
     """Return what makes the columns of a block orthonormal, or zero, given their Gram matrix."""
     with one_blas_thread():
@@ -326,17 +317,6 @@ def _orthonormal_again(block: da.Array, before: list[da.Array]) -> da.Array:
     return _whiten(block, blocks.renormalizing, SHORTENED)
 
 
-def _bordered(projected: Floats, inside: Floats) -> Floats:
-    """Return QᵀA Q of a basis with one more block, given that of the others and QᵀA of the block."""
-    before, width = len(projected), inside.shape[1]
-    bordered = np.zeros((before + width,) * 2)
-    bordered[:before, :before] = projected
-    bordered[:, before:], bordered[before:, :before] = inside, inside[:before].T
-    square = inside[before:]
-    bordered[before:, before:] = (square + square.T) / 2
-    return bordered
-
-
 def _restart(grown: Grown, kept: int) -> Space:
     """Return the best Ritz vectors of a basis, and the block that follows them."""
     values, rotation, _ = _ritz(grown.projected, grown.used, grown.squares, kept)
@@ -344,14 +324,6 @@ def _restart(grown: Grown, kept: int) -> Space:
     block = _turned(grown.outside, turn, grown.bases[-1])
     ritz = _combine(grown.bases, rotation)
     return Space(block, turn.any(axis=0), ritz, values, np.array([grown.n_passes]))
-
-
-def _best_pairs(grown: Grown, k: int) -> Eigenpairs:
-    """Return the eigenpairs within the span of a basis."""
-    values, rotation, residuals = _ritz(grown.projected, grown.used, grown.squares, k)
-    residuals = np.hypot(residuals, np.finfo(grown.bases[0].dtype).eps * np.abs(values).max())
-    vectors = _signed(_combine(grown.bases, rotation))
-    return Eigenpairs(values, vectors, residuals, grown.n_passes)
 
 
 def _ritz(projected: Floats, used: Mask, squares: Floats, k: int) -> tuple[Floats, Floats, Floats]:

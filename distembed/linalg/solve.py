@@ -18,13 +18,13 @@ import numpy as np
 
 from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import fold, total
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
     BlockProduct,
     SymmetricMatrix,
     applied,
+    column_powers,
     column_products,
     dense_blocks,
     sparse_times,
@@ -163,8 +163,7 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
 
 def _lengths(vectors: da.Array) -> Floats:
     """Return the length of each column, float64."""
-    squares = fold(total(blocks.column_dots), "wb,wb", vectors, vectors, shape=vectors.shape[1:])
-    return np.sqrt(compute(squares))
+    return np.sqrt(compute(column_powers(vectors, 2)))
 
 
 def _factors(block: da.Array) -> tuple[da.Array, Floats]:

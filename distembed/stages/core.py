@@ -8,8 +8,7 @@ import dask.array as da
 import numpy as np
 
 from distembed.factorization import blocks
-from distembed.factorization.psdvec_core import rounds_of, slice_rows_and_columns
-from distembed.factorization.psdvec_inputs import check_core_size
+from distembed.factorization.psdvec_core import check_core_size, pairs_between, rounds_of
 from distembed.job.stage import Context
 from distembed.linalg.blocks import combine_basis, sparse_times_dense
 from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
@@ -32,7 +31,7 @@ def core_counts(ctx: Context, counts: da.Array, n_core: int) -> da.Array:
     """Return the counts of the core words among each other."""
     row_nonzeros = np.asarray(outputs.ROW_NONZEROS.read(ctx.workspace)["n_nonzero"])
     row_chunks = cut_rows(row_nonzeros[:n_core], core_block_values(ctx.job.resources.block_memory))
-    return slice_rows_and_columns(counts, (0, n_core), (0, n_core)).rechunk({0: row_chunks})
+    return pairs_between(counts, slice(n_core), slice(n_core)).rechunk({0: row_chunks})
 
 
 def core_dimensions(

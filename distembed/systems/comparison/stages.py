@@ -31,7 +31,7 @@ from distembed.counting.partition_rows import TokenSpan
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import slice_rows_and_columns
+from distembed.factorization.psdvec_core import pairs_between
 from distembed.factorization.replicate_blocks import (
     FEWEST_GROUPS,
     Design,
@@ -256,7 +256,7 @@ def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
     names = outputs.PARTS.read(workspace)["part"].to_pylist()
     n_core = outputs.CORE_VECTORS.read(workspace).shape[0]
     groups = counts_of_groups(outputs.GROUP_COUNTS.read(workspace), _n_groups(workspace))
-    groups = [slice_rows_and_columns(one, (0, one.shape[0]), (0, n_core)) for one in groups]
+    groups = [pairs_between(one, slice(None), slice(n_core)) for one in groups]
     pairs = compute(outputs.GROUP_TOTALS.read(workspace)).T
     counts = compute(outputs.WORDS.read(workspace))[0].T
     seed, design = job.comparison.random_state, design_of(job)
