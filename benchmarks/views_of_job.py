@@ -24,7 +24,7 @@ from distembed.evaluation.scoring import Policy, ask, known_cosines
 from distembed.evaluation.words import answer_analogies, choice_credits
 from distembed.evaluation.wordsets import find_sets
 from distembed.execution import compute
-from distembed.factorization.join_blocks import centered_directions
+from distembed.factorization.joined_vectors import centered_directions
 from distembed.job.opening import open_job
 from distembed.job.stage import read_subwords
 from distembed.stages.corpus import vocabulary_of

@@ -13,9 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 
 import distembed as de
-from distembed.factorization.context_vectors import context_vectors
-from distembed.factorization.join_blocks import centered_directions
-from distembed.factorization.joined_rows import first_directions, view_mean
+from distembed.factorization.joined_vectors import centered_directions, first_directions, view_mean
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.factorization.subwords import with_spelling
 from distembed.lift import lift
@@ -29,6 +27,7 @@ from distembed.linalg.operators import (
     row_blocks,
     transpose_row_blocks,
 )
+from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import NormalMatrix, conjugate_gradients
 
 N_WORDS, N_CORE, N_NAMES = 2_400, 1_600, 3_300
@@ -63,7 +62,8 @@ def psdvec() -> None:
 def contexts() -> None:
     """Take the singular vectors of a matrix that has fewer columns than rows, and of its transpose."""
     counts, _ = counts_of_words()
-    context_vectors(row_blocks(counts, values_per_block=counts.nnz // 2), 40)
+    weighted = de.ppmi(row_blocks(counts, values_per_block=counts.nnz // 2), context_smoothing=0.75)
+    largest_singular_triplets(weighted, 40, n_passes=4, tol=None)
     wide = row_blocks(counts[:800].astype(np.float64), values_per_block=counts.nnz // 4)
     de.LSA(20, n_passes=7, dtype=np.float64).fit_transform(wide).compute()
     de.LSA(2, n_passes=1, tol=None).fit(da.from_array(wide[:, :500].compute().toarray(), chunks=(400, -1)))

@@ -1,4 +1,14 @@
-"""Word vectors of several files or models joined word by word; `joined_rows`, beside it, has the numbers."""
+r"""Several views of the same words joined: their directions side by side, weighted, by row blocks or in memory.
+
+One count matrix answers one question, and another one another: the views are factorized each by itself and joined. No
+view is aligned with another, because the cosine of two joined rows is the weighted mean of their cosines in the views.
+
+Symbols: `V_j` the rows of view j (rows × d_j), `m_j` its mean (d_j,), `w_j` its weight, `U_j` the directions of the
+rows ``V_j - m_j``, and `G_j` = U_j U_jᵀ their inner products, which are cosines. A row of zeros is a word that a view
+lacks: it has no part in the mean, and stays zero. The joined rows are
+
+    J = [w_1 U_1, w_2 U_2, ...],    J Jᵀ = sum_j w_j² G_j.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +21,212 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.display import first_words
-from distembed.execution import compute
-from distembed.factorization.join_blocks import aligned_rows
-from distembed.factorization.joined_rows import (
-    check_views,
-    check_weights,
-    joined_rows,
-    principal_axes,
-    projected_rows,
-    view_mean,
-)
-from distembed.lift import lift
+from distembed.display import first_words, plural
+from distembed.dtypes import Float32s, Float64s, Floats, Int64s
+from distembed.execution import compute, one_blas_thread
+from distembed.lift import fold, lift, total
+from distembed.linalg.blocks import ROUNDED, centered_gram, gram
 from distembed.linalg.chunks import row_chunk
+from distembed.linalg.csr import unit_rows
+from distembed.linalg.eigen import fix_signs
+from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.states import block_memory
+from distembed.temporaries import block
+from distembed.typing import DenseMatrix, Matrix
+from distembed.validation import check_matrix
 from distembed.vectors import WordVectors
+
+LEAST_COMPONENTS = 2
+"""Components of a view: of one number its sign alone is left, once the mean is taken and the length is 1."""
 
 JoinedWords = Literal["intersection", "union"]
 """The words that all views have, or those that any of them has."""
+
+
+@block(temporaries=0.5)
+def aligned_rows(rows: Int64s, *, vectors: Floats) -> Floats:
+    """Return the rows of vectors of so many numbers, (rows, d), and zeros for each that is -1."""
+    found = vectors[rows]
+    found[rows < 0] = 0
+    return found
+
+
+@block(temporaries=0.5)
+def row_totals(block: Floats) -> Float64s:
+    """Return the sum of the rows of a block, and after it how many of them are not zero, (d + 1,)."""
+    sums = block.sum(axis=0, dtype=np.float64)
+    return np.append(sums, np.count_nonzero(block.any(axis=1)))
+
+
+def mean_of_totals(totals: Float64s) -> Float64s:
+    """Return m_j, (d,), from the sum of the `row_totals` of all blocks; zero where a view has no rows."""
+    return totals[:-1] / max(totals[-1], 1)
+
+
+@block(temporaries=1.5)
+def centered_directions(block: Floats, mean: Floats) -> Float64s:
+    """Return U_j, (rows, d_j); a row that is zero, or is the mean but for rounding, stays or becomes zero."""
+    centered = block - mean
+    is_apart = np.abs(centered).max(axis=1) > ROUNDED * np.abs(mean).max()
+    centered[~(is_apart & block.any(axis=1))] = 0.0
+    return np.asarray(unit_rows(centered), np.float64)
+
+
+@block(temporaries=2.5)
+def join(*blocks: Floats, weights: Sequence[float]) -> Float32s:
+    """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
+    rows, means = blocks[: len(weights)], blocks[len(weights) :]
+    parts = zip(rows, means, weights, strict=True)
+    joined = np.empty((len(rows[0]), sum(view.shape[1] for view in rows)), np.float32)
+    first = 0
+    for view, mean, weight in parts:
+        joined[:, first : first + view.shape[1]] = weight * centered_directions(view, mean)
+        first += view.shape[1]
+    return joined
+
+
+def view_mean(part: da.Array) -> da.Array:
+    """Return the mean of the rows that a view has, (d,) float64: of those that are not zero.
+
+    Parameters
+    ----------
+    part : Dask array (n, d)
+        In blocks of whole rows.
+    """
+    row = total(row_totals)._replace(finalize=mean_of_totals)
+    return fold(row, "wc", part, shape=part.shape[1:])
+
+
+def joined_rows(
+    parts: Sequence[DenseMatrix], weights: Sequence[float], *, means: Sequence[Floats] | None = None
+) -> da.Array:
+    r"""Return the directions of the centered rows of several views side by side, weighted, lazily.
+
+    .. math:: j_i = \left[ w_1 \frac{v_{1i} - m_1}{\|v_{1i} - m_1\|},\; w_2 \frac{v_{2i} - m_2}{\|v_{2i} - m_2\|},
+              \dots \right]
+
+    A row of zeros is a word that a view lacks: it is not in the mean, and its part stays zero. Where no view lacks a
+    word, the cosine of two joined rows is the mean of their cosines in the views, weighted by the squares of w.
+
+    Parameters
+    ----------
+    parts : sequence of arrays (n, d_j)
+        The views: row i of each belongs to word i. The result has the row chunks of the first.
+    weights : sequence of float
+        w_j, above 0, one for each view.
+    means : sequence of float64 arrays (d_j,), optional
+        m_j, which new rows need that are to be joined as earlier ones were; by default `view_mean` of each view.
+
+    Returns
+    -------
+    Dask array (n, d_1 + d_2 + ...) float32
+
+    Raises
+    ------
+    ValueError
+        If there is one view only, a view has one component or other numbers of rows, a weight is not above zero, or
+        there is not one for each view. If a value is NaN or infinite: when its block is computed.
+    """
+    views = [check_matrix(part, name=f"view {number}", sparse=False) for number, part in enumerate(parts, 1)]
+    check_views(views)
+    for number, view in enumerate(views, 1):
+        if len(view) != len(views[0]):
+            raise ValueError(
+                f"view 1 has {len(views[0])} rows and view {number} has {len(view)}: give views of the same words in "
+                "the same order, with rows of zeros for those that a view lacks"
+            )
+    row_chunks = views[0].chunks[0] if isinstance(views[0], da.Array) else (len(views[0]),)
+    views = [dense_blocks(view, row_chunks) for view in views]
+    checked = check_weights(weights, len(views))
+    centers = [view_mean(view) for view in views] if means is None else means
+    n = len(views)
+    indices = ",".join([*["wc"] * n, *["c"] * n])
+    width = sum(view.shape[1] for view in views)
+    return lift(join, f"{indices}->wc", *views, *centers, sizes={"c": width}, weights=checked)
+
+
+def principal_axes(rows: da.Array, n_components: int) -> Float64s:
+    """Return the directions in which rows are longest, as columns, those of the largest sums of squares first.
+
+    They are the eigenvectors of ``JᵀJ`` for the rows J, which are not centered: their coordinates on these axes have
+    the inner products that are nearest to those of the rows, and the views are centered already. Each axis has the sign
+    that makes the sum of the cubes of its values positive.
+
+    Parameters
+    ----------
+    rows : Dask array (n, d)
+        In blocks of whole rows.
+    n_components : int
+        1 to d.
+
+    Returns
+    -------
+    float64 array (d, n_components)
+
+    Raises
+    ------
+    ValueError
+        If there are more components than columns or rows.
+    """
+    most = min(rows.shape)
+    if not 1 <= n_components <= most:
+        raise ValueError(
+            f"n_components is {n_components}, and the joined rows are {rows.shape[0]} x {rows.shape[1]}: give 1 to "
+            f"{most}, or leave it out to keep all components"
+        )
+    width = rows.shape[1]
+    products = compute(fold(total(gram), "wa", rows, shape=(width, width)))
+    with one_blas_thread():
+        vectors = np.linalg.eigh(products)[1][:, ::-1][:, :n_components]
+        return np.asarray(fix_signs(vectors), np.float64)
+
+
+def first_directions(rows: da.Array, n: int) -> tuple[Float64s, Float64s]:
+    """Return the mean (d,) of rows that are not zero, and their first n principal axes (d, n) about it, as columns."""
+    width = rows.shape[1]
+    mean = compute(view_mean(rows))
+    moments = compute(fold(total(centered_gram), "wa,a", rows, mean, shape=(width, width)))
+    with one_blas_thread():
+        return mean, np.ascontiguousarray(np.linalg.eigh(moments)[1][:, width - n :])
+
+
+def check_views(views: Sequence[Matrix]) -> None:
+    """Refuse views that cannot be joined, whatever their rows are.
+
+    Raises
+    ------
+    ValueError
+        If there are less than two, or one has less than two components.
+    """
+    if len(views) < 2:
+        raise ValueError(f"a join of {plural(len(views), 'view')} is asked for: give two views or more")
+    for number, view in enumerate(views, 1):
+        if view.shape[1] < LEAST_COMPONENTS:
+            raise ValueError(
+                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
+                f"{LEAST_COMPONENTS} components or more"
+            )
+
+
+def check_weights(weights: Sequence[float], n_views: int) -> tuple[float, ...]:
+    """Return the weights of views as numbers.
+
+    Raises
+    ------
+    ValueError
+        If there is not one for each view, or one is not a finite number above zero.
+    """
+    checked = tuple(float(weight) for weight in weights)
+    if len(checked) != n_views:
+        raise ValueError(
+            f"there are {len(checked)} weights for {n_views} views: give one for each view, in the same order"
+        )
+    for number, weight in enumerate(checked, 1):
+        if not 0 < weight < np.inf:
+            raise ValueError(
+                f"the weight of view {number} is {weight:g}: give a finite number above 0, or leave that view out"
+            )
+    return checked
 
 
 def join_vectors(
@@ -88,7 +286,14 @@ def join_vectors(
     if isinstance(views, str | Path | WordVectors):
         raise TypeError(f"views is one {type(views).__name__}: give a list of two or more")
     chosen = check_weights([1.0] * len(views) if weights is None else weights, len(views))
-    loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
+    loaded = []
+    for number, view in enumerate(views, 1):
+        if not isinstance(view, str | Path | WordVectors):
+            raise TypeError(
+                f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of "
+                "them"
+            )
+        loaded.append(view if isinstance(view, WordVectors) else WordVectors.load(view))
     check_views([view.vectors for view in loaded])
     common = _joined_words(loaded, words)
     widest = max(view.vectors.shape[1] for view in loaded)
@@ -102,18 +307,8 @@ def join_vectors(
     ]  # fmt: skip
     rows = joined_rows(parts, chosen, means=compute([view_mean(part) for part in parts]))
     if n_components is not None:
-        rows = projected_rows(rows, principal_axes(rows, n_components))
+        rows = times_matrix(rows, principal_axes(rows, n_components))
     return WordVectors(common, _filled(rows))
-
-
-def _loaded(view: WordVectors | str | Path, number: int) -> WordVectors:
-    if isinstance(view, WordVectors):
-        return view
-    if not isinstance(view, str | Path):
-        raise TypeError(
-            f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of them"
-        )
-    return WordVectors.load(view)
 
 
 def _joined_words(views: Sequence[WordVectors], words: JoinedWords) -> list[str]:

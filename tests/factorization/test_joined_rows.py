@@ -16,12 +16,12 @@ from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distembed.factorization.joined_rows import (
+from distembed.factorization.joined_vectors import (
     joined_rows,
     principal_axes,
-    projected_rows,
     view_mean,
 )
+from distembed.linalg.operators import times_matrix
 from tests.references import joining as reference
 
 WIDTHS = (5, 3, 4)
@@ -118,7 +118,7 @@ def test_one_thread_and_threads_and_processes_give_equal_bits(cluster):
         parts = in_blocks(views_of(n=200), 23)
         joined = joined_rows(parts, (1, 0.5, 2))
         axes = principal_axes(joined, 4)
-        found = [joined.compute(), axes, projected_rows(joined, axes).compute()]
+        found = [joined.compute(), axes, times_matrix(joined, axes).compute()]
         return [each.tobytes() for each in found]
 
     with dask.config.set(scheduler="synchronous"):
@@ -156,7 +156,7 @@ def test_nothing_is_read_before_it_is_asked_for():
 
 def test_projected_rows_have_the_nearest_inner_products_of_their_rank():
     joined = joined_rows(in_blocks(views_of(), 11), (1, 0.5, 2))
-    low = projected_rows(joined, principal_axes(joined, 5))
+    low = times_matrix(joined, principal_axes(joined, 5))
     assert (low.dtype, low.shape, low.chunks[0]) == (np.float32, (40, 5), joined.chunks[0])
     rows = low.compute().astype(float)
     np.testing.assert_allclose(rows @ rows.T, reference.nearest_of_rank(joined.compute(), 5), atol=1e-5)
@@ -168,7 +168,7 @@ def test_all_axes_keep_every_inner_product_and_have_the_sign_of_their_cubes():
     joined = joined_rows(in_blocks(views_of(), 11), (1, 0.5, 2))
     axes = principal_axes(joined, 12)
     assert ((axes**3).sum(axis=0) > 0).all()
-    rows, full = projected_rows(joined, axes).compute(), joined.compute()
+    rows, full = times_matrix(joined, axes).compute(), joined.compute()
     np.testing.assert_allclose(rows @ rows.T, full @ full.T, atol=1e-5)
 
 
@@ -214,7 +214,8 @@ import dask.array as da
 import numpy as np
 from distembed.execution import compute
 from distembed.lift import lift
-from distembed.factorization.joined_rows import joined_rows, principal_axes, projected_rows, view_mean
+from distembed.factorization.joined_vectors import joined_rows, principal_axes, view_mean
+from distembed.linalg.operators import times_matrix
 
 ROWS, BLOCK, WIDTHS, LIMIT = 400_000, 5_000, (48, 24), 48 * 2**20
 
@@ -230,7 +231,7 @@ def join(rows, name):
     parts = views(rows)
     means = [compute(view_mean(part)) for part in parts]
     joined = joined_rows(parts, (1, 0.5), means=means)
-    projected = projected_rows(joined, principal_axes(joined, 8))
+    projected = times_matrix(joined, principal_axes(joined, 8))
     da.store([projected], [np.memmap(name, np.float32, "w+", shape=projected.shape)], lock=False)
 
 with dask.config.set(scheduler="threads", pool=ThreadPoolExecutor(2)):

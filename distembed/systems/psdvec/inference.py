@@ -15,12 +15,11 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.display import plural
-from distembed.dtypes import Float32s, Int64s, Mask
+from distembed.dtypes import Float32s, Mask
 from distembed.execution import compute
-from distembed.factorization.context_vectors import placed_words
-from distembed.factorization.joined_rows import joined_rows
+from distembed.factorization.joined_vectors import joined_rows
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import core_weighting, slice_rows_and_columns
+from distembed.factorization.psdvec_core import core_weighting, pairs_between
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
 from distembed.job.stage import read_subwords, read_vectors, removed_directions
@@ -31,13 +30,14 @@ from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
+from distembed.systems.psdvec.given_core import LEARNED
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
 from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import marginals
+from distembed.weighting.pmi import marginals, ppmi
 from distembed.weighting.spaces import directional_contexts
 
 LISTED = 5
@@ -109,45 +109,31 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     model = PSDVec(**job.psdvec.options)
     learned = workspace.stages()["vectors"].facts
     if "noncore_scale" in learned:
-        values = {name: float(learned[name]) for name in ("noncore_cutoff", "noncore_scale", "total_count")}
-    else:
-        values = _weights_of_the_core(model, corpus_outputs.COOCCURRENCE.read(workspace), counts)
+        values = {name: float(learned[name]) for name in LEARNED}
+    else:  # where all words are core, new ones are weighed as these are
+        pairs = corpus_outputs.COOCCURRENCE.read(workspace)
+        _, cutoff, scale = core_weighting(pairs, model.smoothing, model.weight_cutoff)
+        values = dict(zip(LEARNED, (cutoff, scale, float(counts.sum())), strict=True))
     return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
-
-
-def _weights_of_the_core(model: PSDVec, pairs: da.Array, counts: Int64s) -> dict[str, float]:
-    """Return how new words are weighed where all words are core: as these are."""
-    weighting = core_weighting(pairs, model.smoothing, model.weight_cutoff)
-    total = float(counts.sum())
-    return {
-        "noncore_cutoff": weighting.cutoff,
-        "noncore_scale": weighting.scale,
-        "total_count": total,
-    }
 
 
 def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: NewWords) -> Float32s:
     """Return the vectors (m, d) of new words by the words on their left and right; zeros where none is known."""
     pairs = count_cooccurrences(tokens, new.counted, **asdict(section.counting_options()))
     rows = whole_csr(directional_contexts(pairs)[new.counted.index(new.words)])
-    contexts = _renumbered(rows, new.counted, vocabulary_of(workspace))
-    totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
-    axes = compute(outputs.SIDES_AXES.read(workspace))
-    return placed_words(contexts, axes, totals, weights=weights_of_pmi(section))
-
-
-def _renumbered(contexts: csr_array, counted: Vocabulary, vocabulary: Vocabulary) -> csr_array:
-    """Return counts with contexts as the job numbers them; contexts that the job does not know are left out.
-
-    The columns are those of one vocabulary after the other, of which each has a word for every side.
-    """
-    column_of = vocabulary.index(counted.words)
-    found = contexts.tocoo()
-    place, word = np.divmod(found.col.astype(np.int64), len(counted))
+    # The columns are those of one vocabulary after the other, of which each has a word for every side: they get the
+    # numbers that the job gives them, and contexts that it does not know are left out.
+    vocabulary, found = vocabulary_of(workspace), rows.tocoo()
+    place, word = np.divmod(found.col.astype(np.int64), len(new.counted))
+    column_of = vocabulary.index(new.counted.words)
     is_known = column_of[word] >= 0
     columns = (place * len(vocabulary) + column_of[word])[is_known]
-    width = contexts.shape[1] // len(counted) * len(vocabulary)
-    return csr_array((found.data[is_known], (found.row[is_known], columns)), shape=(contexts.shape[0], width))
+    shape = rows.shape[0], rows.shape[1] // len(new.counted) * len(vocabulary)
+    contexts = csr_array((found.data[is_known], (found.row[is_known], columns)), shape=shape)
+    totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
+    axes = compute(outputs.SIDES_AXES.read(workspace))
+    weighted = ppmi(contexts, column_totals=totals, **weights_of_pmi(section))
+    return np.asarray(weighted @ axes, np.float32)
 
 
 def spelled(job: PSDVecJob, workspace: Workspace, vectors: Float32s, words: list[str]) -> Float32s:
@@ -175,8 +161,8 @@ def solved(
     occurrences = np.where(rows >= 0, new.counted.counts[rows], 0).astype(np.float64)
     pairs: da.Array = select_pairs(counts, rows)
     vectors = model.transform(
-        slice_rows_and_columns(pairs, (n_core, n), (0, n_core)),
-        slice_rows_and_columns(pairs, (0, n_core), (n_core, n)),
+        pairs_between(pairs, slice(n_core, n), slice(n_core)),
+        pairs_between(pairs, slice(n_core), slice(n_core, n)),
         occurrences[n_core:],
         new_row_totals=totals[n_core:],
         core_counts=occurrences[:n_core],

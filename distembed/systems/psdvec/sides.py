@@ -14,29 +14,27 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.execution import compute
-from distembed.factorization.context_vectors import OVERSAMPLING, PMIWeights, context_vectors
-from distembed.factorization.join_blocks import join
-from distembed.factorization.joined_rows import joined_rows, view_mean
+from distembed.factorization.joined_vectors import join, joined_rows, view_mean
 from distembed.job.stage import Context, StageSpec
-from distembed.linalg.operators import count_values
+from distembed.linalg.operators import count_values, transpose_row_blocks
+from distembed.linalg.singular import largest_singular_triplets, scaled_power
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.corpus import count_pairs, plan_counts
 from distembed.stages.corpus_sections import COUNTING_OPTIONS
 from distembed.stages.outputs import VOCABULARY
 from distembed.stages.singular import plan_of_triplets
+from distembed.states import keep, scope
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
+from distembed.weighting.pmi import marginals, ppmi
 from distembed.weighting.spaces import directional_contexts
+
+OVERSAMPLING = 10
+"""Vectors of the start of the decomposition beyond those that are kept, as in `distembed.LSA`."""
 
 OF_THE_JOIN = {"weight", "regularization"}
 """The keys of the section that its own vectors do not depend on."""
-
-
-def counting_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return how the sides are counted."""
-    assert job.sides is not None
-    return {"counting": asdict(job.sides.counting_options())}
 
 
 def run_counts(ctx: Context) -> dict[str, Any]:
@@ -77,25 +75,39 @@ def plan_sides(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 
 
 def run_sides(ctx: Context) -> dict[str, Any]:
-    """Store the left singular vectors of the positive PMI of words with their contexts, and what later words need."""
+    """Store the left singular vectors of the positive PMI of words with their contexts, and what later words need.
+
+    Levy, Goldberg and Dagan, Improving distributional similarity with lessons learned from word embeddings, TACL 3
+    (2015), whose PPMI-SVD this is, by default with exponent 0.
+    """
     section: SidesSection = ctx.job.sides
-    found = context_vectors(
+    contexts, weights = (
         directional_contexts(outputs.SIDES_COUNTS.read(ctx.workspace)),
-        section.n_components,
-        weights=weights_of_pmi(section),
-        exponent=section.exponent,
-        n_passes=section.n_passes,
-        random_state=section.random_state,
+        weights_of_pmi(section),
     )
-    ctx.store(outputs.SIDES_VECTORS, found.vectors)
-    ctx.store(outputs.SIDES_AXES, da.from_array(found.axes, chunks=("auto", -1)))
-    ctx.store_table(outputs.SIDES_TOTALS, pa.table({"n_pairs": found.totals}))
-    return {"residual": found.residual}
+    with scope("contexts", sides_parameters(ctx.job), contexts):
+        totals = marginals(contexts).columns
+        weighted = keep("weighted", lambda: ppmi(contexts, column_totals=totals, **weights))
+        found = largest_singular_triplets(
+            weighted,
+            section.n_components,
+            transposed=keep("transposed", lambda: transpose_row_blocks(weighted)),
+            n_passes=section.n_passes,
+            oversampling=OVERSAMPLING,
+            tol=None,
+            random_state=section.random_state,
+        )
+    powers = section.exponent, section.exponent - 1
+    left, right = (scaled_power(found.values, power).astype(np.float32) for power in powers)
+    ctx.store(outputs.SIDES_VECTORS, found.left * left)
+    ctx.store(outputs.SIDES_AXES, da.from_array(found.right * right, chunks=("auto", -1)))
+    ctx.store_table(outputs.SIDES_TOTALS, pa.table({"n_pairs": totals}))
+    return {"residual": float(found.residuals.max())}
 
 
-def weights_of_pmi(section: SidesSection) -> PMIWeights:
-    """Return how the counts are weighed."""
-    return PMIWeights(section.context_smoothing, section.negative_samples)
+def weights_of_pmi(section: SidesSection) -> dict[str, Any]:
+    """Return how `ppmi` weighs the counts."""
+    return {"context_smoothing": section.context_smoothing, "negative_samples": section.negative_samples}
 
 
 # --- beside the vectors of PSDVec ------------------------------------------------------------------------------
@@ -131,11 +143,6 @@ def n_dimensions(job: PSDVecJob) -> int:
     return job.psdvec.n_components + (job.sides.n_components if job.sides else 0)
 
 
-def joined_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return what decides how the vectors are joined."""
-    return {"weights": weights_of(job)}
-
-
 def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of joining the vectors."""
     rows = dims.block("row", n_dimensions(job))
@@ -165,10 +172,12 @@ def sides_stages(solved: tuple[str, ...]) -> list[StageSpec]:
         StageSpec(
             "sides_counts",
             ("tokens", "vocabulary"),
-            counting_parameters,
+            lambda job: {"counting": asdict(job.sides.counting_options())},
             run_counts,
             partial(plan_counts, pair="side_pair"),
         ),
         StageSpec("sides", ("sides_counts", "vocabulary"), sides_parameters, run_sides, plan_sides),
-        StageSpec(JOINED, (*solved, "sides"), joined_parameters, run_joined, plan_joined),
+        StageSpec(
+            JOINED, (*solved, "sides"), lambda job: {"weights": weights_of(job)}, run_joined, plan_joined
+        ),
     ]

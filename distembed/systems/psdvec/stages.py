@@ -17,9 +17,9 @@ from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
 from distembed.factorization.blocks import solve_new_words
-from distembed.factorization.joined_rows import first_directions
+from distembed.factorization.joined_vectors import first_directions
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import slice_rows_and_columns
+from distembed.factorization.psdvec_core import pairs_between
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.factorization.subwords import NAME_BYTES, NGRAM_BYTES, SubwordMap, with_spelling
 from distembed.job.inputs import sizes_at
@@ -64,11 +64,6 @@ from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
 
-def pmi_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return what decides the content of the matrix, beside the counts."""
-    return {"smoothing": job.psdvec.smoothing}
-
-
 def plan_pmi(job: PSDVecJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
     """Return the plan of the matrix; the counts of the words give the sums of its columns."""
     block = dims.block("pair", itemsize=PAIR_BYTES)
@@ -88,7 +83,13 @@ def run_pmi(ctx: Context) -> dict[str, Any]:
     return {}
 
 
-KEPT_PMI = StageSpec(outputs.PMI.name, ("cooccurrence", "vocabulary"), pmi_parameters, run_pmi, plan_pmi)
+KEPT_PMI = StageSpec(
+    outputs.PMI.name,
+    ("cooccurrence", "vocabulary"),
+    lambda job: {"smoothing": job.psdvec.smoothing},
+    run_pmi,
+    plan_pmi,
+)
 
 
 NOT_OF_THE_MAP = {"enabled", "weight"}
@@ -181,11 +182,6 @@ def core_parameters(job: PSDVecJob) -> dict[str, Any]:
     return {"psdvec": {name: options[name] for name in options if name not in NONCORE_OPTIONS}}
 
 
-def psdvec_of(ctx: Context) -> PSDVec:
-    """Return the estimator of a job."""
-    return PSDVec(**ctx.job.psdvec.options)
-
-
 def plan_core(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of core mode, or of the vectors of all words beside those that a job names."""
     # As they are read, sorted, completed and in blocks.
@@ -198,7 +194,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
     word_counts = vocabulary.counts.astype(float)
-    model = psdvec_of(ctx)
+    model = PSDVec(**ctx.job.psdvec.options)
     n_core = model.core_size(counts.shape[0])
     of_core = core_counts(ctx, counts, n_core)
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
@@ -222,11 +218,6 @@ def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
         stored=dims.whole("noncore", k),
         n_tasks=dims.n_blocks("noncore"),
     )
-
-
-def noncore_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return the options of the factorization."""
-    return {"psdvec": job.psdvec.options}
 
 
 def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
@@ -304,10 +295,10 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
         return None, {"n_noncore": 0, **{name: facts[name] for name in LEARNED if name in facts}}
     word_counts = vocabulary_of(ctx.workspace).counts
     row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
-    model = psdvec_of(ctx).set_core(core, word_counts[:n_core], row_totals[:n_core])
+    model = PSDVec(**ctx.job.psdvec.options).set_core(core, word_counts[:n_core], row_totals[:n_core])
     noncore = model.fit_noncore(
-        slice_rows_and_columns(counts, (n_core, n_words), (0, n_core)),
-        slice_rows_and_columns(counts, (0, n_core), (n_core, n_words)),
+        pairs_between(counts, slice(n_core, n_words), slice(n_core)),
+        pairs_between(counts, slice(n_core), slice(n_core, n_words)),
         word_counts[n_core:],
         row_totals[n_core:],
     )
@@ -331,11 +322,6 @@ def plan_evaluation(job: PSDVecJob, dims: Dimensions) -> StagePlan:
         ],
         n_tasks=job.resources.n_workers,
     )
-
-
-def evaluation_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return the sets, and how they are judged."""
-    return {"evaluation": job.evaluation.model_dump(mode="json")}
 
 
 def check_evaluation(job: PSDVecJob) -> list[str]:
@@ -367,7 +353,9 @@ KEPT_DISTANCES = KeptRows(
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
     solved: tuple[str, ...] = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
-    noncore = StageSpec(NONCORE, ("core",), noncore_parameters, run_noncore, plan_noncore)
+    noncore = StageSpec(
+        NONCORE, ("core",), lambda job: {"psdvec": job.psdvec.options}, run_noncore, plan_noncore
+    )
     joined = (JOINED,) if job.sides else solved
     map_of_ngrams = StageSpec(
         SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
@@ -395,7 +383,7 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
         StageSpec(
             "evaluation",
             ("vectors",),
-            evaluation_parameters,
+            lambda job: {"evaluation": job.evaluation.model_dump(mode="json")},
             run_evaluation,
             plan_evaluation,
             check_evaluation,

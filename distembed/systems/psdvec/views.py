@@ -10,7 +10,7 @@ import numpy as np
 from distembed.display import MAX_ROWS, plural
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute
-from distembed.factorization.join_blocks import centered_directions
+from distembed.factorization.joined_vectors import centered_directions
 from distembed.job.stage import SUBWORDS, read_vectors
 from distembed.job.terminal import neighbor_line, shown
 from distembed.lift import lift
