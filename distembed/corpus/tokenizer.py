@@ -45,7 +45,7 @@ from distembed.corpus import blocks
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
 from distembed.corpus.phrases import Gazetteer, gazetteer, read_names
-from distembed.corpus.records import Batch
+from distembed.corpus.records import Batch, batch_of, document_table
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.segmentation import icu_function
 from distembed.corpus.words import Words
@@ -79,14 +79,14 @@ Border = Literal["document", "line", "sentence"]
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """How text becomes tokens, and where a window over them ends.
+    r"""How text becomes tokens, and where a window over them ends.
 
     Attributes
     ----------
     pattern : str or callable
         Definition of a token: "unicode" (words of letters, see the module), "ascii" ([a-z]+), "icu" (the words of ICU,
-        also of Chinese, Japanese, Thai and Khmer; the extra ``distembed[icu]``), or a callable, or its
-        "module:function", that takes a piece of text and returns its tokens.
+        also of Chinese, Japanese, Thai and Khmer; the extra ``distembed[icu]``), a regular expression of a token such
+        as ``r"\w+"``, or a callable, or its "module:function", that takes a piece of text and returns its tokens.
     normalization : "nfc", "nfkc" or "none"
         Unicode normalization of the text. "nfkc" also replaces ligatures, full-width letters and the like by plain
         letters.
@@ -134,9 +134,14 @@ class Tokenizer:
 
     def __post_init__(self) -> None:
         known = callable(self.pattern) or self.pattern in {"unicode", "ascii", "icu"}
-        if not known and not re.fullmatch(r"[\w.]+:\w+", str(self.pattern)):
+        if (
+            not known
+            and not re.fullmatch(r"[\w.]+:\w+", str(self.pattern))
+            and not _is_expression(self.pattern)
+        ):
             raise ValueError(
-                f'pattern is {self.pattern!r}; give "unicode", "ascii", "icu", a callable or "module:function".'
+                f'pattern is {self.pattern!r}; give "unicode", "ascii", "icu", a regular expression, a callable or '
+                '"module:function".'
             )
         if self.normalization not in NORMALIZATIONS:
             choices = ", ".join(map(repr, NORMALIZATIONS))
@@ -147,6 +152,22 @@ class Tokenizer:
             )
         if self.min_border_tokens < 1:
             raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
+
+    def __call__(self, text: str) -> list[str]:
+        r"""Return the tokens of a text, as a corpus counts them.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.Tokenizer(pattern=r"\w+")("New York, since 1999")
+        ['new', 'york', 'since', '1999']
+        """
+        nothing = pa.nulls(1, pa.string())
+        batch = batch_of([text.encode()], document_table(nothing, nothing, nothing))
+        words = scanner(replace(self, min_border_tokens=1))
+        ids = words.scan(normalizer(self)(batch)).ids
+        known = [word for part in words.words() for word in part.words.to_pylist()]
+        return [known[number] for number in ids.tolist() if number >= 0]
 
     def function(self) -> Callable[[str], Iterable[str]]:
         """Return the user's callable, that of a "module:function" pattern, or that of ICU, imported.
@@ -161,6 +182,8 @@ class Tokenizer:
             return self.pattern
         if self.pattern == "icu":
             return icu_function(numbers=self.numbers)
+        if _is_expression(self.pattern):
+            return re.compile(self.pattern).findall
         module, _, name = self.pattern.partition(":")
         try:
             function = getattr(import_module(module), name)
@@ -171,6 +194,16 @@ class Tokenizer:
                 f'The tokenizer "{self.pattern}" is of type {type(function).__name__}: name a function.'
             )
         return function
+
+
+def _is_expression(pattern: object) -> bool:
+    """Return whether a pattern is a regular expression and no name."""
+    try:
+        return (
+            isinstance(pattern, str) and not re.fullmatch(r"[\w.:]*", pattern) and bool(re.compile(pattern))
+        )
+    except re.error:
+        return False
 
 
 def scanner(tokenizer: Tokenizer) -> Scanner:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from distembed.files import replacing
 from distembed.formats.parquet import ParquetFile
 from distembed.lift import block
 from distembed.options import PositiveInt
+from distembed.typing import Frame
 
 # Bytes an entry of a dictionary takes while the counts of equal words are added, measured.
 ENTRY_BYTES = 200
@@ -139,6 +140,21 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.array)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.words)
+
+    def to_pandas(self) -> Frame:
+        """Return a data frame of the counts, with the words as its index.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.Vocabulary(["the", "cat"], [120, 7], [40, 6]).to_pandas().loc["cat"].tolist()
+        [7, 6]
+        """
+        columns = {"word": self.array, "count": self.counts, "document_count": self.document_counts}
+        return pa.table(columns).to_pandas().set_index("word")
+
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and bool(self.index([word])[0] >= 0)
 
@@ -164,16 +180,22 @@ class Vocabulary:
         """
         return Vocabulary(self.array.take(pa.array(rows)), self.counts[rows], self.document_counts[rows])
 
-    def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]:
-        """Return the row of each word, int32, -1 for unknown words.
+    @overload
+    def index(self, words: str) -> int: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]: ...
+
+    def index(self, words: str | Sequence[str] | pa.Array | pa.ChunkedArray) -> int | NDArray[np.int32]:
+        """Return the row of a word, or of each of several, -1 for unknown words.
 
         Parameters
         ----------
-        words : sequence of str or pyarrow.Array (m,)
+        words : str, sequence of str or pyarrow.Array (m,)
 
         Returns
         -------
-        int32 array (m,)
+        int, or int32 array (m,)
 
         Examples
         --------
@@ -181,7 +203,11 @@ class Vocabulary:
         >>> vocabulary = de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5])
         >>> vocabulary.index(["dog", "wolf", "the"]).tolist()
         [2, -1, 0]
+        >>> vocabulary.index("dog")
+        2
         """
+        if isinstance(words, str):
+            return int(self.index([words])[0])
         if isinstance(words, pa.ChunkedArray):
             words = words.combine_chunks()
         if not isinstance(words, pa.Array):
@@ -333,6 +359,12 @@ def build_vocabulary(
     """
     if min_count < 1 or (max_size is not None and max_size < 1):
         raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
+    if min_documents != int(min_documents):
+        raise TypeError(
+            f"min_documents is {min_documents!r}; give a number of documents, or a share as max_share."
+        )
+    if isinstance(keep, str):
+        raise TypeError(f"keep is the text {keep!r}; give a list of words.")
     tokens = tokenized(docs, scratch)
     rules = WordRules(
         min_count=min_count,

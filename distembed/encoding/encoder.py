@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from itertools import islice
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast, overload
 from uuid import uuid4
 
@@ -71,7 +72,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     Parameters
     ----------
-    vectors : WordVectors
+    vectors : WordVectors, str or Path
+        A path is loaded as by `WordVectors.load`.
     weighting : {"sif", "mean"}
         "mean" is the plain mean of the word vectors as they are, neither weighted nor of unit length.
     a : float
@@ -120,7 +122,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def __init__(
         self,
-        vectors: WordVectors,
+        vectors: WordVectors | str | Path,
         *,
         weighting: Weighting = "sif",
         a: PositiveFloat = 1e-3,
@@ -129,7 +131,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tokenizer: Tokenizer | None = None,
         unknown: UnknownWords | None = None,
     ) -> None:
-        self.vectors = vectors
+        self.vectors = WordVectors.load(vectors) if isinstance(vectors, str | Path) else vectors
         self.weighting = weighting
         self.a = a
         self.counts = counts

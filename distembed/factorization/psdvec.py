@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
+from distembed.corpus.vocabulary import Vocabulary
 from distembed.dtypes import Float32s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization.blocks import PairWeighting
@@ -174,7 +175,7 @@ class PSDVec(BaseEstimator):
         return tags
 
     def fit(
-        self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
+        self, counts: MatrixLike, word_counts: VectorLike | Vocabulary, row_totals: VectorLike | None = None
     ) -> PSDVec:
         """Learn vectors of all words from their co-occurrence counts.
 
@@ -182,7 +183,7 @@ class PSDVec(BaseEstimator):
         ----------
         counts : Dask array of csr_array row blocks, sparse matrix or array (n, n)
             Row = left word, column = right word, frequent words first.
-        word_counts : (n,) array
+        word_counts : (n,) array or Vocabulary
             Occurrences of each word.
         row_totals : (n,) array, optional
             n_i, bigrams with left word i before the vocabulary was cut; default the row sums of `counts`.
@@ -219,6 +220,8 @@ class PSDVec(BaseEstimator):
                 "row = left word"
             )
         check_options(self)
+        if isinstance(word_counts, Vocabulary):
+            word_counts = word_counts.counts
         word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
         n_core = self.core_size(matrix.shape[0])
         with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):

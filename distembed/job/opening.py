@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -158,12 +159,14 @@ def check_outside(target: str) -> None:
 
 
 def code_of(job: Job) -> list[str]:
-    """Return a sentence for each "module:function" that a job would import and call."""
+    """Return a sentence for each function that a job would call, and each regular expression, which may never end."""
     patterns = {name: getattr(getattr(job, name), "pattern", "") for name in type(job).model_fields}
     return [
         f'{name}.pattern = "{pattern}" calls the Python function {pattern} on every document'
+        if re.fullmatch(r"[\w.]+:\w+", pattern)
+        else f'{name}.pattern = "{pattern}" is a regular expression of its author'
         for name, pattern in patterns.items()
-        if ":" in pattern
+        if pattern and not pattern.isalpha()
     ]
 
 

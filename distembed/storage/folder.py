@@ -60,11 +60,13 @@ def _allow() -> None:
 class Folder:
     """A folder named by a URL; it can be pickled and holds no open handle. Names are relative and use ``/``.
 
-    `check` is called before anything is written or removed, and raises an error where that is not allowed.
+    `check` is called before anything is written or removed, and raises an error where that is not allowed. `lease`
+    lives as long as anything that reads the folder in this process, such as a temporary folder around it.
     """
 
     url: str
     check: Callable[[], None] = _allow
+    lease: object = None
 
     @classmethod
     def at(cls, url: str | os.PathLike[str]) -> Folder:

@@ -116,6 +116,8 @@ class Workspace:
     """
 
     def __init__(self, folder: Folder, held: lock.Lock | None = None) -> None:
+        if not isinstance(folder, Folder):
+            raise TypeError(f"call Workspace.open({str(folder)!r}) to read a workspace")
         check = partial(lock.refuse_to_write, folder.url) if held is None else held
         self._folder = replace(folder, check=check)
         self._catalog = Catalog(self._folder, is_writer=held is not None)
@@ -123,9 +125,12 @@ class Workspace:
         self.url = folder.url
         self.repaired: list[Problem] = []
 
+    def __fspath__(self) -> str:
+        return self.url
+
     @classmethod
-    def open(cls, url: str | os.PathLike[str]) -> Workspace:
-        """Open a workspace, a folder or fsspec URL, for reading.
+    def open(cls, url: str | os.PathLike[str], *, lease: object = None) -> Workspace:
+        """Open a workspace, a folder or fsspec URL, for reading; `lease` lives as long as what reads it.
 
         Raises
         ------
@@ -141,7 +146,7 @@ class Workspace:
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
-        return cls(folder)
+        return cls(replace(folder, lease=lease))
 
     @classmethod
     def create(

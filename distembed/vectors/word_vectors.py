@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Literal, Self, overload
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.execution import one_blas_thread
-from distembed.typing import DenseInMemory, VectorLike, refuse_collection
+from distembed.linalg.blocks import centered_gram, without_directions
+from distembed.typing import DenseInMemory, Frame, VectorLike, refuse_collection
 from distembed.vectors.files import VectorFormat, read_vectors, write_vectors
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import (
@@ -64,8 +66,6 @@ class WordVectors:
     (3, True, False)
     >>> print(vectors["pear"])
     [-0.1  1. ]
-    >>> [neighbor.word for neighbor in vectors.most_similar("king", n=2)]
-    ['queen', 'pear']
     """
 
     def __init__(
@@ -275,12 +275,8 @@ class WordVectors:
         --------
         >>> import distembed as de
         >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
-        >>> vectors.index("pear")
-        2
-        >>> vectors.index(["pear", "plum", "King"]).tolist()
-        [2, -1, -1]
-        >>> vectors.index("King", ignore_case=True)
-        0
+        >>> vectors.index(["pear", "plum", "King"]).tolist(), vectors.index("King", ignore_case=True)
+        ([2, -1, -1], 0)
         """
         if isinstance(words, str):
             return int(self.index([words], ignore_case=ignore_case)[0])
@@ -331,10 +327,7 @@ class WordVectors:
     def extended(self, words: Iterable[str]) -> Self:
         """Return the vectors with further rows, those of words that are composed.
 
-        Raises
-        ------
-        UnknownWordError
-            If there is no table of n-grams to compose a word from.
+        Without a table of n-grams it is an `UnknownWordError`.
 
         Examples
         --------
@@ -342,11 +335,8 @@ class WordVectors:
         >>> words, matrix = ["walk", "walks", "talk"], [[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]
         >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
         >>> vectors = de.WordVectors(words, matrix, subwords=table)
-        >>> longer = vectors.extended(["talks"])
-        >>> longer.words
+        >>> vectors.extended(["talks"]).words  # composed before, a row now
         ('walk', 'walks', 'talk', 'talks')
-        >>> bool((longer["talks"] == vectors["talks"]).all())  # composed before, a row now
-        True
         """
         new = [word for word in dict.fromkeys(words) if word not in self._rows]
         if not new:
@@ -366,17 +356,17 @@ class WordVectors:
         found = self._answers([first, second])
         return float(pair_cosines(found[:1], found[1:])[0])
 
-    def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the cosine of each pair of rows, pairs int64 (n, 2), in float64.
+    def similarities(self, pairs: NDArray[np.int64] | Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """Return the cosine of each pair of rows (n, 2), in float64.
 
         Examples
         --------
         >>> import distembed as de
-        >>> import numpy as np
         >>> vectors = de.WordVectors(["king", "queen", "pear"], [[1.0, 0.1], [0.9, 0.2], [-0.1, 1.0]])
-        >>> vectors.similarities(np.array([[0, 1], [1, 2]])).round(2).tolist()
+        >>> vectors.similarities([[0, 1], [1, 2]]).round(2).tolist()
         [0.99, 0.12]
         """
+        pairs = np.asarray(pairs)
         parts = np.array_split(pairs, max(1, pairs.size * self._vectors.shape[1] // BLOCK_VALUES))
         return np.concatenate(
             [pair_cosines(self._vectors[part[:, 0]], self._vectors[part[:, 1]]) for part in parts]
@@ -384,15 +374,17 @@ class WordVectors:
 
     def most_similar(
         self,
-        query: str | VectorLike | Sequence[str],
+        query: str | VectorLike | Sequence[str] = (),
         n: int = 10,
         *,
+        positive: Sequence[str] = (),
+        negative: Sequence[str] = (),
         exclude: Iterable[str] = (),
     ) -> list[Neighbor]:
         """Return the n words with the largest cosine to a word, a vector (d,) or the center of several words.
 
-        The center is the mean of the unit vectors. Words of the query and of `exclude` are left out; among
-        equal cosines the word of the smaller row comes first.
+        The center is the mean of the unit vectors, those of `negative` with the opposite sign. Words of the query and
+        of `exclude` are left out; among equal cosines the word of the smaller row comes first.
 
         Parameters
         ----------
@@ -400,6 +392,8 @@ class WordVectors:
             A word, a vector, or several words, of whose unit vectors the mean is taken.
         n : int
             The number of neighbors.
+        positive, negative : sequence of str
+            Words to be near to, in place of a query or beside it, and to be far from, as gensim names them.
         exclude : iterable of str
             Words that are no neighbors.
 
@@ -412,20 +406,24 @@ class WordVectors:
         ...     print(f"{word} {similarity:.2f}")
         prince 1.00
         queen 0.99
-        >>> [neighbor.word for neighbor in vectors.most_similar(["king", "queen"], n=1)]
-        ['prince']
         >>> [neighbor.word for neighbor in vectors.most_similar([0, 1], n=1, exclude=["pear"])]  # a vector
         ['plum']
+        >>> vectors.most_similar(positive=["queen", "plum"], negative=["pear"], n=1)[0].word
+        'king'
         """
+        if isinstance(positive, str) or isinstance(negative, str):
+            raise TypeError(f"positive is {positive!r} and negative {negative!r}: give lists of words")
         if isinstance(query, str):
             query = [query]
-        asked: list[str] = []
-        if isinstance(query, Sequence) and query and all(isinstance(word, str) for word in query):
-            asked = [str(word) for word in query]
-            vector = self._units(asked).mean(axis=0)
+        if isinstance(query, Sequence) and all(isinstance(word, str) for word in query):
+            near = [*map(str, query), *positive]
+            if not near:
+                raise ValueError("no word is given: name one, or give positive words or a vector")
+            signs = np.repeat(np.array([1, -1], np.float32), [len(near), len(negative)])
+            vector = (self._units([*near, *negative]) * signs[:, None]).mean(axis=0)
         else:
-            vector = self._check_vector(query)
-        return self._top(self._cosines(vector), n, [*asked, *exclude])
+            near, vector = [], self._check_vector(query)
+        return self._top(self._cosines(vector), n, [*near, *negative, *exclude])
 
     def analogy(
         self, a: str, b: str, c: str, n: int = 10, *, method: Literal["add", "mul"] = "add"
@@ -445,8 +443,6 @@ class WordVectors:
         >>> vectors = de.WordVectors(words, [[1, 0, 1], [1, 0, -1], [1, 1, 1], [1, 1, -1], [-1, 0.5, 0]])
         >>> vectors.analogy("man", "king", "woman", n=1)[0].word
         'queen'
-        >>> vectors.analogy("man", "king", "woman", n=1, method="mul")[0].word
-        'queen'
         """
         to_a, to_b, to_c = (self._cosines(vector) for vector in self._units([a, b, c]))
         if method == "add":
@@ -456,6 +452,22 @@ class WordVectors:
         else:
             raise ValueError(f'method is {method!r}; give "add" or "mul"')
         return self._top(scores, n, [a, b, c])
+
+    def to_pandas(self) -> Frame:
+        """Return a data frame of the vectors, with the words as its index.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> de.WordVectors(["king", "queen"], [[3.0, 4.0], [0.0, 0.5]]).to_pandas().loc["queen"].tolist()
+        [0.0, 0.5]
+        """
+        names = [str(number) for number in range(self._vectors.shape[1])]
+        return (
+            pa.table(list(self._vectors.T), names=names)
+            .to_pandas()
+            .set_index(pa.array(self._words).to_pandas())
+        )
 
     def normalized(self) -> WordVectors:
         """Return the vectors divided by their lengths, composed ones too; a zero vector stays zero.
@@ -472,19 +484,16 @@ class WordVectors:
             scaled[part] = self._vectors[part] / divisors(self._norms[part])
         return WordVectors(self._words, scaled, subwords=self._subwords and self._subwords.normalize())
 
-    def postprocess(self, *, remove_mean: bool = True, n_components_removed: int = 1) -> WordVectors:
+    def postprocess(self, *, n_components_removed: int = 1) -> WordVectors:
         r"""Return the vectors without their mean and first principal components: "all but the top".
 
         .. math:: v' = (v - \mu) - \sum_{i \le D} \bigl(u_i^\top (v - \mu)\bigr) u_i
 
-        Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed
-        in float64 by blocks of rows; without `remove_mean` the components are those of the raw second
-        moments. The same is done to vectors that are composed.
+        Mu and Viswanath (2018), algorithm 1, who advise D about d / 100. Mean and second moments are summed in float64
+        by blocks of rows. The same is done to vectors that are composed; a vector of zeros stays zero.
 
         Parameters
         ----------
-        remove_mean : bool
-            Whether the mean mu is subtracted.
         n_components_removed : int
             The number D of principal components that are removed.
 
@@ -492,32 +501,24 @@ class WordVectors:
         --------
         >>> import distembed as de
         >>> vectors = de.WordVectors(["king", "queen", "pear"], [[9.0, 1.0], [8.0, 2.0], [7.0, 6.0]])
-        >>> round(vectors.similarity("king", "pear"), 2)  # what all words have in common
-        0.83
         >>> centered = vectors.postprocess(n_components_removed=0)
         >>> centered.vectors.tolist()
         [[1.0, -2.0], [0.0, -1.0], [-1.0, 3.0]]
-        >>> round(centered.similarity("king", "pear"), 2)
-        -0.99
+        >>> round(vectors.similarity("king", "pear"), 2), round(centered.similarity("king", "pear"), 2)
+        (0.83, -0.99)
         """
         n_components = self._vectors.shape[1]
         if not 0 <= n_components_removed < n_components:
             raise ValueError(f"n_components_removed is {n_components_removed}; give 0 to {n_components - 1}")
-        mean, moments = np.zeros(n_components), np.zeros((n_components, n_components))
-        if remove_mean:
-            mean = sum(
-                (self._vectors[part].sum(axis=0, dtype=np.float64) for part in self._blocks()), mean
-            ) / len(self)
-        cleaned = np.empty_like(self._vectors)
+        blocks, cleaned = [self._vectors[part] for part in self._blocks()], np.empty_like(self._vectors)
+        total = sum((block.sum(axis=0, dtype=np.float64) for block in blocks), np.zeros(n_components))
+        mean = total / max(1, sum(np.count_nonzero(block.any(axis=1)) for block in blocks))
         with one_blas_thread():
-            for part in self._blocks():
-                centered = self._vectors[part] - mean
-                moments += centered.T @ centered
-            top = np.linalg.eigh(moments)[1][:, n_components - n_components_removed :]
-            for part in self._blocks():
-                centered = self._vectors[part] - mean
-                cleaned[part] = centered - (centered @ top) @ top.T
-            table = self._subwords and self._subwords.projected(mean, top)
+            moments = sum((centered_gram(block, mean) for block in blocks), np.zeros((n_components,) * 2))
+            axes = np.linalg.eigh(moments)[1][:, n_components - n_components_removed :]
+            for part, block in zip(self._blocks(), blocks, strict=True):
+                cleaned[part] = without_directions(block, mean, axes)
+            table = self._subwords and self._subwords.projected(mean, axes)
         return WordVectors(self._words, cleaned, subwords=table)
 
     def with_spelling(self, weight: float = 1.0) -> WordVectors:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -15,6 +15,7 @@ from distembed.corpus.texts import Texts, store_texts
 from distembed.job.stage import system_named
 from distembed.manifold.imputation import is_frame
 from distembed.scratch import Scratch
+from distembed.storage.workspace import Workspace
 from distembed.typing import Frame
 from distembed.vectors import WordVectors
 from distembed.views.finished_job import FinishedJob, Sections, run_job
@@ -157,5 +158,4 @@ def _place_of(workspace: str | Path | None) -> _Place:
 def _run(job: Sections, place: _Place, sections: Sections) -> FinishedJob:
     sectioned = {key: {**job.get(key, {}), **sections.get(key, {})} for key in {**job, **sections}}
     done = run_job(sectioned, workspace=place.workspace, replace=True)
-    weakref.finalize(done, str, place.scratch)  # which holds the folder as long as there is the result
-    return done
+    return replace(done, workspace=Workspace.open(place.workspace, lease=place.scratch))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
 from distembed.corpus.normalization import Normalizer
@@ -214,7 +215,7 @@ def test_tokens_of_every_width_are_told_apart(size):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"pattern": "[a-z]+"}, '"module:function"'),
+        ({"pattern": "[a-z"}, '"module:function"'),
         ({"border": "page"}, "'sentence'"),
         ({"normalization": "nfd"}, "'nfkc'"),
         ({"min_border_tokens": 0}, "1 or more"),
@@ -230,3 +231,16 @@ def test_callable_that_does_not_exist():
         scanner(Tokenizer(pattern="no.such:thing"))
     with pytest.raises(TypeError, match='"math:pi" is of type float: name a function'):
         scanner(Tokenizer(pattern="math:pi"))
+
+
+@pytest.mark.parametrize(
+    ("options", "tokens"),
+    [
+        ({}, ["don", "t", "panic", "über"]),
+        ({"apostrophes": True, "lowercase": False}, ["Don't", "panic", "Über"]),
+        ({"pattern": r"\w+"}, ["don", "t", "panic", "42", "über"]),
+        ({"pattern": str.split}, ["don't", "panic,", "42", "über"]),
+    ],
+)
+def test_a_call_shows_the_tokens_of_a_text(options, tokens):
+    assert de.Tokenizer(**options)("Don't panic, 42 Über") == tokens

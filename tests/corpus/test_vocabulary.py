@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import distembed as de
 from distembed.corpus import partitions, records
 from distembed.corpus import vocabulary as module
 from distembed.corpus.errors import CorpusError
@@ -22,6 +23,7 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.counting.documents import count_document_terms
+from distembed.demos import title_counts
 
 
 @pytest.fixture(scope="module")
@@ -283,3 +285,27 @@ def test_words_to_keep_stay_beside_stop_words_and_a_size(tmp_path):
         assert found.words == [("graph" if stop_words else "of"), "survey"]
     kept = build_vocabulary(docs, keep=["of"], stop_words=["of"], min_documents=1, words_in_memory=2)
     assert kept.words == ["of", "graph", "trees", "survey"]
+
+
+def test_a_vocabulary_fits_what_takes_words_or_counts():
+    vocabulary, counts = title_counts()
+    model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1)
+    expected = model.fit(counts, vocabulary.counts).vectors_
+    np.testing.assert_array_equal(np.asarray(model.fit(counts, vocabulary).vectors_), np.asarray(expected))
+    vectors = de.WordVectors(vocabulary, expected)
+    assert vectors.words == tuple(vocabulary)
+    assert vocabulary.index(vocabulary.words[3]) == 3
+    assert vocabulary.to_pandas()["count"].tolist() == vocabulary.counts.tolist()
+    assert vectors.to_pandas().loc[vocabulary.words[3]].tolist() == vectors[vocabulary.words[3]].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"min_documents": 0.5}, "min_documents is 0.5; give a number of documents, or a share as max_share"),
+        ({"keep": "cat"}, "keep is the text 'cat'; give a list of words"),
+    ],
+)
+def test_options_of_another_type_are_refused(options, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        de.build_vocabulary(["cat dog", "cat"], **options)

@@ -209,7 +209,7 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("section", "source", "left_out", "otherwise"),
     [
-        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"core_vectors": None}),
+        (PSDVecSection, de.PSDVec, {"checkpoint"}, {"core_vectors": None, "components_removed": 0}),
         (
             ImputationSection,
             de.LatentSemanticImputation,

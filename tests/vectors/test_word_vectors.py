@@ -7,6 +7,7 @@ import pytest
 from gensim.models import KeyedVectors
 from safetensors.numpy import load_file, save_file
 
+import distembed as de
 from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
 from distembed.vectors.subwords import SubwordTable
 
@@ -97,9 +98,7 @@ def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_va
     centered = wide - wide.mean(axis=0)
     _, _, vt = np.linalg.svd(centered, full_matrices=False)
     assert np.allclose(cleaned, centered - centered @ vt[:2].T @ vt[:2], atol=1e-5)
-    untouched = shifted.postprocess(remove_mean=False, n_components_removed=0)
-    assert np.allclose(untouched.vectors, shifted.vectors)
-    usual = shifted.postprocess(remove_mean=True, n_components_removed=1).vectors
+    usual = shifted.postprocess(n_components_removed=1).vectors
     assert shifted.postprocess().vectors.tobytes() == usual.tobytes()
     with pytest.raises(ValueError, match="n_components_removed is 20; give 0 to 19"):
         shifted.postprocess(n_components_removed=20)
@@ -275,3 +274,20 @@ def test_table_of_another_program_in_half_precision(tmp_path, stringy):
 def test_the_exact_word_goes_before_that_of_another_case():
     vectors = WordVectors(["us", "US", "Them"], np.eye(3))
     assert vectors.index(["US", "us", "Us", "them"], ignore_case=True).tolist() == [1, 0, 0, 2]
+
+
+def test_words_to_be_near_to_and_far_from_are_asked_as_gensim_asks(tmp_path):
+    rng = np.random.default_rng(0)
+    vectors = de.WordVectors([f"w{i}" for i in range(30)], rng.normal(size=(30, 5)).astype(np.float32))
+    vectors.save(tmp_path / "v.bin")
+    theirs = KeyedVectors.load_word2vec_format(str(tmp_path / "v.bin"), binary=True)
+    expected = theirs.most_similar(positive=["w1", "w2"], negative=["w3"], topn=5)
+    found = vectors.most_similar(positive=["w1", "w2"], negative=["w3"], n=5)
+    assert [one.word for one in found] == [word for word, _ in expected]
+    np.testing.assert_allclose(
+        [one.similarity for one in found], [cosine for _, cosine in expected], atol=1e-6
+    )
+    for options in ({}, {"positive": "w1"}, {"negative": "w1"}):
+        with pytest.raises((TypeError, ValueError), match=r"give lists of words|no word is given"):
+            vectors.most_similar(**options)
+    assert de.TextEncoder(tmp_path / "v.bin").vectors.words == vectors.words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -74,3 +75,20 @@ def test_a_frame_is_imputed_by_its_index(tmp_path: Path):
 def test_what_is_no_frame_is_refused():
     with pytest.raises(TypeError, match="must be a data frame with the names as its index"):
         de.impute(np.ones((3, 2)), "vectors.txt")
+
+
+def test_what_reads_a_temporary_workspace_keeps_it_alive():
+    texts = [
+        f"{one} {two} {one}"
+        for one in ("cat", "dog", "sun")
+        for two in ("red", "blue", "old")
+        for _ in range(3)
+    ]
+    run = de.topics(texts, n_topics=2)
+    tables, factors = run.tables, run.arrays["document_factors"]
+    del run
+    gc.collect()
+    assert tables["documents"].num_rows == len(factors.compute()) == 27
+    place = Path(de.topics(texts, n_topics=2).workspace.url)
+    gc.collect()
+    assert not place.exists()

@@ -354,7 +354,7 @@ def run_vectors(ctx: Context, *, side: str) -> dict[str, Any]:
     elif isinstance(form, DenseRepresentation):
         # The mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed.
         words, path = vocabulary_of(ctx.workspace, side=side).words, ctx.job.collections[side].vectors
-        vectors = vectors_at(path).postprocess(remove_mean=True)
+        vectors = vectors_at(path).postprocess()
         known = [row for row, word in enumerate(words) if word in vectors]
         if not known:
             raise ValueError(
