@@ -187,24 +187,14 @@ class Vocabulary:
     def index(self, words: Sequence[str] | pa.Array | pa.ChunkedArray) -> NDArray[np.int32]: ...
 
     def index(self, words: str | Sequence[str] | pa.Array | pa.ChunkedArray) -> int | NDArray[np.int32]:
-        """Return the row of a word, or of each of several, -1 for unknown words.
-
-        Parameters
-        ----------
-        words : str, sequence of str or pyarrow.Array (m,)
-
-        Returns
-        -------
-        int, or int32 array (m,)
+        """Return the row of a word, or of each of several as an int32 array (m,), -1 for unknown words.
 
         Examples
         --------
         >>> import distembed as de
         >>> vocabulary = de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5])
-        >>> vocabulary.index(["dog", "wolf", "the"]).tolist()
-        [2, -1, 0]
-        >>> vocabulary.index("dog")
-        2
+        >>> vocabulary.index(["dog", "wolf", "the"]).tolist(), vocabulary.index("dog")
+        ([2, -1, 0], 2)
         """
         if isinstance(words, str):
             return int(self.index([words])[0])
