@@ -97,7 +97,9 @@ def spelling(words: list[str]) -> Spelling:
     """Return the buckets of fastText's n-grams of 3 to 6 characters."""
     packed = ngrams.pack_words(words)
     slices = ngrams.word_ngrams(packed, MIN_N, MAX_N)
-    buckets, rows = np.unique(ngrams.hash_buckets(packed, slices, N_BUCKETS), return_inverse=True)
+    buckets, rows = np.unique(
+        ngrams.hash_buckets(packed.data, slices.starts, slices.stops, N_BUCKETS), return_inverse=True
+    )
     return Spelling(slices.offsets.astype(np.int32), rows.astype(np.int32), buckets)
 
 

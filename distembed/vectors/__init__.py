@@ -13,7 +13,7 @@ glove              word2vec text without its first line
 parquet            columns `word` (string) and `vector` (list of float32)
 safetensors        `vectors` float32 (n, d); `words` uint8, the UTF-8 bytes of all words joined; `offsets`
                    int64 (n + 1,): word i is `words[offsets[i]:offsets[i + 1]]`; with a table of n-grams further
-                   tensors, which `distembed.vectors.safetensors` lists
+                   tensors, which `distembed.vectors.files` lists
 fasttext           fastText's own models, read alone, with their buckets of n-grams: `distembed.vectors.fasttext`
 =================  ===========================================================================================
 

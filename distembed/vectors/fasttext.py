@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import mmap
 import struct
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,16 +37,6 @@ _SHAPE = struct.Struct("<?2q")
 _WORD, _SUPERVISED = 0, 3
 
 
-class _Head(NamedTuple):
-    """The components, the buckets of n-grams, their lengths, and the entries of the dictionary."""
-
-    dim: int
-    bucket: int
-    min_n: int
-    max_n: int
-    n_entries: int
-
-
 def read_fasttext(source: Source, max_words: int | None) -> WordRows:
     """Read the words of a model of fastText, and the table of its n-grams where it has buckets.
 
@@ -59,39 +48,39 @@ def read_fasttext(source: Source, max_words: int | None) -> WordRows:
 
 def _read_model(path: str, source: Source, max_words: int | None) -> WordRows:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:  # noqa: PTH123
-        head = _read_head(data, source)
-        words, place = _read_words(data, source, head.n_entries)
+        dim, bucket, min_n, max_n, n_entries = _read_head(data, source)
+        words, place = _read_words(data, source, n_entries)
         n_bytes, begin = len(data), place + _SHAPE.size
         is_quantized, n_rows, n_columns = (
             _SHAPE.unpack_from(data, place) if begin <= n_bytes else (False, 0, 0)
         )
-    n_buckets, end = head.bucket if head.max_n > 0 else 0, begin + 4 * head.dim * n_rows
+    n_buckets, end = bucket if max_n > 0 else 0, begin + 4 * dim * n_rows
     if is_quantized:
         raise VectorFileError(
             f"{source.path} is a quantized model (.ftz), which keeps rounded vectors; take the .bin that it was made "
             "from"
         )
-    if begin > n_bytes or (n_columns == head.dim and end > n_bytes):
+    if begin > n_bytes or (n_columns == dim and end > n_bytes):
         raise _cut(source, n_bytes)
-    if n_columns != head.dim:
+    if n_columns != dim:
         raise VectorFileError(
-            f"{source.path}: its head promises {head.dim} components and its matrix {n_columns}; download it again"
+            f"{source.path}: its head promises {dim} components and its matrix {n_columns}; download it again"
         )
-    if not words or n_rows - len(words) not in (n_buckets, head.bucket):
+    if not words or n_rows - len(words) not in (n_buckets, bucket):
         raise VectorFileError(
             f"{source.path}: a matrix of {n_rows} rows does not belong to {len(words)} words and {n_buckets} "
             "buckets of n-grams; take a model that was neither pruned nor quantized"
         )
     kept = words[:max_words]
-    vectors = np.fromfile(path, "<f4", len(kept) * head.dim, offset=begin).reshape(-1, head.dim)
+    vectors = np.fromfile(path, "<f4", len(kept) * dim, offset=begin).reshape(-1, dim)
     check_finite(kept, vectors, source, 0)
     if not n_buckets:
         return WordRows(kept, vectors)
-    hashed = np.fromfile(path, "<f4", n_buckets * head.dim, offset=end - 4 * head.dim * n_buckets)
+    hashed = np.fromfile(path, "<f4", n_buckets * dim, offset=end - 4 * dim * n_buckets)
     if not np.isfinite(hashed.sum(dtype=np.float64)):
         raise VectorFileError(f"{source.path}: a bucket holds NaN or infinity; download or train it again")
-    mean = np.zeros(head.dim, np.float32)
-    table = SubwordTable(hashed.reshape(-1, head.dim), mean, head.min_n, head.max_n, n_buckets=n_buckets)
+    mean = np.zeros(dim, np.float32)
+    table = SubwordTable(hashed.reshape(-1, dim), mean, min_n, max_n, n_buckets=n_buckets)
     for words_of_block, block in row_blocks(
         kept, vectors
     ):  # averages with the rows of their n-grams, in place
@@ -108,8 +97,11 @@ def _cut(source: Source, n_bytes: int) -> VectorFileError:
     )
 
 
-def _read_head(data: mmap.mmap, source: Source) -> _Head:
-    """Return what the head of a model says; one that promises more than the file can hold is an error."""
+def _read_head(data: mmap.mmap, source: Source) -> tuple[int, int, int, int, int]:
+    """Return components, buckets, least and most characters of n-grams, and entries of the dictionary.
+
+    A head that promises more than the file can hold is an error.
+    """
     if not data[: len(MAGIC)] == MAGIC:
         raise VectorFileError(
             f"{source.path} begins with {data[: len(MAGIC)].hex()}, and a model of fastText with {MAGIC.hex()}; name "
@@ -136,7 +128,7 @@ def _read_head(data: mmap.mmap, source: Source) -> _Head:
     if max(4 * dim * n_words, _ENTRY_BYTES * n_entries) > len(data):
         raise _cut(source, len(data))
     is_old = version == OLDEST_VERSION and model == _SUPERVISED  # n-grams of characters came with version 12
-    return _Head(dim, bucket, min_n, 0 if is_old else max_n, n_entries)
+    return dim, bucket, min_n, 0 if is_old else max_n, n_entries
 
 
 def _read_words(data: mmap.mmap, source: Source, n_entries: int) -> tuple[list[str], int]:

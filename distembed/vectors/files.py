@@ -4,33 +4,53 @@ Every format is read as a stream of blocks, `(words, float32 array)`, and collec
 the only place that checks values and counts. In addition to the finished matrix a reader holds one block
 of the file. It allocates memory for what it has read, never for what a header promises. Nothing is ever
 unpickled.
+
+A safetensors file holds
+
+=====================  ==========================================================================================
+`vectors`              float32 (n, d)
+`words`, `offsets`     uint8, the UTF-8 bytes of all words joined; int64 (n + 1,): word i is
+                       `words[offsets[i]:offsets[i + 1]]`
+`subword_options`      int64 (4,): min_n, max_n, number of buckets (0: rows are named), and 1 where composed
+                       vectors are divided by their lengths; this and the rest only with a table of n-grams
+`subword_mean`         float32 (d,)
+`subword_vectors`      float32 (rows, d)
+`ngrams`,              the n-gram of each row, as the words are
+`ngram_offsets`
+=====================  ==========================================================================================
+
+Values of float16 are read, too.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import safetensors
+import safetensors.numpy
+from fsspec.implementations.local import LocalFileSystem
+from numpy.typing import NDArray
+
+from distembed.files import damage_told, replacing
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of, suffix_of, unknown_format
-from distembed.formats.streams import Stream, reading
+from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
+from distembed.formats.streams import Stream, check_folder, local_copy, reading, writing
+from distembed.urls import url_to_fs
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
-from distembed.vectors.parquet import read_parquet, write_parquet
-from distembed.vectors.rows import Source, VectorFileError, WordRows, without_duplicates
-from distembed.vectors.safetensors import read_safetensors, write_safetensors
-from distembed.vectors.word2vec import (
-    LARGEST_NUMBER_DIGITS,
-    read_binary,
-    read_glove,
-    read_word2vec,
-    write_binary,
-    write_glove,
-    write_word2vec,
-)
+from distembed.vectors.rows import Block, Source, VectorFileError, WordRows, check_finite, gather, row_blocks
+from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.word2vec import LARGEST_NUMBER_DIGITS, read_binary, read_text, write_binary, write_text
 
 HEAD_BYTES = 1 << 16  # looked at to recognize a format
 _LINES_SNIFFED = 10  # lines looked at to tell text from binary
@@ -42,6 +62,157 @@ _BLANK = re.compile(r"[ \t\r\n]")
 VectorFormat: TypeAlias = Literal[
     "auto", "word2vec", "word2vec-binary", "glove", "parquet", "safetensors", "fasttext"
 ]
+
+
+def read_parquet(source: Source, max_words: int | None) -> WordRows:
+    """Read the columns `word` and `vector` of a Parquet file; others are ignored."""
+    with (
+        reading(source.path, VectorFileError) as file,
+        damage_told(source.path, VectorFileError, "a Parquet file"),
+    ):
+        return gather(_parquet_blocks(ParquetFile(file), source.path), source, max_words)
+
+
+def _parquet_blocks(table: ParquetFile, name: str) -> Iterator[Block]:
+    found = {field.name: field.type for field in table.schema_arrow}
+    vector = found.get("vector", pa.null())
+    if not (is_text(found.get("word")) and is_list(vector) and pa.types.is_floating(vector.value_type)):
+        columns = ", ".join(f"{column} ({kind})" for column, kind in found.items())
+        raise VectorFileError(
+            f"{name} has the columns {columns}; it needs `word` (string) and `vector` (list of float)"
+        )
+    n_read, width = 0, 0
+    for batch in read_batches(table, 1 << 12, columns=["word", "vector"]):
+        words, lists = batch.column("word"), batch.column("vector")
+        if words.null_count and words.is_null().equals(lists.is_null()):  # names that were left out of a job
+            words, lists = words.drop_null(), lists.drop_null()
+        if not len(words):
+            continue
+        if words.null_count or lists.null_count or lists.flatten().null_count:
+            raise VectorFileError(
+                f"{name}, rows {n_read} to {n_read + len(words)}: a word or value is missing; write it again"
+            )
+        try:
+            matrix = matrix_of_lists(lists, width)
+        except ListError as error:
+            raise VectorFileError(
+                f"{name}, row {n_read + error.row}: {error.length} values, expected {width or len(lists[0]) or 1}; "
+                "write it again"
+            ) from None
+        yield words.cast(pa.string()).to_pylist(), matrix.astype(np.float32, copy=False)
+        n_read, width = n_read + len(words), matrix.shape[1]
+
+
+def write_parquet(name: str, rows: WordRows) -> None:
+    """Write both columns, with a checksum in every page."""
+    n_components = rows.vectors.shape[1]
+    schema = pa.schema([("word", pa.string()), ("vector", pa.list_(pa.float32(), n_components))])
+    with (
+        writing(name) as file,
+        pq.ParquetWriter(
+            file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
+        ) as out,
+    ):
+        for words, block in row_blocks(rows.words, rows.vectors):
+            values = pa.array(np.ascontiguousarray(block).ravel())
+            lists = pa.FixedSizeListArray.from_arrays(values, n_components)
+            out.write_batch(pa.record_batch([pa.array(words, pa.string()), lists], schema=schema))
+
+
+def read_safetensors(source: Source, max_words: int | None) -> WordRows:
+    """Read the first rows of a safetensors file, and the table of n-grams where it has one; others stay on disk."""
+    name = source.path
+    with (
+        local_copy(name, VectorFileError) as path,
+        damage_told(name, VectorFileError, "a safetensors file"),
+        safetensors.safe_open(path, framework="np") as file,
+    ):
+        names = set(file.keys())
+        if missing := {"vectors", "words", "offsets"} - names:
+            raise VectorFileError(
+                f"{name} holds the tensors {sorted(names)} and lacks {sorted(missing)}: it has no words; "
+                "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
+            )
+        vectors = file.get_slice("vectors")
+        shape = vectors.get_shape()
+        words = _strings(file, name, "words", "offsets", max_words)
+        if len(shape) != 2 or len(file.get_tensor("offsets")) != shape[0] + 1:
+            raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
+        if not words:
+            raise VectorFileError(
+                f"{name} holds no words; give a file with a word and its values in each row"
+            )
+        rows = np.asarray(vectors[: len(words)]).astype(np.float32, copy=False)
+        check_finite(words, rows, source, 0)
+        return WordRows(words, rows, _table(file, name) if "subword_vectors" in names else None)
+
+
+def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = None) -> list[str]:
+    """Return the first strings of two tensors: their bytes, and where each begins."""
+    bounds, blob = file.get_tensor(offsets), file.get_slice(joined)
+    if (
+        (blob.get_dtype(), bounds.dtype.str, bounds.ndim) != ("U8", "<i8", 1)
+        or not bounds.size
+        or np.any(np.diff(bounds) < 0)
+        or [bounds[0], bounds[-1]] != [0, *blob.get_shape()]
+    ):
+        raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
+    bounds = bounds[: None if n is None else n + 1].tolist()
+    data, source = blob[: bounds[-1]].tobytes(), Source(name, "row", 0)
+    spans = pairwise(bounds)
+    return [source.decode(data[start:stop], row) for row, (start, stop) in enumerate(spans)]
+
+
+def _table(file: Any, name: str) -> SubwordTable:
+    """Return the table of n-grams of a file; a tensor that is missing or does not fit is an error."""
+    try:
+        min_n, max_n, n_buckets, normalized = file.get_tensor("subword_options").tolist()
+        return SubwordTable(
+            file.get_tensor("subword_vectors").astype(np.float32, copy=False),
+            file.get_tensor("subword_mean").astype(np.float32, copy=False),
+            min_n,
+            max_n,
+            ngrams=None if n_buckets else tuple(_strings(file, name, "ngrams", "ngram_offsets")),
+            n_buckets=n_buckets or None,
+            normalized=bool(normalized),
+        )
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise VectorFileError(
+            f"{name}: its table of n-grams is not whole ({error}); write it again"
+        ) from error
+
+
+def write_safetensors(name: str, rows: WordRows) -> None:
+    """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
+    joined, offsets = _join(rows.words)
+    tensors: dict[str, NDArray[Any]] = {"vectors": rows.vectors, "words": joined, "offsets": offsets}
+    if (table := rows.subwords) is not None:
+        options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
+        tensors |= {
+            "subword_options": np.array(options, np.int64),
+            "subword_mean": table.mean,
+            "subword_vectors": table.vectors,
+        }
+        if table.ngrams is not None:
+            tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
+    tensors = {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()}
+    filesystem, target = url_to_fs(name)
+    if not isinstance(filesystem, LocalFileSystem):
+        filesystem.pipe_file(target, safetensors.numpy.save(tensors))
+        return
+    check_folder(name, target)
+    with replacing(target) as partial:
+        place = Path(partial)
+        place.touch()
+        mode = place.stat().st_mode  # what the umask says; the library gives its own file to the owner alone
+        safetensors.numpy.save_file(tensors, partial)
+        place.chmod(mode)
+
+
+def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    encoded = [string.encode() for string in strings]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
 class Format(NamedTuple):
@@ -65,8 +236,10 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "word2vec": Format((".txt", ".vec", ".w2v"), "line", 2, True, read_word2vec, write_word2vec),
-    "glove": Format((".glove",), "line", 1, True, read_glove, write_glove),
+    "word2vec": Format(
+        (".txt", ".vec", ".w2v"), "line", 2, True, read_text, partial(write_text, has_header=True)
+    ),
+    "glove": Format((".glove",), "line", 1, True, read_text, partial(write_text, has_header=False)),
     "word2vec-binary": Format((".bin",), "record", 1, True, read_binary, write_binary),
     "parquet": Format((".parquet",), "row", 0, False, read_parquet, write_parquet),
     "safetensors": Format((".safetensors",), "row", 0, False, read_safetensors, write_safetensors),
@@ -134,9 +307,7 @@ def read_vectors(
     by_suffix = vector_format(name)
     chosen = by_suffix if format == "auto" and by_suffix in ("parquet", "safetensors") else format
 
-    def source() -> Source:
-        return Source(name, *FORMATS[chosen][1:3], encoding, errors)
-
+    rows: WordRows | None = None
     if chosen not in ("parquet", "safetensors"):
         with reading(name, VectorFileError) as file:
             head = file.read(HEAD_BYTES)
@@ -149,10 +320,28 @@ def read_vectors(
             stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
             if chosen == "auto":
                 chosen = _sniff(stream.head, name)
+            source = Source(name, *FORMATS[chosen][1:3], encoding, errors)
             if FORMATS[chosen].is_stream:
-                rows = FORMATS[chosen].read(stream, source(), max_words)
-                return without_duplicates(rows, source(), duplicates)
-    return without_duplicates(FORMATS[chosen].read(source(), max_words), source(), duplicates)
+                rows = FORMATS[chosen].read(stream, source, max_words)
+    source = Source(name, *FORMATS[chosen][1:3], encoding, errors)
+    rows = rows or FORMATS[chosen].read(source, max_words)
+    return _without_duplicates(rows, source, duplicates)
+
+
+def _without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordRows:
+    """Return the rows if no word occurs twice; otherwise the first of each word, or refuse the file."""
+    seen: dict[str, int] = {}
+    repeated = [row for row, word in enumerate(rows.words) if seen.setdefault(word, row) != row]
+    if not repeated:
+        return rows
+    if duplicates == "first":
+        first = rows.vectors[np.fromiter(seen.values(), dtype=np.int64)]
+        return rows._replace(words=list(seen), vectors=first)
+    word = rows.words[repeated[0]]
+    raise VectorFileError(
+        f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "
+        f'{source.first + seen[word]}; give duplicates="first" to keep the first of each'
+    )
 
 
 def _sniff(head: bytes, name: str) -> VectorFormat:
@@ -162,21 +351,14 @@ def _sniff(head: bytes, name: str) -> VectorFormat:
     first, _, rest = head.partition(b"\n")
     if not re.fullmatch(rb"\s*\d+[ \t]+\d+\s*", first):
         return "glove"
+    # A word, which may hold any character, stands before the last fields of a line, which have its values. The bytes of
+    # a binary value are hardly ever all digits, signs and points.
     n_components = int(first.split()[1][:LARGEST_NUMBER_DIGITS])
-    is_binary = suffix_of(name) == ".bin" or not _is_text(rest, n_components)
-    return "word2vec-binary" if is_binary else "word2vec"
-
-
-def _is_text(data: bytes, n_components: int) -> bool:
-    """Return whether at least half of the fields where text has its values look like numbers.
-
-    Those are the last `n_components` fields of a line; a word, which may hold any character, stands before
-    them. The bytes of a binary value are hardly ever all digits, signs and points.
-    """
-    lines = [line.split() for line in data.split(b"\n")[:_LINES_SNIFFED]]
+    lines = [line.split() for line in rest.split(b"\n")[:_LINES_SNIFFED]]
     values = [field for fields in lines for field in fields[max(1, len(fields) - n_components) :]]
     n_numbers = sum(_LIKE_A_NUMBER.fullmatch(field) is not None for field in values)
-    return 2 * n_numbers >= len(values)
+    is_binary = suffix_of(name) == ".bin" or 2 * n_numbers < len(values)
+    return "word2vec-binary" if is_binary else "word2vec"
 
 
 def write_vectors(

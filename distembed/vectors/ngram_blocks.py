@@ -88,18 +88,15 @@ def word_ngrams(packed: Packed, min_n: int, max_n: int) -> Slices:
     min_n, max_n : int
         The number of characters of the shortest and of the longest n-grams.
     """
-    counts = _count_ngrams(packed.data, packed.offsets, min_n, max_n)
+    characters = np.concatenate([np.zeros(1, np.int64), np.cumsum((packed.data & 0xC0) != 0x80)])
+    lengths = np.diff(characters[packed.offsets])
+    longest = min(max_n, int(lengths.max(initial=0)))
+    counts = sum((np.maximum(lengths - n + 1, 0) for n in range(min_n, longest + 1)), np.zeros_like(lengths))
+    if min_n == 1:
+        counts -= np.minimum(lengths, 2)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     starts, stops = _fill_ngrams(packed.data, packed.offsets, min_n, max_n, offsets)
     return Slices(offsets, starts, stops)
-
-
-def hash_buckets(packed: Packed, slices: Slices, n_buckets: int) -> Int64s:
-    """Return the bucket of each slice, int64 (n_slices,): its FNV-1a hash of 32 bits modulo `n_buckets`.
-
-    Bytes are extended with their sign before they are mixed in, as fastText does.
-    """
-    return _fill_buckets(packed.data, slices.starts, slices.stops, n_buckets)
 
 
 def number_slices(packed: Packed, slices: Slices) -> tuple[Int32s, Int64s]:
@@ -107,7 +104,9 @@ def number_slices(packed: Packed, slices: Slices) -> tuple[Int32s, Int64s]:
 
     Equal slices have one number, in the order of their first occurrence.
     """
-    _, first, ids = np.unique(_hashes(packed, slices), return_index=True, return_inverse=True)
+    _, first, ids = np.unique(
+        _hashes(packed.data, slices.starts, slices.stops), return_index=True, return_inverse=True
+    )
     order = np.argsort(first)
     numbers = np.empty(len(order), np.int32)
     numbers[order] = np.arange(len(order), dtype=np.int32)
@@ -116,7 +115,7 @@ def number_slices(packed: Packed, slices: Slices) -> tuple[Int32s, Int64s]:
 
 def sorted_keys(table: Packed) -> tuple[NDArray[np.uint64], Int64s]:
     """Return the keys of distinct strings in rising order, and the row of each, for `find_slices`."""
-    keys = _hashes(table, Slices(table.offsets, table.offsets[:-1], table.offsets[1:]))
+    keys = _hashes(table.data, table.offsets[:-1], table.offsets[1:])
     order = np.argsort(keys)
     return keys[order], order
 
@@ -125,19 +124,9 @@ def find_slices(packed: Packed, slices: Slices, keys: NDArray[np.uint64], rows: 
     """Return the row of each slice among the strings of a table, int64 (n_slices,); -1 where it is none of them."""
     if not keys.size:
         return np.full(len(slices.starts), -1, np.int64)
-    wanted = _hashes(packed, slices)
+    wanted = _hashes(packed.data, slices.starts, slices.stops)
     places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
     return np.where(keys[places] == wanted, rows[places], -1)
-
-
-def _hashes(packed: Packed, slices: Slices) -> NDArray[np.uint64]:
-    """Return a key of 64 bits for each slice: of a million n-grams two share one once in 37 million tables."""
-    return _fill_hashes(packed.data, slices.starts, slices.stops)
-
-
-def occurrences_in_words(ids: NDArray[np.integer], offsets: Int64s, n_ids: int) -> Int64s:
-    """Return in how many words each number occurs, int64 (n_ids,); offsets bound the numbers of each word."""
-    return _count_words(ids, offsets, n_ids)
 
 
 def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_array:
@@ -200,20 +189,6 @@ def _next_character(data, place, stop):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_ngrams(data, offsets, min_n, max_n):  # type: ignore[no-untyped-def]
-    counts = np.zeros(len(offsets) - 1, np.int64)
-    for i in range(len(counts)):
-        length = 0
-        for place in range(offsets[i], offsets[i + 1]):
-            length += not _continues(data[place])
-        for n in range(min_n, min(max_n, length) + 1):
-            counts[i] += length - n + 1
-        if min_n == 1:
-            counts[i] -= min(length, 2)
-    return counts
-
-
-@njit(cache=True, nogil=True)
 def _fill_ngrams(data, offsets, min_n, max_n, bounds):  # type: ignore[no-untyped-def]
     starts, stops = np.empty(bounds[-1], np.int64), np.empty(bounds[-1], np.int64)
     k = 0
@@ -234,24 +209,24 @@ def _fill_ngrams(data, offsets, min_n, max_n, bounds):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def _hash(data, start, stop):  # type: ignore[no-untyped-def]
-    h = np.uint32(FIRST_HASH)
-    for place in range(start, stop):
-        h = np.uint32(h ^ np.uint32(np.int8(data[place])))
-        h = np.uint32(h * np.uint32(PRIME))
-    return h
+def hash_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-def]
+    """Return the bucket of each slice, int64 (n_slices,): its FNV-1a hash of 32 bits modulo `n_buckets`.
 
-
-@njit(cache=True, nogil=True)
-def _fill_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-def]
+    Bytes are extended with their sign before they are mixed in, as fastText does.
+    """
     buckets = np.empty(len(starts), np.int64)
     for k in range(len(starts)):
-        buckets[k] = np.int64(_hash(data, starts[k], stops[k])) % n_buckets
+        h = np.uint32(FIRST_HASH)
+        for place in range(starts[k], stops[k]):
+            h = np.uint32(h ^ np.uint32(np.int8(data[place])))
+            h = np.uint32(h * np.uint32(PRIME))
+        buckets[k] = np.int64(h) % n_buckets
     return buckets
 
 
 @njit(cache=True, nogil=True)
-def _fill_hashes(data, starts, stops):  # type: ignore[no-untyped-def]
+def _hashes(data, starts, stops):  # type: ignore[no-untyped-def]
+    """Return a key of 64 bits for each slice: of a million n-grams two share one once in 37 million tables."""
     hashes = np.empty(len(starts), np.uint64)
     for k in range(len(starts)):
         h = np.uint64(FIRST_LONG_HASH)
@@ -262,7 +237,8 @@ def _fill_hashes(data, starts, stops):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _count_words(ids, offsets, n_ids):  # type: ignore[no-untyped-def]
+def occurrences_in_words(ids, offsets, n_ids):  # type: ignore[no-untyped-def]
+    """Return in how many words each number occurs, int64 (n_ids,); offsets bound the numbers of each word."""
     counts, last = np.zeros(n_ids, np.int64), np.full(n_ids, -1, np.int64)
     for word in range(len(offsets) - 1):
         for k in range(offsets[word], offsets[word + 1]):

@@ -119,22 +119,6 @@ def check_finite(words: list[str], block: Float32s, source: Source, n_read: int)
         )
 
 
-def without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordRows:
-    """Return the rows if no word occurs twice; otherwise keep the first of each word, or refuse the file."""
-    seen: dict[str, int] = {}
-    repeated = [row for row, word in enumerate(rows.words) if seen.setdefault(word, row) != row]
-    if not repeated:
-        return rows
-    if duplicates == "first":
-        kept = rows.vectors[np.fromiter(seen.values(), dtype=np.int64)]
-        return rows._replace(words=list(seen), vectors=kept)
-    word = rows.words[repeated[0]]
-    raise VectorFileError(
-        f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "
-        f'{source.first + seen[word]}; give duplicates="first" to keep the first of each'
-    )
-
-
 def row_blocks(words: Sequence[str], vectors: Float32s) -> Iterator[Block]:
     """Cut words and their vectors into blocks of `BLOCK_VALUES` values."""
     step = max(1, BLOCK_VALUES // max(vectors.shape[1], 1))

@@ -82,7 +82,13 @@ class SubwordTable:
             )
         if (self.ngrams is None) == (self.n_buckets is None):
             raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
-        self._check_rows()
+        n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)
+        if n_rows != len(self):
+            raise ValueError(
+                f"there are {len(self)} vectors for {n_rows} n-grams or buckets: give one for each"
+            )
+        if self.ngrams is not None and len(set(self.ngrams)) < len(self.ngrams):
+            raise ValueError("an n-gram occurs twice: give each n-gram once")
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -219,20 +225,11 @@ class SubwordTable:
         """Return the row of each n-gram, -1 where it has none."""
         if self.n_buckets is None:
             return blocks.find_slices(packed, slices, *self._keys)
-        return blocks.hash_buckets(packed, slices, self.n_buckets)
+        return blocks.hash_buckets(packed.data, slices.starts, slices.stops, self.n_buckets)
 
     @cached_property
     def _keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         return blocks.sorted_keys(blocks.pack(self.ngrams or ()))
-
-    def _check_rows(self) -> None:
-        n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)
-        if n_rows != len(self):
-            raise ValueError(
-                f"there are {len(self)} vectors for {n_rows} n-grams or buckets: give one for each"
-            )
-        if self.ngrams is not None and len(set(self.ngrams)) < len(self.ngrams):
-            raise ValueError("an n-gram occurs twice: give each n-gram once")
 
 
 def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -27,15 +26,10 @@ from distembed.vectors.rows import Block, Source, VectorFileError, WordRows, gat
 LARGEST_NUMBER_DIGITS = 18  # of a header: more do not fit 64 bits
 
 
-def read_word2vec(stream: Stream, source: Source, max_words: int | None) -> WordRows:
-    """Read text below a line `n_words n_components`."""
-    n_words, n_components = _take_header(stream, source.path)
+def read_text(stream: Stream, source: Source, max_words: int | None) -> WordRows:
+    """Read text: word2vec's below a line `n_words n_components`, where rows begin in line 2, or that of GloVe."""
+    n_words, n_components = _take_header(stream, source.path) if source.first == 2 else (None, None)
     return gather(_text_blocks(stream, source, n_components), source, max_words, n_words)
-
-
-def read_glove(stream: Stream, source: Source, max_words: int | None) -> WordRows:
-    """Read text without a header."""
-    return gather(_text_blocks(stream, source, None), source, max_words)
 
 
 def _take_header(stream: Stream, name: str) -> tuple[int, int]:
@@ -59,7 +53,15 @@ def _text_blocks(stream: Stream, source: Source, n_components: int | None) -> It
             if blank:
                 raise VectorFileError(f"{source.at(n_read)} is blank; remove it")
             if n_components is None:
-                n_components = _count_values(body[: body.index(b"\n")], source.path)
+                first = body[: body.index(b"\n")]
+                is_value = [
+                    _to_float(field) is not None for field in _fields(first)[1:]
+                ]  # the first is the word
+                n_components = (*reversed(is_value), False).index(False)  # the values at the end of the line
+                if n_components == 0:
+                    raise VectorFileError(
+                        f"{source.path}, line 1: {shown(first)} is not a word and its values; check the format"
+                    )
             words, vectors = _parse_block(body, source, n_components, n_read)
             yield words, vectors
             n_read += len(words)
@@ -152,22 +154,16 @@ def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, Floa
     fields = _fields(line)
     if not fields:
         raise VectorFileError(f"{place} is blank; remove it")
-    if len(fields) <= n_components:
+    word, numbers = fields[:-n_components], [_to_float(field) for field in fields]
+    values = numbers[-n_components:]
+    if not word or (None not in values and len(word) > 1 and numbers[len(word) - 1] is not None):
         raise VectorFileError(
             f"{place}: {len(fields) - 1} values after the word {shown(fields[0])}, expected {n_components}; "
-            "complete or remove the line"
+            f"{'correct' if word else 'complete'} or remove the line"
         )
-    values = [_to_float(field) for field in fields[-n_components:]]
     if None in values:
         raise VectorFileError(
             f"{place}: {shown(fields[values.index(None) - n_components])} is not a number; "
-            "correct or remove the line"
-        )
-    word = fields[:-n_components]
-    if len(word) > 1 and _to_float(word[-1]) is not None:
-        n_values = len(fields) - 1
-        raise VectorFileError(
-            f"{place}: {n_values} values after the word {shown(word[0])}, expected {n_components}; "
             "correct or remove the line"
         )
     with np.errstate(over="ignore"):
@@ -186,37 +182,20 @@ def _to_float(field: bytes) -> float | None:
         return None
 
 
-def _count_values(line: bytes, name: str) -> int:
-    """Return the number of values on a first line without a header; its first field is always the word."""
-    fields = _fields(line)[1:]
-    n_values = 0
-    while n_values < len(fields) and _to_float(fields[-1 - n_values]) is not None:
-        n_values += 1
-    if n_values == 0:
-        raise VectorFileError(f"{name}, line 1: {shown(line)} is not a word and its values; check the format")
-    return n_values
+def write_text(name: str, rows: WordRows, *, has_header: bool) -> None:
+    """Write text, each value with the fewest digits that are read back as the same float32.
 
-
-def write_word2vec(name: str, rows: WordRows) -> None:
-    """Write the line `n_words n_components`, then the text."""
+    Without a header a first word that begins like a byte-order mark has one before it, which readers take off.
+    """
     with writing(name) as file:
-        file.write("{} {}\n".format(*rows.vectors.shape).encode())
-        _write_text(file, rows)
-
-
-def write_glove(name: str, rows: WordRows) -> None:
-    """Write the text; a first word that begins like a byte-order mark has one before it, which readers take off."""
-    with writing(name) as file:
-        file.write(codecs.BOM_UTF8 if rows.words[0].startswith("\ufeff") else b"")
-        _write_text(file, rows)
-
-
-def _write_text(file: IO[bytes], rows: WordRows) -> None:
-    """Write each value with the fewest digits that are read back as the same float32."""
-    for words, block in row_blocks(rows.words, rows.vectors):
-        columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
-        lines = pc.binary_join_element_wise(pa.array(words, pa.string()), *columns, " ")
-        file.write("\n".join([*lines.to_pylist(), ""]).encode())
+        if has_header:
+            file.write("{} {}\n".format(*rows.vectors.shape).encode())
+        elif rows.words[0].startswith("\ufeff"):
+            file.write(codecs.BOM_UTF8)
+        for words, block in row_blocks(rows.words, rows.vectors):
+            columns = [pa.array(np.ascontiguousarray(column)).cast(pa.string()) for column in block.T]
+            lines = pc.binary_join_element_wise(pa.array(words, pa.string()), *columns, " ")
+            file.write("\n".join([*lines.to_pylist(), ""]).encode())
 
 
 # ---- binary -----------------------------------------------------------------------------------------------
@@ -258,10 +237,14 @@ def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: i
     rest, n_read = b"", 0
     for chunk in stream.chunks():
         data = rest + chunk
-        words, vectors, position = _take_records(data, source, n_words - n_read, n_components, n_read)
-        rest, n_read = data[position:], n_read + len(words)
-        if words:
-            yield words, vectors
+        capacity = min(n_words - n_read, len(data) // (4 * n_components + 1))
+        raw, spans = np.empty((capacity, 4 * n_components), np.uint8), np.empty((capacity, 2), np.int64)
+        n_rows, position = _parse_records(np.frombuffer(data, np.uint8), raw, spans)
+        if n_rows:
+            bounds = enumerate(spans[:n_rows].tolist(), n_read)
+            words = [source.decode(data[start:stop], row) for row, (start, stop) in bounds]
+            yield words, raw[:n_rows].view("<f4").astype(np.float32, copy=False)
+        rest, n_read = data[position:], n_read + n_rows
         if n_read == n_words and rest.strip(b"\n"):
             raise VectorFileError(
                 f"{source.path}: bytes are left over after the {n_words} words of {n_components} values that "
@@ -279,21 +262,6 @@ def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: i
             f"{stream.position - len(rest)} and the file ends at byte {stream.position}: "
             f"download the file again{remedy}"
         )
-
-
-def _take_records(
-    data: bytes, source: Source, n_left: int, n_components: int, n_read: int
-) -> tuple[list[str], Float32s, int]:
-    """Return the words and vectors of the whole records in `data`, and where the first broken one begins."""
-    capacity = min(n_left, len(data) // (4 * n_components + 1))
-    raw = np.empty((capacity, 4 * n_components), dtype=np.uint8)
-    spans = np.empty((capacity, 2), dtype=np.int64)
-    n_rows, position = _parse_records(np.frombuffer(data, dtype=np.uint8), raw, spans)
-    words = [
-        source.decode(data[start:stop], n_read + row)
-        for row, (start, stop) in enumerate(spans[:n_rows].tolist())
-    ]
-    return words, raw[:n_rows].view("<f4").astype(np.float32, copy=False), position
 
 
 def write_binary(name: str, rows: WordRows) -> None:
