@@ -21,7 +21,7 @@ from distembed.corpus.tables import check_fields, stored_bytes
 from distembed.display import plural
 from distembed.files import damage_told, failures_told
 from distembed.formats.delimited import DELIMITERS, first_rows, separated
-from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE, decoded
+from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
@@ -231,7 +231,7 @@ def _with_columns(partition: Partition) -> Partition:
     n_bytes = HEAD_BYTES
     while len(data := read_beginning(partition, n_bytes)) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
         n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
-    text, named = separated(decoded(data, partition.encoding, errors="replace"))
+    text, named = separated(data.decode(partition.encoding, "replace").removeprefix("\ufeff"))
     candidates = "\t" if is_tsv else partition.delimiter
     if candidates == "auto":
         candidates = named or DELIMITERS

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from stop_words import get_stop_words
 
 from distembed.files import damage_told, read_small
-from distembed.formats.encodings import EncodingError, utf8
+from distembed.formats.encodings import utf8
 
 Language = Literal[
     "none", "english", "arabic", "bulgarian", "catalan", "chinese", "czech", "danish", "dutch", "finnish", "french",
@@ -146,12 +146,7 @@ def read_stop_words(path: str | Path) -> frozenset[str]:
         If the file is not UTF-8 and has no byte-order mark, has no word, or a line has several.
     """
     with damage_told(str(path), ValueError, "text", "save it as UTF-8"):
-        data = read_small(path)
-    try:
-        lines = utf8(data, str(path)).decode().splitlines()
-    except EncodingError as error:  # which names the encoding that it seems to have
-        what = str(error).partition(": set encoding")[0].partition(", or set encoding")[0]
-        raise ValueError(f"{what}: save it as UTF-8") from error
+        lines = utf8(read_small(path), str(path), has_option=False).decode().splitlines()
     words = {number: line.strip() for number, line in enumerate(lines, start=1)}
     words = {number: word for number, word in words.items() if word and not word.startswith("#")}
     for number, word in words.items():

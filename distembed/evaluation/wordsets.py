@@ -52,7 +52,7 @@ from distembed.evaluation.similarity_files import (
 )
 from distembed.files import read_head, read_small
 from distembed.formats.delimited import delimiter_of
-from distembed.formats.encodings import HEAD_BYTES, decoded
+from distembed.formats.encodings import HEAD_BYTES, EncodingError, utf8
 from distembed.formats.names import suffix_of, without_compression
 from distembed.formats.tables import is_text, read_table, texts_of
 
@@ -254,27 +254,25 @@ def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
 
 
 def _content_lines(path: Path) -> Lines:
-    """Return the lines of a file of any encoding that `detect_encoding` tells, unpacked where its name ends in .xz.
+    """Return the lines of a file in UTF-8 or with a byte-order mark, unpacked where its name ends in .xz.
 
     JSON lines, which may be of any size, are read whole only if the first of them has a label; else there are none.
 
     Raises
     ------
     WordSetError
-        If the file is damaged.
+        If the file is damaged, or in another encoding.
     """
     try:
         if suffix_of(path.name) == ".jsonl":
             head = read_head(path, HEAD_BYTES).replace(b"\0", b"")  # without the zeros of UTF-16
             if b'"label"' not in next(filter(bytes.strip, head.split(b"\n")), b""):
                 return []
-        text = decoded(read_small(path))
+        text = utf8(read_small(path), str(path), has_option=False).decode()
     except (lzma.LZMAError, EOFError) as error:
         raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
-    except UnicodeDecodeError as error:
-        raise WordSetError(
-            f"{path}: byte {error.start} is not {error.encoding} like the rest; correct it, or save the file as UTF-8"
-        ) from error
+    except EncodingError as error:
+        raise WordSetError(str(error)) from None
     numbered = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
     return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 

@@ -8,6 +8,7 @@ as browsers do. It has the letters of western European languages; Latin-1 is a p
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from typing import NamedTuple
 
@@ -66,10 +67,10 @@ def detect_encoding(head: bytes) -> str:
         if b"\0" in head and has_form_of_utf16(head, name, high):
             return name
     is_cut = len(head) >= HEAD_BYTES
-    if _is_utf8(head, is_cut=is_cut):  # a hundred times as fast as what follows
+    with contextlib.suppress(UnicodeDecodeError):  # a hundred times as fast as what follows
+        codecs.utf_8_decode(head, "strict", not is_cut)
         return "utf-8"
-    if is_cut:
-        head = CUT.sub(b"", head)
+    head = CUT.sub(b"", head) if is_cut else head
     valid = MULTIBYTE.findall(head)
     n_other = len(NOT_ASCII.findall(head)) - sum(map(len, valid))
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
@@ -107,7 +108,7 @@ def guess_encoding(head: bytes) -> Guess | None:
         return None
     begin = max(head.rfind(b"\n", 0, first.start()) + 1, first.start() - GUESSED_BYTES // 2)
     piece = head[begin : begin + GUESSED_BYTES]
-    best = from_bytes(piece).best()
+    best = from_bytes(piece, cp_exclusion=list(OF_SEVERAL_BYTES)).best()
     if best is None:
         return None
     encoding = COMMON_NAMES.get(best.encoding, best.encoding)
@@ -120,6 +121,9 @@ def guess_encoding(head: bytes) -> Guess | None:
 
 
 SHOWN_CHARACTERS = 30
+
+OF_SEVERAL_BYTES = ("utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le")
+"""What `detect_encoding` knows by form, and charset-normalizer takes any short text for."""
 
 
 NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
@@ -147,7 +151,7 @@ class EncodingError(ValueError):
     """Text that is not in the encoding that is said or assumed: the file, the line, the byte, and a guess."""
 
 
-def utf8(data: bytes, name: str, encoding: str = "utf-8") -> bytes:
+def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = True) -> bytes:
     """Return a whole text in UTF-8 without its byte-order mark.
 
     Parameters
@@ -157,11 +161,14 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8") -> bytes:
         The file, for the error.
     encoding : str
         That of a text without a byte-order mark.
+    has_option : bool
+        Whether the user can give the encoding; otherwise the error says to save the file as UTF-8.
 
     Raises
     ------
     EncodingError
-        If there is no such encoding, or the text is not in it.
+        If there is no such encoding, or the text is not in it; the error names the line, the byte and the encoding that
+        charset-normalizer takes the text for.
 
     Examples
     --------
@@ -181,41 +188,30 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8") -> bytes:
             return data
         return data.decode(known).removeprefix("\ufeff").encode()
     except (pa.ArrowInvalid, UnicodeDecodeError):
-        raise EncodingError(_not_in(data, name, known)) from None
+        place = _first_wrong(data, known)
+    line = data.count(b"\n", 0, place) + 1
+    fault = f"{name} is not {known}: line {line} holds the byte {data[place]:#04x}"
+    window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
+    if detect_encoding(window) != ONE_BYTE:
+        remedy = "set encoding to that of the file" if has_option else "save it as UTF-8"
+        raise EncodingError(f"{fault}: correct it, or {remedy}")
+    guess = guess_encoding(window)
+    likely = guess.encoding if guess else ONE_BYTE
+    remedy = f'set encoding = "{likely}"' if has_option else "save it as UTF-8"
+    raise EncodingError(f"{fault}. It may be {likely}: {remedy}")
 
 
-def _not_in(data: bytes, name: str, encoding: str) -> str:
-    """Return where a text is not in an encoding, and the one that charset-normalizer takes it for."""
+def _first_wrong(data: bytes, encoding: str) -> int:
     try:
         data.decode(encoding)
     except UnicodeDecodeError as error:
-        place = error.start
-    line = data.count(b"\n", 0, place) + 1
-    told = f"{name} is not {encoding}: line {line} holds the byte {data[place]:#04x}"
-    window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
-    if detect_encoding(window) != ONE_BYTE:
-        return f"{told}: correct it, or set encoding to that of the file"
-    guess = guess_encoding(window)
-    likely = guess.encoding if guess else ONE_BYTE
-    return f'{told}. It may be {likely}: set encoding = "{likely}"'
+        return error.start
+    return 0
 
 
 def is_utf8(encoding: str) -> bool:
     """Return whether text of this encoding can be scanned as it is."""
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}
-
-
-def decoded(data: bytes, encoding: str = "", *, errors: str = "strict") -> str:
-    """Return a text without its byte-order mark, in an encoding or in the one that it seems to have."""
-    return data.decode(encoding or detect_encoding(data), errors).removeprefix("\ufeff")
-
-
-def _is_utf8(head: bytes, *, is_cut: bool) -> bool:
-    try:
-        codecs.utf_8_decode(head, "strict", not is_cut)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:

@@ -29,7 +29,6 @@ from distembed.formats.encodings import (
     HEAD_BYTES,
     NOT_ASCII,
     ONE_BYTE,
-    decoded,
     detect_encoding,
     guess_encoding,
 )
@@ -306,7 +305,7 @@ def _beginning_of(path: str, n_bytes: int) -> bytes:
 
 def _text_of(path: str) -> str:
     data = _beginning_of(path, SAMPLE_BYTES)
-    return decoded(data, detect_encoding(data[:HEAD_BYTES]), errors="replace")
+    return data.decode(detect_encoding(data[:HEAD_BYTES]), "replace").removeprefix("\ufeff")
 
 
 def records_of(path: str) -> Records:

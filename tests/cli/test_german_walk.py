@@ -62,7 +62,7 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         records.writelines(
             json.dumps({"Inhalt": page["de"]}, ensure_ascii=False) + "\n" for page in pages[4::5]
         )
-    (sets / "pairs.csv").write_bytes(PAIRS.encode("cp1252"))
+    (sets / "pairs.csv").write_bytes(PAIRS.encode("utf-16"))
     (sets / "notes.txt").write_text("Pairs that I judged myself.\n")
     (folder / "german.toml").write_text(JOB)
     return folder
@@ -118,7 +118,7 @@ def test_from_raw_files_to_scores(folder: Path) -> None:
 
 def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
     job = folder / "german.toml"
-    (folder / "lower.csv").write_bytes(PAIRS.lower().encode("cp1252"))
+    (folder / "lower.csv").write_bytes(PAIRS.lower().encode())
     succeed("run", job)
     workspace = folder / "runs/german"
     done = run("evaluate", workspace, "--sets", folder / "lower.csv")

@@ -49,7 +49,7 @@ def test_columns_that_cannot_be_told_are_asked_for() -> None:
 
 
 def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
-    (tmp_path / "liste.csv").write_text(GERMAN, encoding="cp1252")
+    (tmp_path / "liste.csv").write_text(GERMAN, encoding="utf-8-sig")
     found = read_set(tmp_path / "liste.csv")
     assert found.task == "similarity"
     assert found.items[0] == ("Hund", "katze")

@@ -88,7 +88,7 @@ def test_similarity_is_the_correlation_over_all_pairs():
     assert score.interval is not None
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
 def test_sentences_of_other_encodings_are_read(tmp_path, encoding):
     lines = ["news\t4.5\tein Bär schläft\tder Bär ruht", "news\t1\tüber Nacht\tein Hund"]
     (tmp_path / "STS.TSV").write_bytes("\r\n".join(lines).encode(encoding))
@@ -106,7 +106,7 @@ def test_a_damaged_file_of_sentences_is_named(tmp_path):
         find_sets(tmp_path, sentences=True)
     (tmp_path / "bad.jsonl.xz").unlink()
     (tmp_path / "bad.tsv.xz").write_bytes(lzma.compress("ä".encode() * 40 + b"\xff\t1"))
-    with pytest.raises(ValueError, match=r"bad\.tsv\.xz: byte 80 is not utf-8 like the rest"):
+    with pytest.raises(ValueError, match=r"bad\.tsv\.xz is not utf-8: line \d+ holds the byte"):
         find_sets(tmp_path, sentences=True)
 
 

@@ -320,7 +320,10 @@ BAD_SETS = {
         r"line 1: .* expected one column of scores; rename one of a, b to",
     ),
     "comma.csv": ("a;b;7,5\na;b;c;1\n", r"line 2: 'a;b;c;1', expected two words and a score"),
-    "utf-8.txt": ("äü öß 1\n\udcff b 2\n", r"utf-8\.txt: byte 12 is not utf-8 like the rest; correct it"),
+    "utf-8.txt": (
+        "äü öß 1\n\udcff b 2\n",
+        r"utf-8\.txt is not utf-8: line 2 holds the byte 0xff.*correct it, or save",
+    ),
     "commas.csv": (
         "a,b,7,5\nc,d,6,25\n",
         r"line 1: 'a,b,7,5', expected .* write scores with points, or semicolons",
@@ -349,7 +352,7 @@ BAD_SETS = {
 PAIR_FILES = {
     "comma": ("Hund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
     "header": ("word1,word2,score\nHund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
-    "decimal comma": ("Wort1;Wort2;Bewertung\nHund;Katze;7,5\nÄpfel;Birne;3,0\n", "cp1252"),
+    "decimal comma": ("Wort1;Wort2;Bewertung\nHund;Katze;7,5\nÄpfel;Birne;3,0\n", "utf-8-sig"),
     "quoted": ('"Hund","Katze","7,5"\n"Äpfel","Birne","3"\n', "utf-8-sig"),
     "tab": ("erstes\tzweites\twie nah\r\nHund\tKatze\t7.5\r\nÄpfel\tBirne\t3\r\n", "utf-16"),
     "SimLex": ("word1\tword2\tPOS\tSimLex999\tSD\nHund\tKatze\tN\t7.5\t1\nÄpfel\tBirne\tN\t3\t2\n", "utf-8"),
@@ -360,7 +363,7 @@ PAIR_FILES = {
     "R": ('"word1" "word2" "score"\n"1" "Hund" "Katze" 7.5\n"2" "Äpfel" "Birne" 3\n', "utf-8"),
     "R's tabs": ('"word1"\t"word2"\t"score"\n"Hund"\t"Katze"\t7.5\n"Äpfel"\t"Birne"\t3\n', "utf-8"),
     "pandas' tabs": ("\tword1\tword2\tscore\n0\tHund\tKatze\t7.5\n1\tÄpfel\tBirne\t3\n", "utf-8"),
-    "spaces": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "latin-1"),
+    "spaces": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "utf-8"),
 }
 
 
