@@ -16,15 +16,15 @@ from distembed.files import NO_CREDENTIALS, PARTIAL, RefusedError
 from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
-from distembed.storage.records import LockedError, ManifestError
+from distembed.storage.records import LockedError
 
 FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
 """The exit codes after what is no success: another try may help; no other try helps before something is changed or
 typed otherwise; the same command goes on later; there is nothing yet (of `status` only)."""
 
 WRONG_PLACES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
-UNCHANGED = (JobError, FormatError, RefusedError, ManifestError, MemoryError, *WRONG_PLACES)
-"""The errors that another try of the same command meets again."""
+UNCHANGED = (ValueError, LookupError, ImportError, RefusedError, MemoryError, *WRONG_PLACES)
+"""The errors that another try of the same command meets again: of faulty input, of what is missing."""
 
 STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
@@ -56,7 +56,7 @@ def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
             raise
         except Exception as error:
             text, code = ending(error)
-            if code != USAGE and os.environ.get(DEBUG_VARIABLE):
+            if not isinstance(error, JobError | FormatError) and os.environ.get(DEBUG_VARIABLE):
                 raise
             fail(text, code=code)
 

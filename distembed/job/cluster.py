@@ -114,8 +114,12 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
         If no scheduler answers there, it asks for a certificate, or no worker joins it.
     """
     resources.enter_context(_without_tracebacks())
+    security = None  # Dask's own configuration
+    if tls.ca_file or tls.cert or tls.key:
+        names = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
+        security = Security(require_encryption=True, **names)
     try:
-        client = resources.enter_context(Client(address, security=_security(tls), timeout="20s"))
+        client = resources.enter_context(Client(address, security=security, timeout="20s"))
     except TypeError:  # what Dask raises for a tls:// address without a certificate
         failure = (
             f"the Dask scheduler at {address} takes connections by TLS only, and no certificate is given: "
@@ -136,18 +140,6 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
     # The client that did not connect is Dask's scheduler until it is collected, which the error that holds it prevents.
     gc.collect()
     raise ConnectionError(failure)
-
-
-def _security(tls: TLS) -> Security | None:
-    """Return Dask's security object, or None (Dask's own configuration) where no file is given."""
-    if not (tls.ca_file or tls.cert or tls.key):
-        return None
-    return Security(
-        require_encryption=True,
-        tls_ca_file=tls.ca_file,
-        tls_client_cert=tls.cert,
-        tls_client_key=tls.key,
-    )
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
-from distembed.job.keys import Key
 from distembed.job.model import locate
 from distembed.vectors import WordVectors
 
@@ -34,12 +33,6 @@ def job_text_of(system: str) -> str:
 def job_of(system: str) -> dict[str, Any]:
     """Return the demo job of a system as TOML has it."""
     return tomllib.loads(job_text_of(system))
-
-
-def required_tables(system: str, keys: Sequence[Key]) -> dict[str, Any]:
-    """Return the tables of tables of a demo job, such as recipes, which a new job begins with."""
-    sections = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
-    return {name: table for name, table in job_of(system).items() if name in sections}
 
 
 def lay_out(system: str, folder: str | Path) -> Path:
@@ -72,13 +65,10 @@ def lay_out(system: str, folder: str | Path) -> Path:
     return job
 
 
-def _gensim(name: str) -> Path:
-    return Path(locate(f"{{gensim}}/test/test_data/{name}", Path()))
-
-
 def _write_halves(folder: Path) -> None:
     """Write the odd and the even sentences of each of 300 news stories as two parallel collections."""
-    stories = _gensim("lee_background.cor").read_text(encoding="latin-1").splitlines()
+    file = Path(locate("{gensim}/test/test_data/lee_background.cor", Path()))
+    stories = file.read_text(encoding="latin-1").splitlines()
     sentences = [re.split(r"(?<=[.!?])\s+", story) for story in stories]
     for number, name in enumerate(("odd", "even")):
         records = (

@@ -51,17 +51,14 @@ def keys_of(system: str) -> list[Key]:
     >>> [key.default for key in keys_of("psdvec") if key.place == "psdvec.n_components"]
     [100]
     """
-    fields = sorted(system_named(system).job.model_fields.items(), key=lambda item: _rank(item[0]))
+    # What is run, its input and its method, then what every job has.
+    ranks = {"job": 0, "paper": 2, "report": 3, "resources": 4}
+    fields = sorted(system_named(system).job.model_fields.items(), key=lambda item: ranks.get(item[0], 1))
     return [
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
         for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, tagged(field.annotation))
     ]
-
-
-def _rank(section: str) -> int:
-    """Return the place of a section: what is run, its input and its method, then what every job has."""
-    return {"job": 0, "paper": 2, "report": 3, "resources": 4}.get(section, 1)
 
 
 def _is_table(field: FieldInfo) -> bool:
@@ -119,8 +116,9 @@ def as_text(keys: list[Key], *, width: int = 100) -> str:
         lines += ["", *textwrap.wrap(f"[{section}]  {group[0].about}", width, subsequent_indent="    ")]
         for key in group:
             lines += [f"  {key.name}" + ("" if key.default is None else f" = {toml_value(key.default)}")]
+            kind = f"Required: {key.kind}." if key.required else sentence(key.kind)
             lines += textwrap.wrap(
-                f"{_said(key)} {key.meaning}", width, initial_indent=" " * 6, subsequent_indent=" " * 6
+                f"{kind} {key.meaning}", width, initial_indent=" " * 6, subsequent_indent=" " * 6
             )
     return "\n".join(lines[1:])
 
@@ -147,10 +145,6 @@ def _row(key: Key) -> str:
     )
     cells = (f"`{key.name}`", default, key.kind, key.meaning)
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
-
-
-def _said(key: Key) -> str:
-    return f"Required: {key.kind}." if key.required else sentence(key.kind)
 
 
 def _by_section(keys: list[Key]) -> list[tuple[str, list[Key]]]:

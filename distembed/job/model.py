@@ -213,7 +213,8 @@ def section_of(
 def _field(option: Option) -> tuple[Any, Any]:
     kind = NonNegativeInt if option.annotation == RandomState else _written(option.annotation)
     if option.default is not None:
-        kind = reduce(or_, [one for one in _alternatives(kind) if one is not NoneType])
+        kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        kind = reduce(or_, [one for one in kinds if one is not NoneType])
     return kind, Field(default=option.default, description=option.meaning)
 
 
@@ -226,10 +227,6 @@ def _written(annotation: Any) -> Any:
         return annotation
     kinds = [_written(one) for one in inner if get_origin(one) is not Callable]
     return reduce(or_, [one for one in kinds if one not in (np.random.Generator, np.random.RandomState)])
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 class JobSection(Section):

@@ -118,10 +118,10 @@ def write_new_job(
         chosen = settings_that_fit(keys, [best, {}], next(iter(inputs.values()))) | own
     else:
         chosen = own | _by_place(presets[preset])
-    tables = demos.required_tables(system, keys)
-    required = _by_place(
-        {name: tables[name] for name in tables if not any(place.startswith(f"{name}.") for place in chosen)}
-    )
+    # Tables of tables, such as recipes, are those of the demo.
+    own_tables = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
+    missing = own_tables - {place.partition(".")[0] for place in chosen}
+    required = _by_place({name: table for name, table in demos.job_of(system).items() if name in missing})
     settings = {
         "job.system": system,
         "job.title": f"{system}: {name_files([os.path.basename(file.rstrip('/')) for file in files])}",  # noqa: PTH119

@@ -64,7 +64,8 @@ def open_job(text: str, *, settings: tuple[str, ...] = (), workspace: str | None
     if place is None:
         _refuse_folder(text)
         if "://" in text:
-            raise FileNotFoundError(_no_workspace(text))
+            ended = ": what lies at memory:// ends with its process" if protocol_of(text) == "memory" else ""
+            raise FileNotFoundError(f"there is no workspace at {text}{ended}; name another, or a job file")
         job = load_job(text, settings=settings, workspace=workspace)
         refuse_own_workspace(job)
         return job
@@ -90,11 +91,6 @@ def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: s
         settings=settings,
         workspace=workspace or place.url,
     ).as_recorded()
-
-
-def _no_workspace(url: str) -> str:
-    ended = ": what lies at memory:// ends with its process" if protocol_of(url) == "memory" else ""
-    return f"there is no workspace at {url}{ended}; name another, or a job file"
 
 
 def _recorded_text(place: Workspace) -> str:

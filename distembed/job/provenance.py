@@ -24,22 +24,18 @@ PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn"
 
 @cache
 def made_with() -> dict[str, str]:
-    """Return the versions of the package, of Python and of the libraries of this process."""
+    """Return the versions of the package, of Python and of the libraries of this process.
+
+    That of the package has a digest of its source: a checkout changes without a new version number.
+    """
+    root, digest = Path(distembed.__file__).parent, new_digest()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return {
-        "distembed": f"{distembed.__version__} (source {source_digest()})",
+        "distembed": f"{distembed.__version__} (source {digest.hexdigest()[:12]})",
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
     }
-
-
-@cache
-def source_digest() -> str:
-    """Return the digest of the source of this package: a checkout changes without a new version number."""
-    root = Path(distembed.__file__).parent
-    digest = new_digest()
-    for file in sorted(root.rglob("*.py")):
-        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def differences(found: Mapping[str, str], own: Mapping[str, str], between: str = ", now ") -> str:

@@ -50,6 +50,12 @@ class _Pairs(NamedTuple):
     facts: Int64s
 
 
+def check_rank(k: int, n: int, m: int) -> None:
+    """Refuse more singular triplets than a matrix of n rows and m columns has."""
+    if not 1 <= k <= min(n, m):
+        raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
+
+
 def largest_singular_triplets(
     matrix: da.Array,
     k: int,
@@ -105,8 +111,7 @@ def largest_singular_triplets(
         If rounding leaves a residual above `UNCERTAIN`.
     """
     n, m = matrix.shape
-    if not 1 <= k <= min(n, m):
-        raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
+    check_rank(k, n, m)
     transposed = transpose_row_blocks(matrix) if transposed is None else transposed
     near, far = (matrix, transposed) if m <= n else (transposed, matrix)
 

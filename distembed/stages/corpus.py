@@ -293,7 +293,10 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
 
     tables = joined()
     first = next(tables)
-    every = grouped_documents(chain([first], tables), len(partitions))
+    every: Iterator[pa.Table] = chain([first], tables)
+    if len(partitions) > MANY_PARTITIONS:
+        # A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
+        every = join_slices(every, GROUP_DOCUMENTS)
     name = of_side(outputs.DOCUMENTS, side).name
     ctx.stage.store_batches(name, first.schema, every, n_rows=n_documents)
     if columns.metadata is not None:
@@ -313,14 +316,6 @@ def _joined(path: str, metadata: pa.Table, documents: pa.Table, n_documents: int
         f'no document has a row in {path}: its column "{metadata.column_names[0]}" begins with {row!r}, and the first '
         f"document has the id {documents['id'][0].as_py()!r}; give ids, or names of files."
     )
-
-
-def grouped_documents(tables: Iterator[pa.Table], n_partitions: int) -> Iterator[pa.Table]:
-    """Yield the documents of all partitions as the row groups of their table: a partition each, or several.
-
-    A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
-    """
-    return join_slices(tables, GROUP_DOCUMENTS) if n_partitions > MANY_PARTITIONS else tables
 
 
 def vocabulary_parameters(job: Any, *, side: str = "") -> dict[str, Any]:

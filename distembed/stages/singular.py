@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from distembed.linalg.blocks import combine_basis, sparse_times_dense
 from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
+from distembed.linalg.singular import check_rank
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.dimensions import PAIR_BYTES
 
@@ -32,7 +33,14 @@ def plan_of_triplets(
         The dimensions of the matrix and of its stored values.
     itemsize : int
         Bytes of a number of the vectors.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is counted, and has fewer rows or columns than k.
     """
+    if dims[rows].counted and dims[columns].counted:
+        check_rank(k, dims.size(rows), dims.size(columns))
     short, long = sorted((rows, columns), key=dims.size)
     n = dims.size(short)
     basis = krylov_basis(n, k, block_size=min(k + oversampling, n), n_passes=n_passes)

@@ -122,7 +122,7 @@ def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
     succeed("run", job)
     workspace = folder / "runs/german"
     done = run("evaluate", workspace, "--sets", folder / "lower.csv")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "0 of 7 pairs known (lower)" in done.output
     assert 'with case = "ignore" 14 of their 14 words are known' in done.output
     (folder / "mixed.csv").write_text("Tabelle;Datei;1\nseite;zahl;2\nfarbe;linie;3\n", encoding="utf-8")

@@ -115,7 +115,7 @@ def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> Non
     (tmp_path / "a.txt").write_text("12 34 ! ?\n")
     (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
     done = run("run", tmp_path / "job.toml")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "The vocabulary is empty: no word was found in the corpus" in done.output
 
 
@@ -172,7 +172,7 @@ def test_a_value_that_is_none_has_the_nearest_one(words: tuple[str, ...], senten
 def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:
     Workspace.create(str(tmp_path / "w"), owner="a run").close()
     done = run("neighbors", tmp_path / "w", "king")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert f"if its job is not finished, run it first: distembed run {tmp_path / 'w'}" in done.output
 
 

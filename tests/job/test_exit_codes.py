@@ -45,6 +45,12 @@ def newer_format(folder: Path) -> None:
     (folder / "w" / WORKSPACE_FILE).write_bytes(dumped(Header(format=FORMAT, version=VERSION + 1)))
 
 
+def no_text(folder: Path) -> None:
+    no_results(folder)
+    for file in (folder / "text").iterdir():
+        file.write_bytes(b"\xff\xfe\x00")
+
+
 def a_file_in_place_of_the_workspace(folder: Path) -> None:
     no_results(folder)
     (folder / "w").write_text("mine")
@@ -60,6 +66,9 @@ FAULTS = [
     (other_things, (), 2, "holds other things"),
     (newer_format, (), 2, "newer distembed"),
     (a_file_in_place_of_the_workspace, (), 2, "w is a file: a workspace needs a folder of its own"),
+    (no_text, (), 2, "text"),
+    (no_results, ("--set", "vocabulary.min_count=100000"), 2, "The vocabulary is empty"),
+    (no_results, ("--set", "psdvec.n_core=100000"), 2, "n_core is 100000"),
     (no_results, ("--scheduler", "tcp://127.0.0.1:1"), 1, "no Dask scheduler answers"),
 ]
 

@@ -60,6 +60,13 @@ REFUSED = [
         one_document,
         "1 documents of X hold a word",
     ),
+    (
+        "psdvec",
+        "sides.n_components=500",
+        nothing,
+        "n_components is 500 but the matrix is 200 x 400: choose 1 to 200",
+    ),
+    ("wordspaces", "recipes.lsa.n_components=500", nothing, "n_components is 500 but the matrix is"),
     ("wordspaces", "recipes.lpp.n_neighbors=500", nothing, "500 neighbors of each row are asked for"),
     ("transfer", "topics.n_topics=500", nothing, "120 documents of X hold a word; ask for 1 to 120"),
     ("transfer", "alignment.n_components=5000", nothing, "n_components is 5000: choose 1 to the 240 rows"),

@@ -291,7 +291,7 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> No
     assert "stopped after cooccurrence; the same command without --until goes on" in done.output
     assert not report.exists()
     refused = run("report", tiny / "job.toml")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "stage cooccurrence is outdated, because counting.window was 2, is 3" in refused.output
 
 

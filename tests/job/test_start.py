@@ -245,7 +245,7 @@ def test_a_workbook_is_a_table_and_no_text(tmp_path: Path) -> None:
     succeed("new", "imputation", *files, "--to", tmp_path / "a.toml")
     assert load_job(tmp_path / "a.toml").domain.name_column == "company"
     done = run("new", "topics", tmp_path / "survey.xlsx", "--to", tmp_path / "b.toml")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "is a ZIP archive or an office document, not text: unpack it" in done.output
 
 

@@ -235,7 +235,7 @@ def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sent
         (tmp_path / "job.toml").write_text(job)
         setting = "parts.id_column=id"
     done = run("run", tmp_path / "job.toml", "--set", setting)
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert sentence in done.stderr
     assert "Traceback" not in done.output
 
@@ -251,7 +251,7 @@ def test_small_files_whose_documents_have_ids_of_their_own_tell_no_parts(tmp_pat
         file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, lines)))
         file.unlink()
     done = run("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     sentence = r"parts\.path cannot tell which of \d small files the document 'n\d-0' is of: leave out corpus\.id_field"
     assert re.search(sentence, done.output)
 

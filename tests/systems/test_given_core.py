@@ -167,7 +167,7 @@ def test_texts_without_anything_to_solve_are_refused(
     Path("t.txt").write_text(text)
     Path("empty.txt").write_text("")
     done = run("infer", finished[0], "t.txt", "--to", "all.txt", *options)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output
     assert not Path("all.txt").exists()
 

@@ -79,7 +79,7 @@ def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
 ) -> None:
     target = tmp_path / "all.txt"
     refused = run("export", finished[0], "--to", target)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "--space _ on the command line" in refused.stderr
     succeed("export", finished[0], "--to", target, "--space", "_")
     words = de.WordVectors.load(target).words
@@ -316,7 +316,7 @@ def damaged(folder: Path, what: str) -> tuple[str, Path]:
 def test_a_fault_of_an_input_names_file_and_place(job: Path, tmp_path: Path, what: str, message: str) -> None:
     key, path = damaged(tmp_path, what)
     done = run("run", job, "--workspace", tmp_path / "w", "--set", f"{key}='{path}'")
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert message in done.output.splitlines()[-1]
 
 
@@ -378,7 +378,7 @@ def test_a_name_that_is_no_mixture_is_refused(
     finished: tuple[Path, str], names: list[str], message: str
 ) -> None:
     done = run("explain", finished[0], *names)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output
 
 

@@ -148,5 +148,5 @@ def test_the_vectors_of_each_method_are_those_of_its_estimator(
     if method != "residuals":
         np.testing.assert_allclose(later, plain, rtol=1e-4, atol=1e-5)
     refused = run("explain", workspace, "name 33")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"those of {stages.METHODS[method]}, which are no mixtures" in " ".join(refused.output.split())

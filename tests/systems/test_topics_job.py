@@ -204,7 +204,7 @@ def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: P
     assert new == [{name: value for name, value in row.items() if name != "half"} for row in rows]
     meta.write_text("id,half\nnobody,first\n")
     done = run("run", job, *changes)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "no document has a row" in done.stderr
     assert "'d0'" in done.stderr
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_exported_is_told(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     done = run("export", finished[0], *words)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert sentence in done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -324,7 +324,7 @@ def test_topics_of_new_documents(finished: tuple[Path, str], job: Path, tmp_path
 
 def test_topics_of_new_documents_have_no_words(finished: tuple[Path, str], tmp_path: Path) -> None:
     done = run("infer", finished[0], "texts.txt", "--to", tmp_path / "o.csv", "--min-count", 2)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert (
         "infers the topics of documents, not words: leave out --words, --min-count and --space" in done.output
     )
@@ -333,7 +333,7 @@ def test_topics_of_new_documents_have_no_words(finished: tuple[Path, str], tmp_p
 def test_new_documents_may_be_read_otherwise_than_the_job(finished: tuple[Path, str], tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text('{"name": "x", "body": "violin concert"}\n')
     refused = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     changes = [word for key in ("text_field=body", "id_field=name") for word in ("--set", f"corpus.{key}")]
     changes += ["--set", "corpus.label_field=name"]
     done = run("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv", *changes)
@@ -450,7 +450,7 @@ def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, 
     ]
     words += [f"semantic.workspace='{finished[0]}'", "topics.n_topics=1"]
     done = run("run", job, "--workspace", tmp_path / "w", *(w for s in words for w in ("--set", s)))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "no word of the collection is in" in done.output.splitlines()[-1]
 
 
@@ -498,7 +498,7 @@ def test_what_cannot_be_explained_is_refused(
     finished: tuple[Path, str], names: list[str], message: str
 ) -> None:
     done = run("explain", finished[0], *names)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output
 
 

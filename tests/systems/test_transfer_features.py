@@ -105,7 +105,7 @@ def test_known_features_are_given_away_as_they_came(two: tuple[Path, str], tmp_p
     assert (error < 0.9 * values().std(axis=0)).all()
     assert len(rows) == 2 * N_DOCUMENTS
     done = run("export", workspace, "--what", "topics", "--to", tmp_path / "topics.csv")
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "has no topics" in done.output
     shown = views.items(open_job(str(workspace)), de.Workspace.open(workspace))
     assert len(shown.names) == len(rows)
@@ -166,7 +166,7 @@ def test_faulty_tables_are_named(
     (tmp_path / "bad.csv").write_text(text)
     settings = words_of({"collections.first.features": str(tmp_path / "bad.csv")})
     done = run("run", folder / "two.toml", "--workspace", copied, "--replace", *settings)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output.splitlines()[-1]
 
 

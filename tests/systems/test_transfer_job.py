@@ -245,7 +245,7 @@ def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: st
     (tmp_path / "pairs.csv").write_text(lines)
     settings = {"collections.second.pairs": str(tmp_path / "pairs.csv")}
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output.splitlines()[-1]
     if "confidence" not in lines:
         assert message in run("plan", job, "--workspace", tmp_path / "none", *words_of(settings)).output
@@ -261,7 +261,7 @@ def test_no_id_in_common_is_said_before_anything_long(job: Path, tmp_path: Path)
     (tmp_path / "other.jsonl").write_text("\n".join(map(json.dumps, other)))
     settings = {"collections.second.paths": [str(tmp_path / "other.jsonl")]}
     done = run("run", job, "--workspace", tmp_path / "w", *words_of(settings))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "give collections.second.pairs" in done.output.splitlines()[-1]
     assert de.Workspace.open(tmp_path / "w").stages().keys() == {
         f"{side}_{kind}" for side in ("first", "second") for kind in ("tokens", "documents")

@@ -259,7 +259,7 @@ def test_no_known_pair_is_an_error_that_says_why(job: Path, copy: Path, tmp_path
     settings = ["--set", f"evaluation.sets=['{strange}']", "--set", "evaluation.keep_words=false"]
     settings += ["--set", "wordspaces.spaces=['vsm', 'lsa']"]
     done = run("run", job, "--workspace", copy, "--replace", *settings)
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     last = done.output.splitlines()[-1]
     assert last.startswith(
         "distembed: 0 of 2 pairs known (strange): too few of their 4 words (nobody, nowhere,"

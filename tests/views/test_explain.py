@@ -85,7 +85,7 @@ def _check_counts(workspace: Path, rows: list[dict[str, float]]) -> None:
 )
 def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message: str) -> None:
     done = run("explain", finished[0], *names)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert message in done.output
     assert done.output.count("\n") == 1
 

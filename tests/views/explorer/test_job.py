@@ -29,7 +29,7 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path: Path) -> None:
     vectors = tmp_path / "vectors.txt"
     de.WordVectors(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]]).save(vectors)
     refused = run("explore", vectors)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "name the page with --to page.html" in refused.stderr
     target = tmp_path / "page.html"
     done = succeed("explore", vectors, "--to", target)
@@ -42,5 +42,5 @@ def test_missing_libraries_are_named_before_any_work(tmp_path: Path, monkeypatch
     for name in ("openTSNE", "bokeh"):
         monkeypatch.setitem(sys.modules, name, None)
     refused = run("explore", tmp_path / "v.bin")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "needs openTSNE and bokeh: pip install" in refused.stderr

@@ -94,7 +94,7 @@ def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> 
         ),
     ):
         done = run("export", tiny / "w", "--what", what, "--to", tiny / target)
-        assert done.exit_code == 1
+        assert done.exit_code == 2
         assert message in done.output
 
 
