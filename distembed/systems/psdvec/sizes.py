@@ -6,6 +6,7 @@ import numpy as np
 
 from distembed.factorization.subwords import SubwordMap, expected_ngrams
 from distembed.job.stage import Counted
+from distembed.linalg.singular import check_rank
 from distembed.plan import Dimension, Dimensions
 from distembed.stages.core import blocks_of_rows, core_dimensions
 from distembed.stages.corpus_sections import counting_options
@@ -26,6 +27,8 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
     dimensions |= _noncore_dimensions(job, corpus, dimensions)
     if job.sides is not None:
+        if word.counted:
+            check_rank(job.sides.n_components, word.size, 2 * word.size)
         found = pair_dimension(corpus, job.sides.counting_options(), counted, "sides_counts")
         rows = blocks_of_rows(word.size, found.size, block_memory // BLOCK_PAIR_BYTES, found.counted)
         dimensions |= {  # of the words on the left and on the right
