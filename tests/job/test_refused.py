@@ -70,7 +70,7 @@ REFUSED = [
     ("wordspaces", "recipes.lpp.n_neighbors=500", nothing, "500 neighbors of each row are asked for"),
     ("transfer", "topics.n_topics=500", nothing, "120 documents of X hold a word; ask for 1 to 120"),
     ("transfer", "alignment.n_components=5000", nothing, "n_components is 5000: choose 1 to the 240 rows"),
-    ("transfer", "second.id_field='two'", nothing, "no document of the first collection"),
+    ("transfer", "collections.second.id_field='two'", nothing, "no document of the first collection"),
     ("transfer", "evaluation.n_seeds=1", twice, "occurs twice in the first collection"),
 ]
 
