@@ -96,7 +96,7 @@ COMMON_NAMES = {
 
 
 def guess_encoding(head: bytes) -> Guess | None:
-    """Return the encoding that charset-normalizer takes a text for; None where it finds none.
+    """Return the encoding that charset-normalizer takes a text for; None where it finds none, or for Windows-1252.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def guess_encoding(head: bytes) -> Guess | None:
         return None
     begin = max(head.rfind(b"\n", 0, first.start()) + 1, first.start() - GUESSED_BYTES // 2)
     piece = head[begin : begin + GUESSED_BYTES]
-    best = from_bytes(piece, cp_exclusion=list(OF_SEVERAL_BYTES)).best()
+    best = None if _is_western(piece) else from_bytes(piece, cp_isolation=list(CANDIDATES)).best()
     if best is None:
         return None
     encoding = COMMON_NAMES.get(best.encoding, best.encoding)
@@ -122,8 +122,26 @@ def guess_encoding(head: bytes) -> Guess | None:
 
 SHOWN_CHARACTERS = 30
 
-OF_SEVERAL_BYTES = ("utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le")
-"""What `detect_encoding` knows by form, and charset-normalizer takes any short text for."""
+CANDIDATES = (
+    "cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2", "koi8_r", "koi8_u",
+    "cp437", "cp850", "cp852", "cp866", "shift_jis", "cp932", "euc_jp", "gb18030", "big5", "euc_kr", "cp949",
+)  # fmt: skip
+"""What files are in. Of all encodings of Python, a rare one often fits a short text best."""
+
+ALPHABETS = (
+    "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúüç¿¡ªº", "áâãàçéêíóôõúüªº", "àèéìíòóùú", "æøåäöéü", "áðéíóúýþæö", "éèëïöü",
+)  # fmt: skip
+"""Letters of western European languages, each with its own."""
+
+SIGNS = set("„“”‚‘’–—…€£«»§°·©®×½²\xa0")
+
+
+def _is_western(piece: bytes) -> bool:
+    """Return whether bytes are mostly ASCII letters, and the others in Windows-1252 letters of one language."""
+    text = piece.decode(ONE_BYTE, "replace").lower()
+    others = re.findall(r"[^\x00-\x7f]", text)
+    n_letters = len(re.findall("[a-z]", text))
+    return len(others) < n_letters and any(set(others) - SIGNS <= set(letters) for letters in ALPHABETS)
 
 
 NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.readers import read_corpus
-from distembed.formats.encodings import HEAD_BYTES, detect_encoding
+from distembed.formats.encodings import HEAD_BYTES, detect_encoding, guess_encoding
 
 GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3
 
@@ -98,6 +98,20 @@ def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, 
     assert read_corpus(tmp_path / "a.txt", encoding=guess).tokenize().n_documents
     [first, *_] = read_corpus(tmp_path / "a.txt", encoding=encoding).documents()
     assert first.text == text.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("für,größer\n", None), ("der\ndie\nfür\n", None), ("café\n", None), ("año;mañana\n", None),
+        ("żółw,łąka,gęś\n", "cp1250"), ("příliš žluťoučký kůň\n", "cp1250"), ("это\nтак\nчто\n", "cp1251"),
+        ("bøger på\n", None), ("λέξη,λέξεις\n", "cp1253"), ("東京,大阪\n", "shift_jis"), ("서울,부산\n", "euc_kr"),
+    ],
+)  # fmt: skip
+def test_the_encoding_of_a_few_words_is_guessed(text, encoding):
+    """German of two words was cp1006 for charset-normalizer, which is an encoding of Urdu; None is Windows-1252."""
+    guess = guess_encoding(text.encode(encoding or "cp1252"))
+    assert (guess and guess.encoding) == encoding
 
 
 def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
