@@ -33,7 +33,9 @@ from distembed.storage.workspace import Workspace
 FORMAT = 1
 """The version of the fields: a field may be added to it, and none changes its meaning."""
 
-SPENT = ("wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes")
+SPENT = (
+    "wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes", "moved_bytes",
+)  # fmt: skip
 
 
 def status_record(job: Job) -> dict[str, Any]:
@@ -181,7 +183,9 @@ def spent_text(facts: Mapping[str, Any]) -> str:
     is_above = planned is not None and process > planned
     above = f", above its plan of {format_bytes(planned or 0)}" if is_above else ""
     peak = f"peak {format_bytes(process)} per process, {format_bytes(total)} together"
-    return f"{format_seconds(seconds):>10}   {peak}{above}"
+    moved = measured(facts, "moved_bytes")
+    sent = f", {format_bytes(moved)} moved" if moved else ""
+    return f"{format_seconds(seconds):>10}   {peak}{above}{sent}"
 
 
 def _versions(stages: Sequence[Mapping[str, Any]]) -> list[str]:
