@@ -146,8 +146,9 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
     if words is not None and counted is not None:
         n_words = int(words.facts["n_words"])
         n_candidates = n_words
-        counts = _counts_of_words(counted.workspace, words.digest)
+        counts, of_documents = _counts_of_words(counted.workspace, words.digest)
     else:
+        of_documents = text.document_counts
         n_candidates = min(dimensions["entry"].size, n_tokens // max(1, vocabulary.min_count))
         if (
             text.counts.size
@@ -157,7 +158,7 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
         n_words = max(1, min(n_candidates, vocabulary.max_size or n_candidates))
         counts = text.counts[:n_words] if len(text.counts) else np.full(n_words, n_tokens / n_words)
     is_counted = words is not None
-    most = float(np.sort(text.document_counts)[::-1][:n_words].sum()) or float(n_tokens)
+    most = float(np.sort(of_documents)[::-1][:n_words].sum()) or float(n_tokens)
     n_terms = min(round(most), n_tokens)
     dimensions |= {
         "candidate": Dimension(max(1, n_candidates), max(1, n_candidates), is_counted),
@@ -168,10 +169,10 @@ def corpus_dimensions(job: CorpusJob, counted: Counted | None) -> CorpusSizes:
 
 
 @lru_cache(maxsize=4)
-def _counts_of_words(workspace: Workspace, digest: str) -> Floats:  # noqa: ARG001 - tells versions apart
-    """Return how often each word occurs; a run asks for each of its stages, and for each table of pairs."""
-    counts: Floats = workspace.table("vocabulary")["count"].to_numpy().astype(float)
-    return counts
+def _counts_of_words(workspace: Workspace, digest: str) -> tuple[Floats, Floats]:  # noqa: ARG001 - tells versions apart
+    """Return how often each word occurs, and in how many documents; a run asks for each of its stages."""
+    table = workspace.table("vocabulary")
+    return table["count"].to_numpy().astype(float), table["document_count"].to_numpy().astype(float)
 
 
 def pair_dimension(
