@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from distembed.corpus import partitions
 from distembed.job.opening import open_job
 from distembed.job.run import run_stages
-from distembed.stages import corpus as corpus_stages
 from distembed.storage.workspace import Workspace
 from tests.growing_corpus import count, digests, from_scratch, texts, write_file, write_job
 
@@ -37,14 +37,14 @@ n_topics = 2
 def read(monkeypatch):
     """Return the files that were cut into tokens, as they are."""
     found = []
-    real = corpus_stages.tokenize_partition
+    real = partitions.tokenize_partition
 
     @wraps(real)
     def tokenize(bundle, *arguments, **options):
         found.extend(Path(one.url).name for one in bundle)
         return real(bundle, *arguments, **options)
 
-    monkeypatch.setattr(corpus_stages, "tokenize_partition", tokenize)
+    monkeypatch.setattr(partitions, "tokenize_partition", tokenize)
     return found
 
 
