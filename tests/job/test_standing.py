@@ -142,9 +142,8 @@ def test_a_repair_by_other_versions_that_is_killed_ends_as_one_that_is_not(
     made = de.Workspace.open(tiny / "w").stages()["core"].made_with
     monkeypatch.setattr(provenance, "made_with", lambda: {**made, "numpy": "9.9"})
     counted = corpus.added_runs
-    monkeypatch.setattr(
-        corpus, "added_runs", lambda *given, **more: counted(*given, **more) * 2
-    )  # as other versions might
+    # as other versions might
+    monkeypatch.setattr(corpus, "added_runs", lambda *given, **more: counted(*given, **more) * 2)
     next((tiny / "w/arrays.zarr/cooccurrence/000000").rglob("c/0")).unlink()
     shutil.copytree(tiny, tmp_path / "whole")
     ran = ("cooccurrence", "core", "vectors", "evaluation")
