@@ -70,6 +70,10 @@ class Score(NamedTuple):
 WORDS = ["the", "<b>bold</b>", "a&b", "שלום", "東京", "x" * 300, "$x^2$", "\x00\x1b", "naïve", '"quoted"']
 
 
+def word_map(words: Any, vectors: Any) -> Section:
+    return report.word_maps(words, vectors, {"Map": None})[0]
+
+
 def full_report() -> str:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(WORDS), 6))
@@ -84,8 +88,7 @@ def full_report() -> str:
         report.objective_curve([4.0, 3.0, 2.5]),
         report.table("Evaluation", scores, formats={"interval": report.three_decimals}),
         report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
-        report.word_map(WORDS, vectors),
-        report.word_map(WORDS, vectors, title="in groups", groups=[len(w) for w in WORDS]),
+        *report.word_maps(WORDS, vectors, {"Map": None, "in groups": [len(w) for w in WORDS]}),
         report.stage_table([Stage("count", 61.5, 2**30, 2**20, 8), Stage("solve", 0.5, None, None, None)]),
         report.parameter_table(
             {"corpus": {"input": "a<b", "lower": True}, "ridge": [2.0, 4.0], "core": None}
@@ -375,7 +378,7 @@ def test_labels_and_groups_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match="3 groups were given for 2 points"):
         maps.scatter_map(np.zeros((2, 2)), "t", groups="abc")
     with pytest.raises(ValueError, match=r"2 words came with vectors of shape \(3, 4\)"):
-        report.word_map(["a", "b"], np.zeros((3, 4)))
+        word_map(["a", "b"], np.zeros((3, 4)))
 
 
 def label_boxes(section: Section) -> tuple[list[str], np.ndarray]:
@@ -398,7 +401,7 @@ def label_boxes(section: Section) -> tuple[list[str], np.ndarray]:
 def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
     rng = np.random.default_rng(1)
     words = [f"word{i}" for i in range(500)]
-    shown, boxes = label_boxes(report.word_map(words, rng.normal(size=(500, 20))))
+    shown, boxes = label_boxes(word_map(words, rng.normal(size=(500, 20))))
     assert shown[0] == "word0"
     assert 35 < len(shown) < 500
     overlap = (boxes[:, None, :2] < boxes[None, :, 2:]).all(2) & (
@@ -423,7 +426,7 @@ def test_many_points_are_one_picture() -> None:
 def test_map_of_two_columns_takes_them_as_they_stand() -> None:
     points = np.random.default_rng(0).normal(size=(8, 2))
     words = list("abcdefgh")
-    assert "first coordinate, no unit" in report.word_map(words, points).html
+    assert "first coordinate, no unit" in word_map(words, points).html
 
 
 # ---- degenerate data ----
@@ -440,8 +443,8 @@ NOTHING: list[Any] = [
     report.histogram([math.nan], "t", xlabel="x"),
     report.bar_chart({}, "t", xlabel="x"),
     maps.scatter_map(np.empty((0, 2)), "t"),
-    report.word_map([], np.empty((0, 5))),
-    report.word_map(["a"], [[math.nan, 1.0, 2.0]]),
+    word_map([], np.empty((0, 5))),
+    word_map(["a"], [[math.nan, 1.0, 2.0]]),
     report.line_chart({}, "t", xlabel="x", ylabel="y"),
     report.table("t", []),
     report.score_sections([]),
@@ -473,10 +476,10 @@ LITTLE: dict[str, Any] = {
     "neighboring floats": lambda: report.histogram([1.0, np.nextafter(1.0, 2.0)], "t", xlabel="x"),
     "huge values": lambda: report.histogram([1e300, 1e-300], "t", xlabel="x"),
     "a stage of no time": lambda: report.stage_table([Stage("s", 0.0, 0, 0, 0)]),
-    "one word on a map": lambda: report.word_map(["a"], [[1.0, 2.0, 3.0]]),
-    "one-dimensional vectors": lambda: report.word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
-    "equal vectors": lambda: report.word_map(["a", "b", "c"], np.ones((3, 4))),
-    "few words": lambda: report.word_map(list("abcd"), np.eye(4)),
+    "one word on a map": lambda: word_map(["a"], [[1.0, 2.0, 3.0]]),
+    "one-dimensional vectors": lambda: word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
+    "equal vectors": lambda: word_map(["a", "b", "c"], np.ones((3, 4))),
+    "few words": lambda: word_map(list("abcd"), np.eye(4)),
     "points on a vertical line": lambda: maps.scatter_map([[0, 0], [0, 9]], "t", labels=["a", "b"]),
 }
 
@@ -495,7 +498,7 @@ def test_degenerate_data_is_drawn_without_a_warning(case: str) -> None:
 def test_any_word_may_stand_anywhere(words: list[str], n_columns: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(words), n_columns))
     sections = [
-        report.word_map(words, vectors),
+        word_map(words, vectors),
         report.neighbor_table({word: [(word, 0.5)] for word in words}),
         report.bar_chart(dict.fromkeys(words, 1.0), words[0], xlabel=words[0]),
         report.table(words[0], [dict.fromkeys(words, words[0])]),
@@ -575,6 +578,6 @@ def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.M
     drawings = {"by sound": list("aabbcc"), "plain": None}
     by_sound, plain = report.word_maps(list("uvwxyz"), vectors, drawings)
     assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
-    alone = report.word_map(list("uvwxyz"), vectors, title="by sound", groups=list("aabbcc"))
+    (alone,) = report.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc")})
     assert by_sound == alone
     assert "Across" not in plain.html

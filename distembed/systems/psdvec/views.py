@@ -131,7 +131,7 @@ def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
     if not drawn:
         return []
     title, noun = "Map of frequent content words", "most frequent content word"
-    return [report.word_map(drawn, vectors[drawn], title=title, noun=noun)]
+    return report.word_maps(drawn, vectors[drawn], {title: None}, noun=noun)
 
 
 def _parts(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[report.Section]:

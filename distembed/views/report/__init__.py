@@ -13,7 +13,6 @@ from distembed.views.report.figures import histogram as histogram
 from distembed.views.report.figures import interval_chart as interval_chart
 from distembed.views.report.figures import line_chart as line_chart
 from distembed.views.report.figures import panel_chart as panel_chart
-from distembed.views.report.maps import word_map as word_map
 from distembed.views.report.maps import word_maps as word_maps
 from distembed.views.report.page import Section as Section
 from distembed.views.report.page import folded as folded

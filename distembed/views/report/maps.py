@@ -199,39 +199,6 @@ def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
     return colors, key
 
 
-def word_map(
-    words: Sequence[str],
-    vectors: ArrayLike,
-    *,
-    title: str = "Map of frequent words",
-    groups: Sequence[object] | None = None,
-    noun: str = "most frequent word",
-) -> Section:
-    """Draw words on the plane by their vectors, the most frequent with their names.
-
-    Parameters
-    ----------
-    words
-        Most frequent first.
-    vectors
-        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
-        out by t-SNE, or where there are few by their first two principal components.
-    title
-        Title of the section.
-    groups
-        A group for each word, to color it by.
-    noun
-        What a word is, in the caption.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
-    """
-    (drawn,) = word_maps(words, vectors, {title: groups}, noun=noun)
-    return drawn
-
-
 def word_maps(
     words: Sequence[str],
     vectors: ArrayLike,
@@ -243,15 +210,20 @@ def word_maps(
 
     Parameters
     ----------
-    words, vectors, noun
-        As for `word_map`. The layout is computed once.
+    words
+        Most frequent first; those have their names on the map.
+    vectors
+        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
+        out, once, by t-SNE, or where there are few by their first two principal components.
     drawings
         The title of each section, with a group for each word to color it by, or None.
+    noun
+        What a word is, in the caption.
 
     Raises
     ------
     ValueError
-        As for `word_map`.
+        If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
     """
     matrix = np.asarray(vectors, dtype=np.float64)
     if matrix.ndim != 2 or len(words) != len(matrix):

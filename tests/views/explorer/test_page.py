@@ -215,7 +215,7 @@ def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_p
     """Its policy forbids both; it is taken out here, so that the text itself must be harmless."""
     text = "".join(HOSTILE)
     sections = [
-        report.word_map(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3))),
+        *report.word_maps(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
         report.neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
         report.bar_chart(dict.fromkeys(HOSTILE, 1.0), text, xlabel=text),
         report.table(text, [dict.fromkeys(HOSTILE, text)]),
