@@ -103,25 +103,17 @@ def nearest_words(
     unknown = [word for word in asked if word not in places]
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not among the {len(words)} words of the space")
+    if not asked:
+        return {}
     rows = row_blocks(space)
-    chosen = np.array([places[word] for word in asked], dtype=np.int64)
-    cosines = _cosines(rows, chosen) if chosen.size else np.zeros((len(words), 0))
-    return {
-        word: _nearest(cosines[:, column], int(place), words, n)
-        for column, (word, place) in enumerate(zip(asked, chosen, strict=True))
-    }
-
-
-def _cosines(rows: da.Array, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
-    queries = np.vstack([compute(rows[int(row) : int(row) + 1]).toarray() for row in chosen])
+    chosen = [places[word] for word in asked]
+    queries = np.vstack([compute(rows[row : row + 1]).toarray() for row in chosen])
     dots = sparse_times(rows, whole(queries.T.astype(np.float64)))
     found, norms = compute((dots, lift(row_lengths, "wc->w", rows, dtype=np.float64)))
     scale = norms[:, None] * norms[chosen]
-    return np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
-
-
-def _nearest(cosines: NDArray[np.float64], own: int, words: Sequence[str], n: int) -> list[tuple[str, float]]:
-    if not cosines[own]:
-        return []
-    order = np.argsort(-cosines, kind="stable")[: n + 1]
-    return [(words[place], float(cosines[place])) for place in order if place != own][:n]
+    cosines = np.divide(found, scale, out=np.zeros_like(found), where=scale > 0)
+    orders = np.argsort(-cosines, axis=0, kind="stable")[: n + 1].T.tolist()
+    return {
+        word: [(words[place], float(column[place])) for place in order if place != own and column[own]][:n]
+        for word, own, column, order in zip(asked, chosen, cosines.T, orders, strict=True)
+    }

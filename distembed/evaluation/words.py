@@ -56,11 +56,33 @@ from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.execution import compute, delayed, one_blas_thread, tell
 from distembed.states import block_memory
+from distembed.typing import Frame
 from distembed.vectors import WordVectors
 
 MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
 MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
 KMEANS_STARTS = 10
+
+
+class Scores(list[Score]):
+    """A list of scores, which can be a data frame."""
+
+    def to_pandas(self) -> Frame:
+        """Return a data frame with a row for each score; `low` and `high` are the ends of its interval.
+
+        Examples
+        --------
+        >>> from distembed.evaluation.words import Score, Scores
+        >>> scores = Scores([Score("pairs", "similarity", "spearman", 0.5, 8, 9, "", (0.25, 0.75))])
+        >>> scores.to_pandas()[["value", "low", "high"]].loc[0].tolist()
+        [0.5, 0.25, 0.75]
+        """
+        ends = [score.interval or (math.nan, math.nan) for score in self]
+        rows = [
+            score._asdict() | {"low": low, "high": high}
+            for score, (low, high) in zip(self, ends, strict=True)
+        ]
+        return pa.Table.from_pylist(rows).drop_columns("interval").to_pandas()
 
 
 def evaluate(
@@ -72,7 +94,7 @@ def evaluate(
     restrict: Iterable[str] | None = None,
     max_words: int | None = None,
     seed: int = 0,
-) -> list[Score]:
+) -> Scores:
     r"""Score word vectors on evaluation sets.
 
     Parameters
@@ -96,9 +118,9 @@ def evaluate(
 
     Returns
     -------
-    list of Score
-        In the order of the sets: two per analogy set (3CosAdd, 3CosMul); for priming, associations and antonyms see
-        `distembed.evaluation.priming`.
+    Scores
+        A list of `Score`, which `to_pandas()` makes a data frame, in the order of the sets: two per analogy
+        set (3CosAdd, 3CosMul); for priming, associations and antonyms see `distembed.evaluation.priming`.
 
     Raises
     ------
@@ -120,7 +142,7 @@ def evaluate(
     '3/4'
     """
     limited, read = _limit(vectors, restrict, max_words), find_sets(sets).sets
-    return score_known(limited, read, Policy(case, unknown, seed))
+    return Scores(score_known(limited, read, Policy(case, unknown, seed)))
 
 
 def evaluate_sets(vectors: Space, sets: Sequence[EvaluationSet], policy: Policy | None = None) -> list[Score]:
@@ -135,7 +157,15 @@ def evaluate_sets(vectors: Space, sets: Sequence[EvaluationSet], policy: Policy 
     _check_unknown(vectors, policy)
     policy, scores = policy.for_words(vectors.words), list[Score]()
     for number, one in enumerate(sets, start=1):
-        scores += _scores_of(vectors, one, policy)
+        own, asked = asked_of(vectors, one, policy)
+        of_set = _measured(asked, policy)
+        if policy.unknown == "subwords":  # the items known without composed words are counted apart
+            known = [score.known for score in _measured(own, policy)] if own else [0] * len(of_set)
+            of_set = [
+                score._replace(known=n_known, composed=score.known - n_known)
+                for score, n_known in zip(of_set, known, strict=True)
+            ]
+        scores += of_set
         tell("sets", number, len(sets))
     return scores
 
@@ -147,19 +177,6 @@ def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") 
             f'unknown is "subwords", and there is no table of n-grams to compose words from in {name}: give a '
             'workspace or file that has one, or unknown="skip"'
         )
-
-
-def _scores_of(vectors: Space, one: EvaluationSet, policy: Policy) -> list[Score]:
-    """Return the scores of a set by its task; with composed words, those known without them are counted apart."""
-    own, asked = asked_of(vectors, one, policy)
-    scores = _measured(asked, policy)
-    if policy.unknown != "subwords":
-        return scores
-    known = [score.known for score in _measured(own, policy)] if own else [0] * len(scores)
-    return [
-        score._replace(known=n_known, composed=score.known - n_known)
-        for score, n_known in zip(scores, known, strict=True)
-    ]
 
 
 def _measured(asked: Asked, policy: Policy) -> list[Score]:
@@ -239,29 +256,24 @@ def score_known(
 def case_advice(vocabulary: Sequence[str], sets: Iterable[EvaluationSet], policy: Policy) -> str:
     """Return which other way of looking words up would know twice as many words of some sets, "" where none would."""
     words = sorted(set().union(*(one.words for one in sets)))
-    policy = policy.for_words(vocabulary)
-    n_known = _n_known(words, vocabulary, policy.case)
-    others: tuple[Case, ...] = ("auto", "ignore")
-    n_others = {case: _n_known(words, vocabulary, case) for case in others}
-    best = max(others, key=lambda case: n_others[case])
-    if n_others[best] < max(2 * n_known, 1):
-        return ""
-    return (
-        f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps capitals; "
-        f'with case = "{best}" {n_others[best]} of their {len(words)} words are known'
-    )
-
-
-def _n_known(words: Sequence[str], vocabulary: Iterable[str], case: Case) -> int:
-    """Return how many words a vocabulary knows in one of the spellings of a case policy."""
-    exact = set(vocabulary)
+    policy, exact = policy.for_words(vocabulary), set(vocabulary)
     lowered = {word.lower() for word in exact}
     known = {
         "as written": lambda word: word in exact,
         "lower case": lambda word: word.lower() in exact,
         "any case": lambda word: word.lower() in lowered,
     }
-    return sum(any(known[spelling](word) for spelling in SPELLINGS[case]) for word in words)
+    n_known = {
+        case: sum(any(known[spelling](word) for spelling in spellings) for word in words)
+        for case, spellings in SPELLINGS.items()
+    }
+    best: Case = "ignore" if n_known["ignore"] > n_known["auto"] else "auto"
+    if n_known[best] < max(2 * n_known[policy.case], 1):
+        return ""
+    return (
+        f"the sets' words are looked up {' and '.join(SPELLINGS[policy.case])}, and the vocabulary keeps capitals; "
+        f'with case = "{best}" {n_known[best]} of their {len(words)} words are known'
+    )
 
 
 def compare(
