@@ -10,8 +10,6 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from distembed.linalg.csr import unit_rows
-
 LEAST_EIGENVALUE = 1e-6
 """The share of the largest eigenvalue below which a direction counts as one without any words: far above the rounding
 of unit rows, whose square is 4e-15 for float32, and 8e-8 for float16 or for a file with three decimals.
@@ -102,9 +100,3 @@ def mean_rows(
             total[:] = 0.0
             n = 0
     return means, n_known, n
-
-
-def pair_cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Return the cosine of each row (n, d) with the same row of another block, float64; 0 for a zero row."""
-    left, right = unit_rows(first), unit_rows(second)
-    return np.asarray(np.einsum("ij,ij->i", left, right))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, cast, overload
@@ -12,17 +13,21 @@ from uuid import uuid4
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.corpus.records import Batch
-from distembed.corpus.texts import column_names, columns_of, to_list
-from distembed.corpus.tokenizer import Tokenizer
+from distembed.corpus import records
+from distembed.corpus.partitions import read_batches
+from distembed.corpus.records import HEADS, Batch, document_table
+from distembed.corpus.scanners import Scanned, Scanner
+from distembed.corpus.streams import Partition
+from distembed.corpus.texts import column_names, columns_of, text_array, to_list
+from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.encoding import blocks
-from distembed.encoding.tokens import batch_of, known_tokens, text_scanner, tokenizer_of
 from distembed.execution import compute, delayed, one_blas_thread, shared
 from distembed.lift import lift
 from distembed.linalg.csr import unit_rows
@@ -47,6 +52,15 @@ BLOCK_ROWS = 1 << 13
 
 TASK_TEXTS = 1 << 12
 """Texts of a task of `transform`: a hundredth of a second of sentences."""
+
+COMMON = 1e-3
+"""The share of the words of a vocabulary that has to have digits, or apostrophes, before texts keep them."""
+
+SNIPPET_CHARACTERS = 160
+"""Characters of the beginning of a text that are kept beside its vector: two lines of a terminal."""
+
+HELD_VALUES = 1 << 21
+"""Numbers of the vectors that are made at a time, at most: 8 MiB of float32."""
 
 
 class EncodedTexts(NamedTuple):
@@ -173,18 +187,16 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
         known: UnknownWords = "skip" if self.vectors.subwords is None else "subwords"
         self.unknown_: UnknownWords = self.unknown or known
-        parts = [slice(first, first + BLOCK_ROWS) for first in range(0, n_words, BLOCK_ROWS)]
+        slices = [slice(first, first + BLOCK_ROWS) for first in range(0, n_words, BLOCK_ROWS)]
+        parts = [(vectors[part], weights if weights is None else weights[part]) for part in slices]
         with one_blas_thread():
             if self.whitening_ != "none":
                 moments = np.zeros((n_components, n_components))
-                for part in parts:
-                    rows = weigh_rows(vectors[part], weights if weights is None else weights[part])
+                for part, (own, own_weights) in zip(slices, parts, strict=True):
+                    rows = weigh_rows(own, own_weights)
                     moments += (rows * shares[part, None]).T @ rows
                 map_ = blocks.whitening_map(moments, self.whitening_)
-            folded = [
-                fold_rows(vectors[part], weights if weights is None else weights[part], map_)
-                for part in parts
-            ]
+            folded = [fold_rows(*part, map_) for part in parts]
         self.rows_, self.n_features_out_ = np.concatenate(folded), n_components
         # Further words are as rare as the rarest of the vocabulary.
         self._rest = self.vectors, weights if weights is None else weights.max(keepdims=True), map_
@@ -281,23 +293,12 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         nothing = np.zeros(0, np.int64)
         found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
         encoder = shared(copy(self))
-        found += compute([delayed(encode_batch, traverse=False)(encoder, batch) for batch in batches(texts)])
+        iterator, encode = iter(texts), delayed(encode_batch, traverse=False)
+        pieces = enumerate(iter(lambda: list(islice(iterator, TASK_TEXTS)), []))
+        found += compute(
+            [encode(encoder, batch_of(piece, first=TASK_TEXTS * number)) for number, piece in pieces]
+        )
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
-
-    def stream(self) -> TextStream:
-        """Return what encodes batches one after the other, texts longer than a batch among them.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> vectors = de.WordVectors(["the", "cat", "sat"], [[1, 1], [0, 2], [2, 0]])
-        >>> from distembed.encoding.encoder import batches
-        >>> stream = de.TextEncoder(vectors, weighting="mean").fit().stream()
-        >>> [stream.add(batch).vectors.tolist() for batch in batches(["The cat sat.", "cat"])]
-        [[[1.0, 1.0], [0.0, 2.0]]]
-        """
-        self._fit_once()
-        return TextStream(self)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return a name of this fit: a hash of all vectors would take longer than a task."""
@@ -347,7 +348,7 @@ def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
 
 
 class TextStream:
-    """Encodes the batches of one file in their order; a text may go on over several batches."""
+    """Encodes the batches of one file in their order with a fitted encoder; a text may go on over several batches."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self.rows = encoder.rows_
@@ -359,19 +360,54 @@ class TextStream:
 
     def add(self, batch: Batch) -> EncodedTexts:
         """Return the texts that end in a batch."""
-        tokens = known_tokens(batch, self.scanner, self.vectors, keep_unknown=self.composes)
-        extra, rows = self.rows[:0], tokens.rows
-        if tokens.unknown:  # those of which no n-gram is known are left out
+        scanned, rows, distinct = known_tokens(batch, self.scanner, self.vectors)
+        extra, places = self.rows[:0], np.flatnonzero(rows[:-1] < 0)
+        if self.composes and places.size:  # those of which no n-gram is known are left out
             table: Any = self.vectors.subwords
-            n_words = len(self.vectors)
-            lost = table.n_known(tokens.unknown)[np.maximum(rows - n_words, 0)] == 0
-            rows = np.where((rows >= n_words) & lost, -1, rows)
+            unknown = [distinct[place] for place in places.tolist()]
+            own = len(self.vectors) + np.arange(len(places))
+            rows[places] = np.where(table.n_known(unknown) == 0, -1, own)
             with one_blas_thread():
-                extra = fold_rows(table.compose(tokens.unknown), self.weight, self.map_)
+                extra = fold_rows(table.compose(unknown), self.weight, self.map_)
         means, n_known, self.n_open = blocks.mean_rows(
-            self.rows, extra, rows, tokens.stops, self.total, self.n_open
+            self.rows, extra, rows[scanned.ids], scanned.id_stops, self.total, self.n_open
         )
-        return EncodedTexts(means, tokens.n_tokens, n_known)
+        return EncodedTexts(means, scanned.n_tokens, n_known)
+
+
+def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[pa.RecordBatch, EncodedTexts]]:
+    """Yield some texts of a partition at a time, in their order; a few MiB are in memory.
+
+    They are a record batch of id, title, label and snippet, and their vectors.
+
+    Parameters
+    ----------
+    encoder : TextEncoder
+        A fitted one.
+    partition : Partition
+        Its texts, and itself, may be of any length.
+
+    Raises
+    ------
+    CorpusError
+        If the partition cannot be read.
+    """
+    stream, most = TextStream(encoder), max(1, HELD_VALUES // encoder.n_features_out_)
+    for whole in read_batches(partition):
+        for first in range(0, len(whole.starts), most):  # each piece of a longer text, too
+            part = slice(first, first + most)
+            starts, stops = whole.starts[part], whole.stops[part]
+            batch = whole._replace(starts=starts, stops=stops, documents=whole.documents.slice(first, most))
+            if not batch.continues:
+                spans = zip(
+                    starts.tolist(), np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS).tolist(), strict=True
+                )
+                texts = [batch.data[start:stop].tobytes().decode("utf-8", "ignore") for start, stop in spans]
+                snippets = pa.array([text[:SNIPPET_CHARACTERS] for text in texts], pa.string())
+                heads = batch.documents.select(HEADS).append_column("snippet", snippets)
+            encoded = stream.add(batch)
+            if not batch.is_open:
+                yield heads.combine_chunks().to_batches()[0], encoded
 
 
 def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None) -> Float32s:
@@ -383,14 +419,6 @@ def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None
 def weigh_rows(vectors: Float32s, weights: Float64s | None) -> Float64s:
     """Return the unit vectors of words times their weights; the vectors as they are where these are None."""
     return vectors.astype(np.float64) if weights is None else unit_rows(vectors) * weights[:, None]
-
-
-def batches(texts: Iterable[str]) -> Iterator[Batch]:
-    """Yield texts as batches, each of a task."""
-    iterator, first = iter(texts), 0
-    while some := list(islice(iterator, TASK_TEXTS)):
-        yield batch_of(some, first=first)
-        first += len(some)
 
 
 def without_words(n: int, total: int) -> str:
@@ -406,6 +434,57 @@ def rows_in_words(encoder: TextEncoder) -> str:
     weights = "" if encoder.weighting == "mean" else f"weights from {encoder.counts_source_}, "
     chosen = " (the default: best on the development part of STS-B)" if encoder.whitening_ == "full" else ""
     return f"{weights}whitening {encoder.whitening_}{'' if encoder.whitening else chosen}"
+
+
+# ---- the tokens of texts --------------------------------------------------------------------------------
+
+
+def tokenizer_of(words: Sequence[str]) -> Tokenizer:
+    """Return the tokenizer that a vocabulary looks made by: its case, its digits and its apostrophes."""
+    least = max(COMMON * len(words), 1)
+    n_digits = sum(any(map(str.isdigit, word)) for word in words)
+    n_apostrophes = sum(any(sign in word[1:-1] for sign in APOSTROPHES) for word in words)
+    return Tokenizer(
+        lowercase=all(word == word.lower() for word in words),
+        numbers=n_digits >= least,
+        apostrophes=n_apostrophes >= least,
+    )
+
+
+def text_scanner(tokenizer: Tokenizer) -> Scanner:
+    """Return a scanner of texts, in which a short text counts and no window has borders."""
+    return scanner(replace(tokenizer, border="document", min_border_tokens=1))
+
+
+def batch_of(texts: Iterable[str], *, first: int = 0) -> Batch:
+    """Return whole texts as one batch; `first` is the number of the first, for errors.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no text.
+    ValueError
+        If one of them holds half a surrogate pair, which UTF-8 cannot represent.
+    """
+    array = text_array(texts, allow_missing=False, first=first)
+    nothing = pa.nulls(len(array), pa.string())
+    return records.batch_of(array, document_table(nothing, nothing))
+
+
+def known_tokens(batch: Batch, words: Scanner, vectors: WordVectors) -> tuple[Scanned, Int64s, list[str]]:
+    """Return the tokens of a batch, the row of each distinct word in the vocabulary or -1, and these words.
+
+    Parameters
+    ----------
+    batch : Batch
+    words : Scanner
+        It has read the batches before; its dictionary is emptied, so that it holds the words of one batch only.
+    vectors : WordVectors
+    """
+    scanned = words.scan(batch)
+    distinct = [word for part in words.words() for word in part.words.to_pylist()]
+    words.forget()
+    return scanned, np.append(vectors.index(distinct), -1), distinct  # the last row is for the id -1
 
 
 # ---- the rows that texts are sums of ----------------------------------------------------------------------

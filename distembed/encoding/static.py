@@ -26,8 +26,7 @@ import numpy as np
 import safetensors.numpy
 
 from distembed.corpus.tokenizer_json import tokenizer_json
-from distembed.encoding.encoder import TextEncoder
-from distembed.encoding.tokens import batch_of, known_tokens, text_scanner
+from distembed.encoding.encoder import TextEncoder, batch_of, known_tokens, text_scanner
 from distembed.files import replacing_folder
 
 WRITER = "distembed"
@@ -68,7 +67,22 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     ...     sorted(path.name for path in folder.iterdir() if path.suffix != ".json")
     ['README.md', 'model.safetensors']
     """
-    place = _check_place(folder)
+    if "://" in str(folder):
+        raise ValueError(
+            f"{folder} is a URL, and a model folder is written to a local disk: give a folder, and upload it after"
+        )
+    place = Path(folder).absolute()
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {place.parent} to write {place.name} in: make it first")
+    try:
+        found = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        is_ours = isinstance(found, dict) and found.get("written_by") == WRITER
+    except (OSError, ValueError):
+        is_ours = False
+    if place.exists() and not (place.is_dir() and (is_ours or not any(place.iterdir()))):
+        raise FileExistsError(
+            f"{place} is there and is no model folder that distembed has written: name another folder, or remove it"
+        )
     if not hasattr(encoder, "rows_"):
         encoder = encoder.fit()
     words = list(encoder.vectors.words)
@@ -88,12 +102,11 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
 def unreadable_words(encoder: TextEncoder) -> list[str]:
     """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
     words = encoder.vectors.words
-    batch = batch_of(words)
     rules = replace(encoder.tokenizer_, phrases_file=None)  # tokenizer.json joins no words
-    tokens = known_tokens(batch, text_scanner(rules), encoder.vectors, keep_unknown=False)
-    starts = tokens.stops - tokens.n_tokens
-    whole = tokens.n_tokens == 1
-    whole[whole] = tokens.rows[starts[whole]] == np.flatnonzero(whole)
+    scanned, rows, _ = known_tokens(batch_of(words), text_scanner(rules), encoder.vectors)
+    starts = scanned.id_stops - scanned.n_tokens
+    whole = scanned.n_tokens == 1
+    whole[whole] = rows[scanned.ids[starts[whole]]] == np.flatnonzero(whole)
     return [words[row] for row in np.flatnonzero(~whole).tolist()]
 
 
@@ -109,13 +122,22 @@ def model_card(name: str, encoder: TextEncoder, *, about: str = "") -> str:
     about : str
         Sections of Markdown on where the vectors come from.
     """
-    n_words, d = encoder.rows_.shape
+    (n_words, d), options = encoder.rows_.shape, encoder.tokenizer_
+    rows = "its word vector as it is"
+    if encoder.weighting == "sif":
+        rows = (
+            f"`a / (a + p) · v / |v|` with a = {encoder.a:g} and p the share of the word among all tokens "
+            f"(smooth inverse frequency; shares from {encoder.counts_source_})"
+        )
+    signs = " and ".join(name for name in ("numbers", "apostrophes") if getattr(options, name))
     return CARD.format(
         name=name,
         n_words=f"{n_words:,}",
         d=d,
-        rows=_rows_in_words(encoder),
-        tokenizer=_tokenizer_in_words(encoder),
+        rows=rows if encoder.whitening_ == "none" else f"{rows}, then whitened (`{encoder.whitening_}`)",
+        letters="ASCII letters" if options.pattern == "ascii" else "letters",
+        signs=f", with {signs}" if signs else "",
+        case="in lower case" if options.lowercase else "in the case of the text",
         about=f"\n{about.strip()}\n" if about.strip() else "",
     )
 
@@ -149,28 +171,11 @@ StaticModel.from_pretrained("{name}").encode(["a text", "another text"])
 ```
 
 Compare vectors by their cosine. The row of a word is {rows}.
-{tokenizer} Words that the model does not know add nothing: model2vec leaves them out of the mean, and
+Words are runs of {letters}{signs}, {case}. Words that the model does not know add nothing: model2vec leaves them out \
+of the mean, and
 sentence-transformers counts them in its divisor, which changes the length of a vector and not its direction. A text
 without a known word has the zero vector.
 {about}"""
-
-
-def _rows_in_words(encoder: TextEncoder) -> str:
-    weighted = (
-        f"`a / (a + p) · v / |v|` with a = {encoder.a:g} and p the share of the word among all tokens "
-        f"(smooth inverse frequency; shares from {encoder.counts_source_})"
-        if encoder.weighting == "sif"
-        else "its word vector as it is"
-    )
-    return weighted if encoder.whitening_ == "none" else f"{weighted}, then whitened (`{encoder.whitening_}`)"
-
-
-def _tokenizer_in_words(encoder: TextEncoder) -> str:
-    options = encoder.tokenizer_
-    signs = [name for name in ("numbers", "apostrophes") if getattr(options, name)]
-    kept = f", with {' and '.join(signs)}" if signs else ""
-    case = "in lower case" if options.lowercase else "in the case of the text"
-    return f"Words are runs of {'ASCII ' if options.pattern == 'ascii' else ''}letters{kept}, {case}."
 
 
 def _configuration(encoder: TextEncoder) -> dict[str, Any]:
@@ -196,27 +201,3 @@ def _configuration(encoder: TextEncoder) -> dict[str, Any]:
             "similarity_fn_name": "cosine",
         },
     }
-
-
-def _check_place(folder: str | Path) -> Path:
-    """Return a local folder that may be written: it is not there, empty, or a model of ours."""
-    if "://" in str(folder):
-        raise ValueError(
-            f"{folder} is a URL, and a model folder is written to a local disk: give a folder, and upload it after"
-        )
-    place = Path(folder).absolute()
-    if not place.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {place.parent} to write {place.name} in: make it first")
-    if place.exists() and not (place.is_dir() and (_is_ours(place) or not any(place.iterdir()))):
-        raise FileExistsError(
-            f"{place} is there and is no model folder that distembed has written: name another folder, or remove it"
-        )
-    return place
-
-
-def _is_ours(place: Path) -> bool:
-    try:
-        found = json.loads((place / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(found, dict) and found.get("written_by") == WRITER

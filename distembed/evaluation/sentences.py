@@ -30,12 +30,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from distembed.display import plural
-from distembed.encoding.blocks import pair_cosines
 from distembed.encoding.encoder import TextEncoder
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Measure, Policy, Score
 from distembed.evaluation.wordsets import FORMATS_PAGE, EvaluationSet, find_sets
 from distembed.execution import one_blas_thread, tell
+from distembed.linalg.csr import unit_rows
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 """The values of C that are tried: from strong regularization to weak."""
@@ -109,7 +109,8 @@ def score_pairs(encoder: TextEncoder, pairs: EvaluationSet, seed: int) -> Score:
     """Return Spearman's correlation of cosine with human score over all pairs."""
     n, (first, second) = len(pairs.items), zip(*pairs.items, strict=True)
     encoded = encoder.encode([*first, *second])
-    cosines = pair_cosines(encoded.vectors[:n], encoded.vectors[n:])
+    rows = unit_rows(encoded.vectors)
+    cosines = np.einsum("ij,ij->i", rows[:n], rows[n:])
     counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
     measure = Measure("spearman", (cosines, pairs.values), blocks.spearman)
     return measure.score(pairs.name, "sentences", counts, Policy(seed=seed))

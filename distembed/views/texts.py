@@ -22,8 +22,7 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import plural
-from distembed.encoding.encoder import TextEncoder, rows_in_words, without_words
-from distembed.encoding.texts import encode_texts
+from distembed.encoding.encoder import TextEncoder, encode_texts, rows_in_words, without_words
 from distembed.execution import compute, delayed, shared
 from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
@@ -171,13 +170,11 @@ def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> 
             file, schema, compression="none", use_dictionary=False, write_page_checksum=True
         ) as out,
     ):
-        for rows in encode_texts(encoder, partition):
-            vectors, *counts = rows.encoded
+        for heads, (vectors, n_tokens, n_known) in encode_texts(encoder, partition):
             lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-            columns = [*rows.heads.columns, *map(pa.array, counts), lists]
+            columns = [*heads.columns, pa.array(n_tokens), pa.array(n_known), lists]
             out.write_batch(pa.record_batch(columns, schema=schema))
-            known = rows.encoded.n_known
-            totals += [len(known), rows.encoded.n_tokens.sum(), known.sum(), (known == 0).sum()]
+            totals += [len(n_known), n_tokens.sum(), n_known.sum(), (n_known == 0).sum()]
     return Summary(*totals.tolist())
 
 

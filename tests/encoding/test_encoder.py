@@ -23,8 +23,7 @@ import distembed as de
 from distembed.corpus.partitions import read_batches
 from distembed.encoding import blocks
 from distembed.encoding import encoder as module
-from distembed.encoding.encoder import word_shares
-from distembed.encoding.tokens import tokenizer_of
+from distembed.encoding.encoder import tokenizer_of, word_shares
 from distembed.linalg.csr import unit_rows
 from tests.references.texts import text_vectors
 
@@ -84,7 +83,7 @@ def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path, monke
     file.write_text(f"a b\n{text}\nc d", encoding="utf-8")
     encoder = de.TextEncoder(VECTORS, counts=COUNTS)
     (partition,) = de.read_corpus(file).partitions
-    stream = encoder.stream()
+    stream = module.TextStream(encoder.fit())
     parts = [stream.add(batch) for batch in read_batches(replace(partition, piece_bytes=64))]
     assert sum(len(part.n_known) == 0 for part in parts) > 50
     assert np.concatenate([part.n_tokens for part in parts]).tolist() == [2, 5000, 2]
@@ -106,7 +105,7 @@ def test_texts_without_known_words_are_zero_and_counted():
 def test_words_are_composed_where_their_ngrams_are_known():
     encoder = de.TextEncoder(Composing(WORDS, MATRIX), whitening="none", counts=COUNTS)
     assert (encoder.fit().unknown_, de.TextEncoder(VECTORS).fit().unknown_) == ("subwords", "skip")
-    part = encoder.stream().add(module.batch_of(["qq a", "zz a", "a"]))
+    part = module.TextStream(encoder).add(module.batch_of(["qq a", "zz a", "a"]))
     assert part.n_known.tolist() == [2, 1, 1]
     composed = np.arange(6.0) + 2
     weights = 1e-3 / (1e-3 + COUNTS / COUNTS.sum())
@@ -241,7 +240,7 @@ def test_options_are_checked(options, message):
     with pytest.raises(ValueError, match=message):
         de.TextEncoder(VECTORS, **options).fit()
     lazy = da.from_array(np.array(TEXTS, dtype=object), chunks=1)
-    for use in (methodcaller("transform", lazy), methodcaller("encode", []), methodcaller("stream")):
+    for use in (methodcaller("transform", lazy), methodcaller("encode", [])):
         with pytest.raises(ValueError, match=message):
             use(de.TextEncoder(VECTORS, **options))
 
