@@ -179,7 +179,7 @@ def _apart(array: da.Array, names: str, out: str) -> da.Array:
     ):
         return array
     name, key = f"once-{array.name}", (array.name, *(0,) * array.ndim)
-    return array_of_tasks(name, {(name, *key[1:]): (_as_it_is, key)}, [array], array.chunks, array._meta)
+    return array_of_tasks(name, {(name, *key[1:]): (as_it_is, key)}, [array], array.chunks, array._meta)
 
 
 def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
@@ -263,14 +263,15 @@ class Sum(NamedTuple):
 
 def total(chunk: Callable[..., Any]) -> Sum:
     """Return the plain sum of what a function finds of each block."""
-    return Sum(chunk, _add, _as_it_is)
+    return Sum(chunk, _add, as_it_is)
 
 
 def _add(parts: list[Any]) -> Any:
     return np.stack(parts).sum(axis=0)
 
 
-def _as_it_is(value: Any) -> Any:
+def as_it_is(value: Any) -> Any:
+    """Return a value."""
     return value
 
 
@@ -321,7 +322,7 @@ def total_of_part(
     if not isinstance(array, da.Array):
         return getattr(array, name)
     first = partial(_add_parts, name=name)
-    return _tree(array, name, first, _add, _as_it_is, shape, dtype, fan_in)
+    return _tree(array, name, first, _add, as_it_is, shape, dtype, fan_in)
 
 
 def _add_parts(parts: list[Any], name: str) -> Any:

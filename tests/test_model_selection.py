@@ -119,6 +119,16 @@ def test_candidates_that_run_at_the_same_time_share_no_key(
     np.testing.assert_allclose(found, searched(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(64, 40), (40, 64)], ids=["tall", "wide"])
+def test_passes_over_a_lazy_matrix_share_no_key(
+    client: Client, warned_by_scheduler: pytest.LogCaptureFixture, shape: tuple[int, int]
+) -> None:
+    rows = da.from_array(np.random.default_rng(0).random(shape), chunks=(shape[0] // 8, -1))
+    with client.as_current():
+        de.LSA(3, n_passes=4, tol=None, oversampling=1).fit_transform(rows).compute()
+    assert [one.getMessage() for one in warned_by_scheduler.records if "run_spec" in one.getMessage()] == []
+
+
 def of_dense(model: Any, X: Any, _y: Any = None) -> float:
     return explained(model, sparse.csr_array(X))
 

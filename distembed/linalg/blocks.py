@@ -43,6 +43,12 @@ def sparse_times_dense(block: csr_array, dense: Floats | list[Floats]) -> Floats
     return out
 
 
+@block(temporaries=1.5)
+def transposed_times_dense(block: csr_array, dense: Floats) -> Floats:
+    """Return the contribution A_iᵀ Y_i of one row block, shape (n, b), in the dtype of Y."""
+    return sparse_times_dense(block.T.tocsr(), dense)
+
+
 def _near_pieces(block: csr_array, dense: list[Floats]) -> Iterator[Floats]:
     """Yield the rows of a dense matrix in pieces of `NEAR_BYTES`, in one where the block has no order to follow."""
     if not block.has_sorted_indices:
@@ -238,15 +244,6 @@ def sparse_plus_low_rank(
         result += low_rank[0] @ low_rank[1].astype(result.dtype)
     if constant:
         result += (constant * low_rank[-1]).astype(result.dtype)
-    return result
-
-
-@block(temporaries=0.5)
-def sparse_plus_shift(block: csr_array, images: list[Floats], vectors: Floats, *, shift: float) -> Floats:
-    """Return A_i Y + shift X_i."""
-    result = sparse_times_dense(block, images)
-    if shift:
-        result += shift * vectors
     return result
 
 

@@ -139,11 +139,6 @@ def sparse_times(matrix: da.Array, vectors: da.Array) -> da.Array:
     return lift(blocks.sparse_times_dense, "wc,Cb->wb", rows, vectors, dtype=vectors.dtype)
 
 
-def applied(product: BlockProduct, dtype: Any) -> da.Array:
-    """Return a product that is not made yet, lazily."""
-    return lift(product.function, ",".join(product.indices) + "->wb", *product.arrays, dtype=dtype)
-
-
 def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None = None) -> da.Array:
     """Return the transpose of a sparse matrix of row blocks, as row blocks.
 
@@ -218,4 +213,7 @@ class SparsePlusLowRank:
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return A X for vectors X (n × b) in the same row chunks."""
-        return applied(self.product(vectors), vectors.dtype)
+        product = self.product(vectors)
+        return lift(
+            product.function, ",".join(product.indices) + "->wb", *product.arrays, dtype=vectors.dtype
+        )

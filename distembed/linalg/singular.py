@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -11,9 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distembed.dtypes import Floats, Int64s
 from distembed.execution import compute
+from distembed.lift import Sum, as_it_is, fold
+from distembed.linalg.blocks import transposed_times_dense
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import column_powers, sparse_times, transpose_row_blocks
-from distembed.linalg.solve import NormalMatrix
+from distembed.linalg.operators import (
+    BlockProduct,
+    column_powers,
+    dense_blocks,
+    sparse_times,
+    transpose_row_blocks,
+)
 from distembed.states import keep
 
 ZERO_SHARE = 1e-7
@@ -22,13 +30,15 @@ UNCERTAIN = 1e-2
 """Residual of a singular value above which its second or third figure is in doubt."""
 SQUARED_ROUNDING = 1e-3
 """Rounding error of XᵀX against the square of a singular value above which a large residual is put down to it."""
+SUM_FAN_IN = 4
+"""Sums that one task adds, each of which is as large as the vectors of the shorter side."""
 
 
 class SingularTriplets(NamedTuple):
     """The largest singular values with their vectors: X = U S Vᵀ."""
 
     left: da.Array
-    """Dask array (n, k)."""
+    """Dask array (n, k); where there are more rows than columns each reading multiplies the matrix once more."""
     values: Floats
     """0 beyond the rank, where the vectors are zero. Shape (k,), float64, falling."""
     right: Floats
@@ -41,6 +51,32 @@ class SingularTriplets(NamedTuple):
     """Products with XᵀX that were made."""
     converged: bool
     """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
+
+
+class _Normal(NamedTuple):
+    """The symmetric matrix XᵀX of a sparse X (n × m) in row blocks, by sums over these: X is never turned."""
+
+    matrix: da.Array
+
+    @property
+    def row_chunks(self) -> tuple[int, ...]:
+        """The m rows in as many blocks as X has."""
+        n_blocks, m = self.matrix.numblocks[0], self.matrix.shape[1]
+        return tuple(np.diff(np.linspace(0, m, min(m, n_blocks) + 1).astype(int)).tolist())
+
+    def product(self, vectors: da.Array) -> BlockProduct:
+        """Return XᵀX times vectors (m × b): a task for each row block, and those that add."""
+        return BlockProduct(as_it_is, ("wb",), (self.apply(vectors),))
+
+    def apply(self, vectors: da.Array) -> da.Array:
+        """Return XᵀX times vectors (m × b)."""
+        return self.carried(sparse_times(self.matrix, vectors))
+
+    def carried(self, images: da.Array) -> da.Array:
+        """Return Xᵀ times the product of X with vectors (n × b)."""
+        shape, add = (self.matrix.shape[1], images.shape[1]), Sum(transposed_times_dense, sum, as_it_is)
+        found = fold(add, "wc,wb", self.matrix, images, shape=shape, dtype=images.dtype, fan_in=SUM_FAN_IN)
+        return dense_blocks(found, self.row_chunks)
 
 
 class _Pairs(NamedTuple):
@@ -60,7 +96,6 @@ def largest_singular_triplets(
     matrix: da.Array,
     k: int,
     *,
-    transposed: da.Array | None = None,
     n_passes: int = 16,
     oversampling: int = 10,
     tol: float | None = UNCERTAIN,
@@ -71,8 +106,8 @@ def largest_singular_triplets(
 
     By block Krylov on XᵀX, or XXᵀ where there are fewer rows than columns; the vectors of the longer side
     are the product, so their lengths are the singular values. A component is signed so that the sum of the
-    cubes of its shorter side is positive. The vectors of the shorter side are kept, in the scope of the caller, and the
-    passes until they are found.
+    cubes of its shorter side is positive. The vectors of the shorter side are kept, in the scope of the caller, and
+    until they are found the passes, and the transpose where there are fewer rows than columns.
 
     A product with XᵀX has the condition of X squared: its rounding error is epsilon s_1², so that in float32 a
     value of s_1/1000 is known to a few per cent only. The residuals say so; float64 is the remedy.
@@ -83,8 +118,6 @@ def largest_singular_triplets(
         The matrix.
     k : int
         The number of singular values.
-    transposed : Dask array (m × n) of csr_array row blocks, optional
-        The transpose of the matrix where it is stored; by default each pass turns the matrix.
     n_passes : int
         The most products with XᵀX; the basis holds ``k + oversampling`` vectors of the shorter side for each. On
         collections of text 6 to 8 are enough; the flat spectrum of random numbers takes more.
@@ -112,12 +145,11 @@ def largest_singular_triplets(
     """
     n, m = matrix.shape
     check_rank(k, n, m)
-    transposed = transpose_row_blocks(matrix) if transposed is None else transposed
-    near, far = (matrix, transposed) if m <= n else (transposed, matrix)
+    normal = _Normal(matrix if m <= n else keep("transposed", partial(transpose_row_blocks, matrix)))
 
     def find() -> _Pairs:
         found = largest_eigenpairs(
-            NormalMatrix(near, far, 0.0),
+            normal,
             k,
             block_size=min(k + oversampling, m, n),
             n_passes=n_passes,
@@ -129,15 +161,15 @@ def largest_singular_triplets(
 
     vectors, facts = keep("eigenvectors", find, _Pairs)
     passes, converged = (int(fact) for fact in compute(facts))
-    images = sparse_times(near, vectors).persist()
-    values = np.sqrt(compute(column_powers(images, 2)))
+    images = sparse_times(normal.matrix, vectors)
+    powers, carried = compute([column_powers(images, 2), normal.carried(images)])
+    values = np.sqrt(powers)
     values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
     long = images * scaled_power(values, -1.0).astype(dtype)
     short = vectors * (values > 0)
     left, right = (long, short) if m <= n else (short, long)
-    misfit = sparse_times(far, images).astype(np.float64) - vectors * values**2
-    lengths = np.sqrt(compute(column_powers(misfit, 2)))
-    residuals = lengths * scaled_power(values, -2.0)
+    misfit = carried.astype(np.float64) - compute(vectors) * values**2
+    residuals = np.linalg.norm(misfit, axis=0) * scaled_power(values, -2.0)
     _warn_of_rounding(values, residuals, np.dtype(dtype))
     if not converged:
         warnings.warn(

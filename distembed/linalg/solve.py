@@ -8,7 +8,6 @@ Iterates are Dask arrays in the row chunks of the matrix.
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,15 +20,11 @@ from distembed.execution import compute, one_blas_thread, tell
 from distembed.linalg import blocks
 from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
-    BlockProduct,
     SymmetricMatrix,
-    applied,
     column_powers,
     column_products,
     dense_blocks,
-    sparse_times,
     times_matrix,
-    whole_rows,
 )
 
 SOLVED_TOGETHER = 128
@@ -50,30 +45,6 @@ class Solution(NamedTuple):
     n_iter: int
     """The most that a right-hand side took."""
     converged: bool
-
-
-class NormalMatrix(NamedTuple):
-    """The symmetric matrix ``XᵀX + alpha I`` of a sparse X (n × m), for ridge regression."""
-
-    matrix: da.Array
-    transposed: da.Array
-    """Dask arrays (n, m), (m, n) of csr_array row blocks."""
-    alpha: float
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """The number of rows of each block."""
-        return tuple(self.transposed.chunks[0])
-
-    def product(self, vectors: da.Array) -> BlockProduct:
-        """Return how (XᵀX + alpha I) times vectors (m × b) is made of row blocks."""
-        function = partial(blocks.sparse_plus_shift, shift=self.alpha)
-        images = sparse_times(self.matrix, vectors)
-        return BlockProduct(function, ("wc", "Cb", "wb"), (whole_rows(self.transposed), images, vectors))
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return (XᵀX + alpha I) times vectors (m × b)."""
-        return applied(self.product(vectors), vectors.dtype)
 
 
 def conjugate_gradients(

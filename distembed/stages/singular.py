@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distembed.linalg.blocks import combine_basis, sparse_times_dense
+from distembed.linalg.blocks import combine_basis, transposed_times_dense
 from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.linalg.singular import check_rank
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
@@ -22,7 +22,8 @@ def plan_of_triplets(
 ) -> StagePlan:
     """Return what `largest_singular_triplets` takes, with the vectors of both sides stored.
 
-    Each pass reads the matrix and its transpose, of which a task has a block, beside all vectors of a block.
+    Each pass reads the matrix, or its transpose where that has more rows; a task has a block of it beside all vectors
+    of a block, and its share of their product.
 
     Parameters
     ----------
@@ -46,16 +47,21 @@ def plan_of_triplets(
     basis = krylov_basis(n, k, block_size=min(k + oversampling, n), n_passes=n_passes)
     block = dims.block(values, itemsize=PAIR_BYTES)
     return stage_plan(
-        task(sparse_times_dense, block, output=dims.block(long, basis.columns, itemsize=itemsize)),
+        task(
+            transposed_times_dense,
+            block,
+            dims.block(long, basis.columns, itemsize=itemsize),
+            output=dims.whole(short, basis.columns, itemsize=itemsize),
+        ),
         task(
             combine_basis,
             dims.block(short, basis.width, itemsize=itemsize),
             output=dims.block(short, basis.columns, itemsize=itemsize),
         ),
         whole=[
-            dims.whole(2, long, basis.columns, itemsize=itemsize),
+            dims.whole(2, short, basis.columns, itemsize=itemsize),
             dims.whole(EIGEN_COPIES, basis.width, basis.width, itemsize=8),
-            dims.whole(2, values, itemsize=PAIR_BYTES),  # cut for its transpose
+            *[dims.whole(2, values, itemsize=PAIR_BYTES)] * (short == rows),  # cut for its transpose
         ],
         stored=dims.whole(rows, k, itemsize=itemsize) + dims.whole(columns, k, itemsize=itemsize),
         n_tasks=dims.n_blocks(values),

@@ -16,7 +16,7 @@ import pyarrow as pa
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import join, joined_rows, view_mean
 from distembed.job.stage import Context, StageSpec
-from distembed.linalg.operators import count_values, transpose_row_blocks
+from distembed.linalg.operators import count_values
 from distembed.linalg.singular import largest_singular_triplets, scaled_power
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.corpus import count_pairs, plan_counts
@@ -91,7 +91,6 @@ def run_sides(ctx: Context) -> dict[str, Any]:
         found = largest_singular_triplets(
             weighted,
             section.n_components,
-            transposed=keep("transposed", lambda: transpose_row_blocks(weighted)),
             n_passes=section.n_passes,
             oversampling=OVERSAMPLING,
             tol=None,
