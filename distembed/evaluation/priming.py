@@ -101,26 +101,21 @@ def priming(asked: Asked, cosines: Float64s) -> Iterator[Measure]:
         for name in names:
             members.setdefault(name, []).append(i)
     for relation in sorted(members, key=lambda name: (-len(members[name]), name)):
-        yield from _effects(asked, relation, np.array(members[relation]), targets)
+        of_relation = np.array(members[relation])
+        used = of_relation[asked.used[of_relation]]
+        between = cosine_table(asked.space, asked.rows[used, 0], asked.rows[used, 1])
+        related, unrelated = np.diag(between), blocks.unrelated_cosines(between, targets[used])
+        counts = int(asked.known[of_relation].sum()), len(of_relation)
+        for part, points in (("related", related), ("unrelated", unrelated), ("effect", related - unrelated)):
+            yield Measure(
+                f"{relation} {part}", (points[np.isfinite(points)],), counts=counts, task=PRIMING_EFFECT,
+                has_interval=part == "effect",
+            )  # fmt: skip
     for delay, milliseconds in zip(DELAYS, asked.one.values.T, strict=True):
         measured = np.isfinite(milliseconds)
         x, y = cosines[asked.used & measured], milliseconds[asked.used & measured]
         counts = int((asked.known & measured).sum()), len(asked.known)
         yield Measure(f"{delay} spearman", (x, y), blocks.spearman, counts)
-
-
-def _effects(asked: Asked, relation: str, members: Int64s, targets: Int64s) -> Iterator[Measure]:
-    """Yield R, U and E of the pairs of one relation."""
-    used = members[asked.used[members]]
-    cosines = cosine_table(asked.space, asked.rows[used, 0], asked.rows[used, 1])
-    related, unrelated = np.diag(cosines), blocks.unrelated_cosines(cosines, targets[used])
-    counts = int(asked.known[members].sum()), len(members)
-    for part, points in (("related", related), ("unrelated", unrelated), ("effect", related - unrelated)):
-        defined = (points[np.isfinite(points)],)
-        is_effect = part == "effect"
-        yield Measure(
-            f"{relation} {part}", defined, counts=counts, task=PRIMING_EFFECT, has_interval=is_effect
-        )
 
 
 # -------------------------------------------------------------------------------------------------- antonyms

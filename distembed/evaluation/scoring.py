@@ -107,11 +107,6 @@ def word_rows(vectors: Space, words: Sequence[str], policy: Policy) -> Int64s:
     return rows
 
 
-def form_to_compose(word: str, policy: Policy) -> str:
-    """Return the form in which an unknown word is composed: the first spelling that the policy tries."""
-    return word.lower() if SPELLINGS[policy.case][0] == "lower case" else word
-
-
 class Asked(NamedTuple):
     """A set as some vectors know it.
 

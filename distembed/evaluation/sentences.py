@@ -99,21 +99,19 @@ def evaluate_sentences(
     whitening = "" if encoder.whitening_ == "none" else f", whitening {encoder.whitening_}"
     policy = name or f"{weights}{whitening}, unknown {encoder.unknown_}"
     for number, each in enumerate(every, start=1):
-        score = score_pairs if each.task == "sentences" else score_classes
-        scores.append(score(encoder, each, seed)._replace(policy=policy))
+        if each.task == "sentences":
+            n, (first, second) = len(each.items), zip(*each.items, strict=True)
+            encoded = encoder.encode([*first, *second])
+            rows = unit_rows(encoded.vectors)
+            cosines = np.einsum("ij,ij->i", rows[:n], rows[n:])
+            counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
+            measure = Measure("spearman", (cosines, each.values), blocks.spearman)
+            score = measure.score(each.name, each.task, counts, Policy(seed=seed))
+        else:
+            score = score_classes(encoder, each, seed)
+        scores.append(score._replace(policy=policy))
         tell("sets", number, len(every))
     return scores
-
-
-def score_pairs(encoder: TextEncoder, pairs: EvaluationSet, seed: int) -> Score:
-    """Return Spearman's correlation of cosine with human score over all pairs."""
-    n, (first, second) = len(pairs.items), zip(*pairs.items, strict=True)
-    encoded = encoder.encode([*first, *second])
-    rows = unit_rows(encoded.vectors)
-    cosines = np.einsum("ij,ij->i", rows[:n], rows[n:])
-    counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
-    measure = Measure("spearman", (cosines, pairs.values), blocks.spearman)
-    return measure.score(pairs.name, "sentences", counts, Policy(seed=seed))
 
 
 def score_classes(encoder: TextEncoder, texts: EvaluationSet, seed: int) -> Score:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -60,14 +60,8 @@ class LineError(ValueError):
         self.line, self.text, self.expected = line, text, expected
 
 
-class Columns(NamedTuple):
-    """The places of the first word, the second word and the score in a row of `width` fields."""
-
-    first: int
-    second: int
-    score: int
-    width: int
-
+Columns = tuple[int, int, int, int]
+"""The places of the first word, the second word and the score in a row, and the number of its fields."""
 
 Lines = Sequence[tuple[int, str]]
 """Lines that are not empty, with their numbers."""
@@ -148,7 +142,7 @@ def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Colum
             *lines[0],
             f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
-    return Columns(0, 1, numbers[0], len(rows[0]))
+    return 0, 1, numbers[0], len(rows[0])
 
 
 def rows_of(lines: Lines, delimiter: str) -> list[list[str]]:
@@ -185,7 +179,7 @@ def _columns(lines: Lines, header: list[str], row: list[str], delimiter: str) ->
     if len(scores) > 1 and _word_columns(header) is not None:
         asked = ", ".join(header[place] for place in scores)
         raise LineError(*lines[0], f"one column of scores; rename one of {asked} to score")
-    return Columns(*words, scores[0], len(header)) if len(scores) == 1 else None
+    return (*words, scores[0], len(header)) if len(scores) == 1 else None
 
 
 def _words_and_scores(
@@ -264,13 +258,13 @@ def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
 
 
 def _pairs(lines: Lines, delimiter: str, columns: Columns) -> list[tuple[tuple[str, str], float]]:
-    pairs = []
+    pairs, (first, second, place, width) = [], columns
     for (number, line), row in zip(lines, rows_of(lines, delimiter), strict=True):
-        score = parse_number(row[columns.score]) if len(row) == columns.width else None
-        if score is None or not (row[columns.first] and row[columns.second]):
+        score = parse_number(row[place]) if len(row) == width else None
+        if score is None or not (row[first] and row[second]):
             remedy = "" if row else f", {CLOSED}"
-            if delimiter == "," and len(row) > columns.width:
+            if delimiter == "," and len(row) > width:
                 remedy = f"; where scores have commas, {NEITHER}"
             raise LineError(number, line, f"two words and a score{remedy}")
-        pairs.append(((row[columns.first], row[columns.second]), score))
+        pairs.append(((row[first], row[second]), score))
     return pairs

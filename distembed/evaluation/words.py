@@ -46,7 +46,6 @@ from distembed.evaluation.scoring import (
     Space,
     Unknown,
     ask,
-    form_to_compose,
     text_table,
     unit_rows,
     units,
@@ -200,9 +199,9 @@ def asked_of(vectors: Space, one: EvaluationSet, policy: Policy) -> tuple[Asked 
     plain = policy._replace(unknown="skip")
     words = sorted({form for word in one.words for form in (word, word.replace("_", " "))})
     rows = word_rows(vectors, words, policy)
-    composed = [
-        form_to_compose(word, policy) for word, row in zip(words, rows.tolist(), strict=True) if row < 0
-    ]
+    # An unknown word is composed in the first spelling that the policy tries.
+    is_lowered = SPELLINGS[policy.case][0] == "lower case"
+    composed = [words[place].lower() if is_lowered else words[place] for place in np.flatnonzero(rows < 0)]
     known_rows = np.unique(rows[rows >= 0]).tolist()
     own = vectors.restricted(vectors.words[row] for row in known_rows) if known_rows else None
     candidates = vectors if own is None or one.task in ASK_ALL_WORDS else own
