@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
-from numpy.typing import NDArray
 
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
@@ -189,10 +188,7 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
         parquet = ParquetFile(file)
         for group in range(parquet.num_row_groups):
             for batch in parquet.read_row_group(group, use_threads=False).to_batches():
-                yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors_of(batch))
-
-
-def vectors_of(batch: pa.RecordBatch) -> NDArray[np.float32]:
-    """Return the vectors (rows, d) of a record batch of texts, whose lists may be of fixed or of variable size."""
-    values = batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(values).reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
+                # Lists may be of fixed or of variable size.
+                values = np.asarray(batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False))
+                vectors = values.reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
+                yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors)

@@ -228,39 +228,30 @@ def candidates_table(tuned: Tuned, *, collected: bool = False) -> Table:
 
 
 def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Return the values of each key of some grids; those of one key are joined.
+    """Return the values of each key of grids ``section.key=value,value``, each value written as in TOML.
+
+    Those of one key are joined.
 
     Raises
     ------
     JobError
-        As `parse_grid`.
+        If a text is not of that form.
     """
     found: dict[str, list[Any]] = {}
-    for key, values in map(parse_grid, texts):
-        known = found.setdefault(key, [])
-        for value in values:
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not (equals and "." in key and values.strip()):
+            raise JobError(
+                f"the grid {text!r} is not of the form section.key=value,value, as psdvec.smoothing=0.02,0.1"
+            )
+        try:
+            parsed = tomllib.loads(f"values = [{values}]")["values"]
+        except ValueError:
+            parsed = [value.strip() for value in values.split(",")]
+        known = found.setdefault(key.strip(), [])
+        for value in parsed:
             known += [] if value in known else [value]
     return found
-
-
-def parse_grid(text: str) -> tuple[str, list[Any]]:
-    """Return the key and the values of ``section.key=value,value``, each value written as in TOML.
-
-    Raises
-    ------
-    JobError
-        If the text is not of that form.
-    """
-    key, equals, values = text.partition("=")
-    if not (equals and "." in key and values.strip()):
-        raise JobError(
-            f"the grid {text!r} is not of the form section.key=value,value, as psdvec.smoothing=0.02,0.1"
-        )
-    try:
-        parsed = tomllib.loads(f"values = [{values}]")["values"]
-    except ValueError:
-        parsed = [value.strip() for value in values.split(",")]
-    return key.strip(), parsed
 
 
 def in_words(keys: Keys) -> str:

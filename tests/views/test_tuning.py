@@ -18,7 +18,7 @@ from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
-from distembed.views.tuning import Candidate, JobOf, halves_of, judge_of, parse_grid, parse_grids, tune
+from distembed.views.tuning import Candidate, JobOf, halves_of, judge_of, parse_grids, tune
 from tests.commands import run, succeed
 from tests.small_jobs import imputation
 
@@ -238,9 +238,9 @@ def test_a_set_of_other_words_is_refused(job: str, tmp_path: Path) -> None:
     ],
 )
 def test_values_of_a_grid_are_written_as_in_toml(text: str, values: list[object]) -> None:
-    assert parse_grid(text) == (text.partition("=")[0], values)
+    assert parse_grids([text]) == {text.partition("=")[0]: values}
     with pytest.raises(JobError, match="not of the form section"):
-        parse_grid("smoothing")
+        parse_grids(["smoothing"])
 
 
 def test_grids_of_one_key_are_joined() -> None:
