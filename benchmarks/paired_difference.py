@@ -17,7 +17,7 @@ import distembed as de
 from benchmarks.measures import run_main, tell
 from distembed.evaluation import blocks
 from distembed.evaluation.scoring import Policy, ask
-from distembed.evaluation.words import choice_credits, common_words, right_answers
+from distembed.evaluation.words import choice_credits, right_answers
 from distembed.evaluation.wordsets import find_sets
 
 N_DRAWS = 10_000
@@ -79,7 +79,7 @@ def compare(name, items, number):
 def main(first: str, second: str, sets: str, *names: str, components: int = 0, compose: bool = False) -> None:
     both = [de.WordVectors.load(file) for file in (first, second)]
     cleaned = [v.postprocess(n_components_removed=components) for v in both] if components else both
-    shared = common_words(both)
+    shared = [word for word in both[0].words if word in both[1]]
     both = [vectors.restricted(shared) for vectors in both]
     if not compose:
         cleaned = [vectors.restricted(shared) for vectors in cleaned]

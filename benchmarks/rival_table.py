@@ -15,7 +15,7 @@ import numpy as np
 import distembed as de
 from benchmarks.halves import half_of
 from benchmarks.measures import run_main, tell, tell_head, tell_row
-from distembed.evaluation.words import common_words, score_known
+from distembed.evaluation.words import score_known
 from distembed.evaluation.wordsets import find_sets
 
 EIGHT = (
@@ -48,7 +48,8 @@ def main(sets: str, *files: str, components: int = 1, half: Literal["A", "B"] | 
         word_sets = [half_of(word_set, development=half == "A") for word_set in word_sets]
     named = (file.split("=", 1) for file in files)
     candidates = {name: de.WordVectors.load(path) for name, path in named}
-    shared = common_words(list(candidates.values()))
+    first, *others = candidates.values()
+    shared = [word for word in first.words if all(word in other for other in others)]
     scores = {
         name: scores_of(name, vectors, shared, word_sets, components) for name, vectors in candidates.items()
     }

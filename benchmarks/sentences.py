@@ -14,7 +14,7 @@ from pathlib import Path
 import distembed as de
 from benchmarks.measures import run_main, tell
 from distembed.evaluation.scoring import text_table
-from distembed.evaluation.sentences import encoder_name, evaluate_sentences
+from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.job.opening import load_vectors, parse_source
 from distembed.views.texts import open_encoder
@@ -27,6 +27,11 @@ OPTIONS = [{"weighting": "mean"}, *(
 )]  # fmt: skip
 
 
+def named(encoder: de.TextEncoder) -> str:
+    """Return the options of an encoder in words."""
+    return f"{encoder.weighting} {encoder.a:g}, whitening {encoder.whitening_}, unknown {encoder.unknown_}"
+
+
 def chosen(
     vectors: de.WordVectors, common: dict, dev: EvaluationSet
 ) -> tuple[de.TextEncoder, dict[str, float]]:
@@ -35,7 +40,7 @@ def chosen(
     for options in OPTIONS:
         encoder = de.TextEncoder(vectors, **common, **options)
         (score,) = evaluate_sentences(encoder, [dev])
-        scores[encoder_name(encoder)] = round(100 * score.value, 1)
+        scores[named(encoder)] = round(100 * score.value, 1)
         if score.value > most:
             best, most = encoder, score.value
     assert best is not None
@@ -49,7 +54,7 @@ def row_of(name: str, encoder: de.TextEncoder, sets: list) -> tuple[list[str], d
     known, total = (sum(getattr(score, field) for score in found) for field in ("known", "total"))
     return [
         name,
-        encoder_name(encoder),
+        named(encoder),
         *(f"{one:.1f}" for one in values.values()),
         f"{known}/{total}",
     ], values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,10 @@ def test_nothing_else_stands_at_the_top_of_the_repository() -> None:
     if listed.returncode:
         pytest.skip("this is no checkout")
     assert {name.split("/")[0] for name in listed.stdout.splitlines()} <= TOP
+
+
+def test_every_benchmark_uses_names_that_there_are() -> None:
+    modules = [f"benchmarks.{file.stem}" for file in sorted((ROOT / "benchmarks").glob("*.py"))]
+    assert len(modules) > 20
+    imports = "".join(f"import {module}\n" for module in modules)
+    subprocess.run([sys.executable, "-c", imports], cwd=ROOT, check=True)
