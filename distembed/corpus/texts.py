@@ -185,7 +185,8 @@ def column_names(X: Any) -> list[str] | None:
         If two are equal.
     """
     found = getattr(X, "column_names", None)
-    found = getattr(X, "columns", None) if found is None else found
+    if found is None and getattr(X, "ndim", 2) == 2:  # a Series of Dask has columns, too
+        found = getattr(X, "columns", None)
     names = None if found is None else [str(name) for name in found]
     if names and (again := first_repeat(names)):
         raise ValueError(f"the table has the column {again[0]!r} twice: rename one")

@@ -219,24 +219,20 @@ def _is_table(section: KnownSection) -> bool:
     )
 
 
-def known_width(section: KnownSection) -> int:
-    """Return the number of components of the vectors a job knows, from the first of them."""
-    if _is_table(section):
-        return int(read_known(section).vectors.vectors.shape[1])
-    return int(vectors_at(section.path, max_words=1).vectors.shape[1])
+def known_size(section: KnownSection) -> tuple[int, int]:
+    """Return the number of components of the vectors a job knows, and about how many bytes they take in memory.
 
-
-def known_bytes(section: KnownSection, n_components: int) -> int:
-    """Return about how many bytes the vectors that a job knows take in memory: at most those of their file.
-
-    A component of four bytes takes about nine characters as text, and about four where that is compressed.
+    These are at most those of their file. A component of four bytes takes about nine characters as text, and about four
+    where that is compressed.
     """
+    first = read_known(section).vectors if _is_table(section) else vectors_at(section.path, max_words=1)
+    width = int(first.vectors.shape[1])
     if Workspace.exists(section.path):
         n_bytes = 4 * math.prod(Workspace.open(section.path).describe("vectors").spec.shape)
     else:
         n_bytes = file_sizes([section.path])[section.path]
         n_bytes //= 2 if section.path.lower().endswith(TEXT_VECTORS) else 1
-    return n_bytes if section.max_words is None else min(n_bytes, 4 * section.max_words * n_components)
+    return width, n_bytes if section.max_words is None else min(n_bytes, 4 * section.max_words * width)
 
 
 # ---- both joined -------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pyarrow as pa
 from distembed.display import plural
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.formats.delimited import SHOWN, numbers, remedy
-from distembed.formats.tables import TableError, names_of, no_column, some
+from distembed.formats.tables import TableError, names_of, no_column, read_table, some
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors.distances import Metric
 from distembed.tables.sections import TableSection
@@ -107,7 +107,9 @@ def read_rows(
     TableError
         If the file is no table, or has no column of names.
     """
-    table = section.table()
+    table = read_table(
+        section.path, delimiter=section.delimiter, encoding=section.encoding, skip_rows=section.skip_rows
+    )
     asked = [*section.drop, *filter(None, [label, section.name_column]), *columns]
     problems = [no_column(table, name) for name in dict.fromkeys(asked) if name not in table.columns]
     left = {name: column for name, column in table.columns.items() if name not in section.drop}
@@ -163,9 +165,12 @@ def _numbers_of(column: Any, section: TableSection) -> tuple[Floats | None, Int6
         read = numbers(column, decimal=section.decimal, thousands=section.thousands)
         return None if read.is_text else read.values, read.wrong
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    if not any(test(column.type) for test in tests):
-        return None, np.zeros(0, np.int64)
-    return column.cast(pa.float64(), safe=False).to_numpy(), np.zeros(0, np.int64)
+    values = (
+        column.cast(pa.float64(), safe=False).to_numpy()
+        if any(is_of(column.type) for is_of in tests)
+        else None
+    )
+    return values, np.zeros(0, np.int64)
 
 
 def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ()) -> Domain:
@@ -312,17 +317,6 @@ def on_scales(matrix: Floats, scales: Scales) -> Floats:
     measured /= np.where(has_spread, scales.spreads, 1.0)
     measured[:, ~has_spread] = 0.0
     return measured.astype(matrix.dtype)
-
-
-def scales_table(domain: Domain) -> pa.Table:
-    """Return the columns of a domain with their scales, a row per column."""
-    assert domain.scales is not None
-    return pa.table({"column": domain.columns, **domain.scales._asdict()})
-
-
-def scales_of(table: pa.Table) -> Scales:
-    """Return the scales that `scales_table` wrote."""
-    return Scales(*(np.asarray(table[name], np.float64) for name in Scales._fields))
 
 
 def column_shares(matrix: Floats, *, metric: Metric) -> Float64s:

@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from distembed.formats.delimited import Decimal, Thousands
-from distembed.formats.tables import Table, read_table
 from distembed.job.model import InputPath, Section
 
 
@@ -44,12 +43,6 @@ class ReadingSection(Section):
 
 class TableSection(ReadingSection, PlaceSection):
     """What is said of any table: where it lies, how it is read, and what becomes of faults in it."""
-
-    def table(self) -> Table:
-        """Return the table as it stands in its file."""
-        return read_table(
-            self.path, delimiter=self.delimiter, encoding=self.encoding, skip_rows=self.skip_rows
-        )
 
 
 class DomainSection(TableSection):

@@ -58,6 +58,8 @@ def found(docs: de.corpus.readers.Corpus) -> list[tuple[str, ...]]:
         (pa.table({"text": CELLS, "id": [7, 8, 9, 10]}), "7 8 9 10"),
         (pa.record_batch({"text": CELLS}), "0 1 2 3"),
         (LAZY["text"], "0 1 2 3"),
+        (LAZY["text"].rename("body"), "0 1 2 3"),
+        (dd.from_pandas(pd.Series(CELLS), npartitions=2), "0 1 2 3"),
         (LAZY.clear_divisions()["text"], "0.0 0.1 1.0 1.1"),
         (db.from_sequence(CELLS, npartitions=2), "0.0 0.1 1.0 1.1"),
         (da.from_array(np.array(CELLS, object), chunks=3), "0.0 0.1 0.2 1.0"),

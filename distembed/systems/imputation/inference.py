@@ -21,7 +21,7 @@ from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.solving import REGRESSORS
 from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folding
-from distembed.tables.rows import Scales, scales_of
+from distembed.tables.rows import Scales
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors, table_format, write_table
 from distembed.views.inference import NewFiles
@@ -57,7 +57,10 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     names = job.domain.model_copy(update={"path": path, "label_column": None, "names_label": None})
     if outputs.DOMAIN_COLUMNS.name in workspace.stages()["join"].outputs:
         table = outputs.DOMAIN_COLUMNS.read(workspace)
-        columns, scales = table["column"].to_pylist(), scales_of(table)
+        columns, scales = (
+            table["column"].to_pylist(),
+            Scales(*(table[name].to_numpy() for name in Scales._fields)),
+        )
     else:  # the table was one of vectors, which are taken as they are
         n = outputs.DOMAIN.read(workspace).shape[1]
         columns, scales = [f"component {k}" for k in range(n)], Scales(np.zeros(n), np.ones(n), np.zeros(n))

@@ -47,13 +47,12 @@ from distembed.systems.imputation.job import ImputationJob
 from distembed.tables.domain import (
     holds_vectors,
     join,
-    known_bytes,
-    known_width,
+    known_size,
     read_domain,
     read_known,
 )
 from distembed.tables.names import NearMiss, advice_on, near_misses
-from distembed.tables.rows import Domain, LeftOut, scales_table, warn_of_one_column
+from distembed.tables.rows import Domain, LeftOut, warn_of_one_column
 from distembed.tables.sections import DomainSection
 
 POWER_SWEEPS = 400
@@ -85,8 +84,7 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
         (n, d), notes = _read_once(
             job.domain, tuple(file_sizes([job.domain.path]).values()), job.imputation.metric
         )
-        s = known_width(job.known)
-        n_known, n_unknown, held = n, n, known_bytes(job.known, s)
+        n_known, n_unknown, (s, held) = n, n, known_size(job.known)
         n_input = sum(file_sizes([job.domain.path, job.known.path]).values())
     memory, n_edges = job.resources.block_memory, n * (job.imputation.min_degree + 2)
     n_fitted, n_hidden = min(n_known, LINEAR_ROWS), min(n_known, job.evaluation.max_names)
@@ -180,8 +178,8 @@ def run_join(ctx: Context) -> dict[str, Any]:
         texts = {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in kind._fields}
         ctx.store_table(output, pa.table(texts))
     ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
-    if both.domain.scales is not None:
-        ctx.store_table(outputs.DOMAIN_COLUMNS, scales_table(both.domain))
+    if (scales := both.domain.scales) is not None:
+        ctx.store_table(outputs.DOMAIN_COLUMNS, pa.table({"column": both.domain.columns, **scales._asdict()}))
     block = job.resources.block_memory
     _store_rows(ctx, outputs.DOMAIN, both.domain.matrix, block)
     _store_rows(ctx, outputs.KNOWN_VECTORS, both.targets, block)
