@@ -17,7 +17,7 @@ from sklearn.utils import validation as checks
 
 from distembed.execution import compute
 from distembed.lift import first_rows, lift
-from distembed.linalg.value_blocks import check_block, to_single
+from distembed.linalg.csr import check_block, to_single
 from distembed.options import RandomState
 from distembed.typing import refuse_collection
 

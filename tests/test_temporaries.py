@@ -102,7 +102,7 @@ ELSEWHERE = (
     "linalg.csr.row_lengths",
     "systems.topics.stages._sum_of",
     "factorization.starts.run_start",
-    "linalg.value_blocks.to_single",
+    "linalg.csr.to_single",
     "weighting.blocks.beside",
     "weighting.blocks.choose_pairs",
     "weighting.blocks.chosen_columns",

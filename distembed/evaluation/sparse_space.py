@@ -17,9 +17,8 @@ from scipy.sparse import csr_array, diags_array
 from distembed.evaluation import blocks
 from distembed.execution import compute, whole
 from distembed.lift import first_rows, lift
-from distembed.linalg.csr import row_lengths
+from distembed.linalg.csr import check_block, row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.linalg.value_blocks import check_block
 from distembed.vectors.rows import rows_by_lower_case
 
 

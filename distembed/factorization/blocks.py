@@ -134,40 +134,6 @@ def _merge(  # type: ignore[no-untyped-def]
     return at
 
 
-def symmetric_weights(pairs: Pairs) -> csr_array:
-    """Return Ws, float32."""
-    return with_values(pairs.support, (pairs.weights + pairs.backward_weights) / 2)
-
-
-def symmetric_target(pairs: Pairs) -> csr_array:
-    """Return S, float32."""
-    total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
-    return with_values(pairs.support, total / 2)
-
-
-def irreducible_error(pairs: Pairs) -> Floats:
-    """Return the weighted squared error that no symmetric matrix can fit, shape (1,), float64.
-
-    ``sum w_ij (G_ij - S_ij/Ws_ij)²``; the objective of V is this plus ``sum R²/Ws``.
-    """
-    weights = pairs.weights + pairs.backward_weights
-    total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
-    mean = np.divide(total, weights, out=np.zeros_like(total), where=weights > 0)
-    return np.array([(pairs.weights * (pairs.targets - mean) ** 2).sum(dtype=np.float64)])
-
-
-def first_sparse_part(pairs: Pairs, diagonal_offset: int, base: float) -> csr_array:
-    """Return the sparse part of the first iterate's matrix, ``((D + Dᵀ)/2 + S)/2``, float32.
-
-    X_0 = G/2 gives ``A_1 = (G + W∘G)/2`` made symmetric, its constant part ``log(kappa)/2``. Weights on
-    the diagonal of the core are zero, those of D are not.
-    """
-    off = (pairs.support.indices != rows_of(pairs.support) + diagonal_offset).astype(np.float32)
-    weighted = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
-    excess = pairs.targets + pairs.backward_targets - 2 * base
-    return with_values(pairs.support, (excess / 2 + weighted * off / 2) / 2)
-
-
 @block(temporaries=1)
 def without_core_diagonal(counts: object, first_row: Int64s) -> csr_array:
     """Return counts without the cells (i, i); row 0 of the block is row `first_row` of the matrix."""
@@ -186,7 +152,7 @@ class CorePairs(NamedTuple):
     """What no symmetric matrix can fit. Shape (1,)."""
 
 
-@block(temporaries=6.5)
+@block(temporaries=5)
 def core_pairs(
     forward: object,
     backward: object,
@@ -210,10 +176,19 @@ def core_pairs(
         How counts become weights.
     """
     pairs, first = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting), int(first_row[0])
-    start = first_sparse_part(pairs, first, float(np.log(weighting.smoothing)))
-    off = pairs.support.indices != rows_of(pairs.support) + first
-    others = Pairs(without_diagonal(pairs.support, first), *(values[off] for values in pairs[1:]))
-    return CorePairs(start, symmetric_weights(others), symmetric_target(others), irreducible_error(others))
+    support, off = pairs.support, pairs.support.indices != rows_of(pairs.support) + first
+    # X_0 = G/2 gives A_1 = (G + W∘G)/2 made symmetric, its constant part log(kappa)/2, its sparse one
+    # ((D + Dᵀ)/2 + S)/2. Weights on the diagonal of the core are zero, those of D are not.
+    total = pairs.weights * pairs.targets + pairs.backward_weights * pairs.backward_targets
+    excess = pairs.targets + pairs.backward_targets - 2 * float(np.log(weighting.smoothing))
+    start = with_values(support, (excess / 2 + total * off.astype(np.float32) / 2) / 2)
+    total, weights = total[off], pairs.weights[off]
+    both = weights + pairs.backward_weights[off]
+    mean = np.divide(total, both, out=np.zeros_like(total), where=both > 0)
+    # No symmetric matrix fits sum w_ij (G_ij - S_ij/Ws_ij)²; the objective of V is this plus sum R²/Ws.
+    error = np.array([(weights * (pairs.targets[off] - mean) ** 2).sum(dtype=np.float64)])
+    inner = without_diagonal(support, first)
+    return CorePairs(start, with_values(inner, both / 2), with_values(inner, total / 2), error)
 
 
 @block(temporaries=0.5)

@@ -17,8 +17,7 @@ from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.linalg.blocks import gram
-from distembed.linalg.csr import canonical_csr
-from distembed.linalg.value_blocks import check_block
+from distembed.linalg.csr import canonical_csr, check_block
 from distembed.temporaries import block
 
 #: Up to this rank sums held in registers beat SciPy, which writes its output once per non-zero; above it SciPy is

@@ -19,9 +19,9 @@ from sklearn.utils import Tags
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, whole
 from distembed.lift import first_rows, lift
+from distembed.linalg.csr import check_block
 from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.linalg.value_blocks import check_block
 from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
 from distembed.manifold.ridge import ridge_regression, with_ones

@@ -18,8 +18,8 @@ from distembed.dtypes import Float64s, Int32s, Int64s, Mask
 from distembed.execution import compute
 from distembed.lift import first_rows, lift
 from distembed.linalg import csr
+from distembed.linalg.csr import rows_with_values
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
-from distembed.linalg.value_blocks import rows_with_values
 from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_neighbors, neighbors_of

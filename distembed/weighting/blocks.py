@@ -17,8 +17,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.linalg.csr import canonical_csr, rows_of, unit_rows, with_values
-from distembed.linalg.value_blocks import check_block
+from distembed.linalg.csr import canonical_csr, check_block, rows_of, unit_rows, with_values
 from distembed.temporaries import block
 
 

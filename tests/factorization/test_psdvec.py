@@ -260,12 +260,11 @@ def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
     totals, u = counts.sum(1) + 1, rng.dirichlet(np.ones(n))
     vectors = rng.standard_normal((n, 3))
     weighting = blocks.PairWeighting(0.02, 1.5, 1.5)
-    pairs = blocks.weigh_pairs(
-        csr_array(counts), csr_array(counts.T), totals, u, totals, u, weighting=weighting
-    )
-    weights, target = blocks.symmetric_weights(pairs), blocks.symmetric_target(pairs)
+    words = np.column_stack([totals, u])
+    sides = csr_array(counts), csr_array(counts.T), words, words
+    _, weights, target, error = blocks.core_pairs(*sides, np.zeros(1, int), weighting=weighting)
     left_over = blocks.residual(target, weights, vectors, vectors)
-    found = blocks.irreducible_error(pairs) + blocks.weighted_squares(left_over, weights)
+    found = error + blocks.weighted_squares(left_over, weights)
     w, g = np.minimum(np.sqrt(counts), 1.5) / 1.5, plain.smoothed_pmi(counts, totals, u, 0.02)
     np.testing.assert_allclose(found[0], (w * (g - vectors @ vectors.T) ** 2).sum(), rtol=1e-4, atol=1e-5)
     assert target.has_sorted_indices

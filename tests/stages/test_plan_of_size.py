@@ -13,7 +13,7 @@ from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from distembed.job.stage import Counted
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec.sizes import psdvec_dimensions
+from distembed.systems.psdvec.stages import psdvec_dimensions
 from tests.commands import run, succeed
 
 TERABYTES = 2_000_000_000_000

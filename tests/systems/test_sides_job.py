@@ -181,8 +181,8 @@ def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(
         ("sides.weight=nan", 2, "sides.weight"),
         ("sides.direction='symmetric'", 2, "sides.direction"),
         ("sides.method='svd'", 2, "sides.method"),
-        ("sides.subsample=1e-12", 1, "[sides] counts no pair of words: raise sides.window"),
-        ("sides.n_components=1", 1, "one component"),
+        ("sides.subsample=1e-12", 2, "[sides] counts no pair of words: raise sides.window"),
+        ("sides.n_components=1", 2, "one component"),
         ("psdvec.components_removed=9", 2, "leaves none of the 9 components of the vectors; give at most 8"),
     ],
 )
