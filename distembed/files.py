@@ -20,7 +20,7 @@ from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.urls import opened, public
+from distembed.urls import opened, public, url_to_fs
 
 PARTIAL = ".partial"
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -123,6 +123,9 @@ def read_small(path: str | Path, *, most: int | None = None) -> bytes:
         raise BombError(
             f"{path} has more than {most:,} bytes (unpacked): that is no list, table or job, give another file"
         )
+    if len(data) > UNPACKED_BYTES:
+        filesystem, place = url_to_fs(str(path))
+        refuse_bomb(str(path), filesystem.size(place) or len(data), len(data))  # a pipe has no size
     return data
 
 

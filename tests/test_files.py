@@ -272,3 +272,16 @@ def test_folders_far_inside_each_other_are_one_sentence(
     ):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
             read()
+
+
+@pytest.mark.parametrize(("name", "message"), [("a.csv.gz", "unpack to 2,097,152"), ("a.csv", None)])
+def test_a_small_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch, name, message):
+    """A gzip file of 2 MB became a table that took 16 GB."""
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
+    data = b"a " * (1 << 20)
+    (tmp_path / name).write_bytes(gzip.compress(data) if message else data)
+    if message is None:
+        assert files.read_small(tmp_path / name) == data
+    else:
+        with pytest.raises(files.BombError, match=message):
+            files.read_small(tmp_path / name)
