@@ -134,13 +134,19 @@ SYSTEMS = {
         (),
         "8,003 tokens, 54 words",
         {
-            "corpus.label_field=era": (1, "no document has a value of 'era'"),
+            "corpus.label_field=era": (
+                1,
+                "the corpus has no parts by the column 'label', and a comparison needs two",
+            ),
             "corpus.label_field=id": (1, "has one document or file alone"),
             "parts.names=['old', 'old']": (1, "parts.names has 'old' twice"),
             "parts.names=['old']": (1, "the corpus has the part 'old' alone"),
             "parts.names=['old', 'older']": (1, "'older'; the parts of the corpus are new, old"),
             "parts.bins=[1800, 1900]": (1, "has 'new', which is no date"),
-            "parts.metadata=none.csv": (2, "column is missing"),
+            "parts.column=era": (
+                1,
+                "parts.column is 'era', and the documents have 'label', 'title', 'id', 'file'",
+            ),
             "comparison.min_count=100000": (1, "no word can be judged"),
             "comparison.min_counts=3": (2, "did you mean min_count"),
             "psdvec.n_components=1000": (1, "n_components"),

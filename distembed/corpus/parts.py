@@ -1,10 +1,10 @@
-"""Parts of a corpus: which each document is of, by a label, a date with bins or a path, and groups to draw from."""
+"""Parts of a corpus: which each document is of, by a value or a date with bins, and groups to draw from."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date
 from hashlib import blake2b
 from itertools import pairwise
@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from distembed.display import plural
 
 Day = tuple[int, int, int]
 """Year, month and day."""
@@ -166,117 +164,6 @@ def chosen_parts(parts: Parts, names: Sequence[str]) -> Parts:
     renumbered = np.full(len(parts.names) + 1, NO_PART, np.int32)
     renumbered[kept] = np.arange(len(kept))
     return Parts(tuple(parts.names[place] for place in kept), renumbered[parts.of])
-
-
-def without_empty(parts: Parts) -> Parts:
-    """Return the parts that have a document."""
-    sizes = np.bincount(parts.of[parts.of != NO_PART], minlength=len(parts.names))
-    return chosen_parts(parts, [name for name, size in zip(parts.names, sizes, strict=True) if size])
-
-
-# --- paths -----------------------------------------------------------------------------------------------------
-
-
-def template_pattern(template: str, column: str) -> re.Pattern[str]:
-    """Return the expression that takes a column out of a path: ``author/year/…`` names the folders from the file up.
-
-    Words are names, ``…`` or ``...`` stands for anything, and other characters for themselves.
-
-    Raises
-    ------
-    ValueError
-        If the template does not name the column.
-
-    Examples
-    --------
-    >>> from distembed.corpus.parts import template_pattern
-    >>> template_pattern("author/year/…", "year").search("/novels/dickens/1843/carol.txt")["year"]
-    '1843'
-    >>> template_pattern("year_author", "year").search("/novels/1843_dickens.txt")["year"]
-    '1843'
-    """
-    pieces = re.findall(r"[^\W\d_]+|…|\.{3}|.", template)
-    names = [piece for piece in pieces if piece[0].isalpha()]
-    if names.count(column) != 1:
-        raise ValueError(
-            f"parts.path = {template!r} does not name {column!r} once: write it such as author/{column}/…"
-        )
-    known: set[str] = set()
-    pattern = ""
-    for piece in pieces:
-        if piece[0].isalpha() and piece not in known:
-            known.add(piece)
-            pattern += rf"(?P<{piece}>[^/]+?)"
-        else:
-            pattern += r"[^/]+" if piece in ("…", "...") or piece[0].isalpha() else re.escape(piece)
-    return re.compile(rf"(?:^|[/\\]){pattern}(?:\.[^/.]+){{0,2}}$")
-
-
-def values_of_paths(paths: Sequence[str], template: str, column: str) -> list[str]:
-    """Return what a template takes out of each path.
-
-    Raises
-    ------
-    ValueError
-        If a path does not fit.
-
-    Examples
-    --------
-    >>> from distembed.corpus.parts import values_of_paths
-    >>> values_of_paths(["a/austen/1813/pride.txt"], "author/year/…", "year")
-    ['1813']
-    """
-    pattern = template_pattern(template, column)
-    found = {path: pattern.search(path) for path in dict.fromkeys(paths)}
-    strange = next((path for path, match in found.items() if match is None), None)
-    if strange is not None:
-        raise ValueError(
-            f"{strange} does not fit parts.path = {template!r}: name the folders above the files and the files "
-            "themselves, such as author/year/…, and … for what does not matter"
-        )
-    return [match[column] for match in (found[path] for path in paths) if match is not None]
-
-
-def values_of_table(
-    ids: Sequence[str],
-    known: Sequence[tuple[str, str | None]],
-    names: Mapping[str, Sequence[int]],
-    table: str,
-) -> list[str | None]:
-    """Return the value that a table of metadata has for each document; None where it has none.
-
-    Parameters
-    ----------
-    ids : sequence of str
-        The ids of the documents.
-    known : sequence of (id, value)
-        The rows of the table.
-    names : mapping of str to sequence of int
-        The documents that a row of the table may name beside by their ids: those of a file by its name.
-    table : str
-        The place of the table, for errors.
-
-    Raises
-    ------
-    ValueError
-        If a row names no document, or one that another row has.
-    """
-    places = {**names, **{one: [row] for row, one in enumerate(ids)}}
-    found: list[str | None] = [None] * len(ids)
-    seen: set[str] = set()
-    unknown = [name for name, _ in known if name not in places]
-    if unknown:
-        raise ValueError(
-            f"{table} names {plural(len(unknown), 'document')} that the corpus does not have, the first "
-            f"{unknown[0]!r}; the first document of the corpus is {ids[0]!r}"
-        )
-    for name, value in known:
-        if name in seen:
-            raise ValueError(f"{table} names {name!r} twice: give each document one row")
-        seen.add(name)
-        for row in places[name]:
-            found[row] = value
-    return found
 
 
 # --- groups ----------------------------------------------------------------------------------------------------

@@ -395,8 +395,8 @@ def _settings_of(inputs: Mapping[str, Found], keys: Sequence[Key], folder: Path)
     settings: Settings = {}
     if first.language != "none" and defaults.get("vocabulary.stop_words", "none") != "none":
         settings["vocabulary.stop_words"] = first.language
-    if "parts.path" in defaults and "label_field" not in first.settings:  # each file is a part
-        settings |= {"parts.path": "source", "parts.column": "source", "parts.unit": "document"}
+    if "parts.column" in defaults and "label_field" not in first.settings:  # each file is a part
+        settings["parts.column"] = "file"
     for section, found in inputs.items():
         settings |= {f"{section}.{name}": value for name, value in found.settings.items()}
         if {f"{section}.stop_words", f"{section.partition('.')[0]}.NAME.stop_words"} & defaults.keys():

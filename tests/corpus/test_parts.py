@@ -1,4 +1,4 @@
-"""Parts of a corpus by labels, dates and paths, and groups of their documents that are dealt at random."""
+"""Parts of a corpus by labels and dates, and groups of their documents that are dealt at random."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from distembed.corpus.parts import (
     even_edges,
     parts_by_date,
     parts_by_value,
-    template_pattern,
-    values_of_paths,
-    values_of_table,
-    without_empty,
 )
 
 WHERE = list("abcdef")
@@ -52,8 +48,6 @@ def test_bins_take_their_first_day_and_not_their_last():
     assert once.names == ("before 1914-08-01", "from 1914-08-01 on")
     assert once.of.tolist() == [0, 1, NO_PART]
     assert even_edges(["1843", "1869"], 10, WHERE[:2]) == ["1840", "1850", "1860", "1870"]
-    decades = parts_by_date(["1843", "1869"], ["1840", "1850", "1860", "1870"], WHERE[:2])
-    assert without_empty(decades).names == ("1840-1849", "1860-1869")
 
 
 def test_bins_must_rise():
@@ -70,39 +64,6 @@ def test_parts_are_chosen_by_name_in_any_order():
         chosen_parts(parts, ["x", "x"])
     with pytest.raises(ValueError, match=r"parts\.names has 'q'; the parts of the corpus are x, y, z"):
         chosen_parts(parts, ["q"])
-
-
-@pytest.mark.parametrize(
-    ("template", "path", "year"),
-    [
-        ("author/year/…", "/n/dickens/1843/carol.txt", "1843"),
-        ("author/year/...", "n/dickens/1843/carol.txt.xz", "1843"),
-        ("year/…", "1843/carol.txt", "1843"),
-        ("year_author_…", "n/1843_dickens_a_carol.txt", "1843"),
-        ("author-year", "n/dickens-1843.txt", "1843"),
-        ("year", "n/1843.txt", "1843"),
-    ],
-)
-def test_a_template_takes_a_word_out_of_a_path(template, path, year):
-    assert values_of_paths([path, path], template, "year") == [year, year]
-
-
-def test_a_path_that_does_not_fit_is_named():
-    with pytest.raises(ValueError, match=r"carol\.txt does not fit parts\.path = 'author/year/…'"):
-        values_of_paths(["carol.txt"], "author/year/…", "year")
-    with pytest.raises(ValueError, match=r"does not name 'year' once: write it such as author/year/…"):
-        template_pattern("author/…", "year")
-
-
-def test_metadata_name_documents_or_files():
-    ids, files = ["a:0", "a:9", "b:0"], {"a": [0, 1], "b": [2]}
-    assert values_of_table(ids, [("a", "old"), ("b:0", "new")], files, "m.csv") == ["old", "old", "new"]
-    with pytest.raises(
-        ValueError, match=r"m\.csv names 2 documents that the corpus does not have, the first 'c'"
-    ):
-        values_of_table(ids, [("a", "old"), ("c", "new"), ("d", "new")], files, "m.csv")
-    with pytest.raises(ValueError, match=r"m\.csv names 'a' twice: give each document one row"):
-        values_of_table(ids, [("a", "old"), ("a", "new")], files, "m.csv")
 
 
 def test_groups_depend_on_names_and_not_on_their_order():

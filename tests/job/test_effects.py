@@ -101,14 +101,6 @@ def test_rows_of_words_are_not_rotated_onto_each_other() -> None:
         least_job("transfer", "representation.kind='tf_idf'")
 
 
-def test_a_column_of_no_table_is_refused() -> None:
-    """Without it the labels would be compared, and not the years."""
-    with pytest.raises(
-        JobError, match="parts: column names one of path or of metadata: give path or metadata"
-    ):
-        least_job("comparison", "parts.column='year'")
-
-
 READ_ELSEWHERE = {
     "job",
     "resources",
@@ -135,7 +127,6 @@ def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
 
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
-    "comparison": ("parts.column='year'", "parts.path='year'"),
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "sides.weight=0.5",
         "matrices.keep=['distances']",
@@ -156,7 +147,6 @@ WITH = {
 """Settings under which keys have an effect that have none in the least job."""
 
 ALSO = {
-    "comparison": ("parts.column='year'", "parts.metadata='x'"),
     "wordspaces": (
         "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}", "wordspaces.vectors='c'",
         "matrices.keep=['distances']",

@@ -121,12 +121,12 @@ def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
 
 
 def test_the_own_contexts_of_a_swapped_word_are_those_of_the_other(plain, workspace):
-    pa, ra = places = [plain.words.index(word) for word in ("pa", "ra")]
+    places = [plain.words.index(word) for word in ("pa", "ra")]
     found = own_contexts(plain, de.Workspace.open(workspace), places, 5)
     topics = {
-        (word, part): {one[0] for one in found[word][part]} for word in places for part in ("new", "old")
+        (word, part): {one[0] for one in found[word][part]} for word in found for part in ("new", "old")
     }
-    assert topics == {(pa, "new"): {"r"}, (pa, "old"): {"p"}, (ra, "new"): {"p"}, (ra, "old"): {"r"}}
+    assert topics == {("pa", "new"): {"r"}, ("pa", "old"): {"p"}, ("ra", "new"): {"p"}, ("ra", "old"): {"r"}}
 
 
 def write_planted(folder: Path, concentration: float, window: int) -> None:
@@ -154,9 +154,9 @@ def write_planted(folder: Path, concentration: float, window: int) -> None:
                 text = text.replace("for ", "BUT ").replace("but ", "for ").replace("BUT ", "but ")
             (folder / "novels" / part / f"{number}.txt").write_text(f"{text}\n")
     (folder / "job.toml").write_text(
-        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\n'
+        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\npath_fields = ["side"]\n'
         f"[vocabulary]\nmin_count = 1\n[counting]\nwindow = {window}\n[psdvec]\nn_components = 6\nn_iter = 2\n"
-        '[parts]\npath = "side/…"\ncolumn = "side"\n'
+        '[parts]\ncolumn = "side"\n'
         "[comparison]\nmin_count = 30\nmin_documents = 3\n[resources]\nworkers = 1\n"
     )
 
@@ -193,8 +193,9 @@ def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 181
             file.write(f"{document['text']}\n")
     (folder / "job.toml").write_text(
         '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\n'
+        'path_fields = ["author", "year"]\n'
         "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 3\nn_iter = 1\n"
-        '[parts]\npath = "author/year/…"\ncolumn = "year"\nbins = [1800, 1810, 1820]\n'
+        '[parts]\ncolumn = "year"\nbins = [1800, 1810, 1820]\n'
         "[comparison]\nmin_count = 10\nmin_documents = 3\nhalves = 2\nbootstrap = 4\n[resources]\nworkers = 1\n"
     )
 
@@ -218,42 +219,40 @@ def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
         ("parts.bins=[1800, 1804, 1820]", None, "could be judged: it has 21 documents in 2 files drawn as one"),
         ("comparison.min_documents=42", None, "'1800-1809' could be judged: it has 41 documents in 4 files drawn"),
         ("parts.bins=[1820, 1810]", None, "parts.bins has 1820 before 1810"),
-        ("parts.path=year-month", None, "does not fit parts.path"),
-        ("parts.column=decade", None, "does not name 'decade'"),
+        ("parts.column=decade", None, "parts.column is 'decade', and the documents have 'label', 'title', 'id', "),
         ("parts.bins=[]", None, "has one document or file alone"),
-        ("", "id,year\nnovel,1801\nemma,1815\n", "names 2 documents that the corpus does not have"),
-        ("", "id,date\nnovel,1801\n", "m.csv has no column 'year' (parts.column); it has 'id', 'date'"),
-        ("", "name,year\nnovel,1801\n", "m.csv has no column 'id' (parts.id_column)"),
-        ("", "id,year\n1801/novel.txt,1801\n1803/novel.txt,spring\n", "has 'spring', which is no date"),
+        ("", "file,date\nnovel,1801\n", "the documents have 'label', 'title', 'id', 'file', 'date'"),
+        ("", "file,year\n1801/novel.txt,1801\n1803/novel.txt,spring\n", "has 'spring', which is no date"),
     ],
 )  # fmt: skip
 def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sentence):
     novels(tmp_path)
     if metadata is not None:
         (tmp_path / "m.csv").write_text(metadata)
-        job = (tmp_path / "job.toml").read_text().replace('path = "author/year/…"', 'metadata = "m.csv"')
-        (tmp_path / "job.toml").write_text(job)
-        setting = "parts.id_column=id"
+        job = (tmp_path / "job.toml").read_text()
+        (tmp_path / "job.toml").write_text(
+            job.replace('path_fields = ["author", "year"]', 'metadata = "m.csv"')
+        )
+        setting = "parts.unit=file"
     done = run("run", tmp_path / "job.toml", "--set", setting)
     assert done.exit_code == 2, done.output
     assert sentence in done.stderr
     assert "Traceback" not in done.output
 
 
-def test_small_files_whose_documents_have_ids_of_their_own_tell_no_parts(tmp_path, monkeypatch):
+def test_small_files_that_are_read_together_are_drawn_whole(tmp_path, monkeypatch):
+    """Also where their documents have ids of their own, and the names of files are what is compared."""
     novels(tmp_path)
     monkeypatch.setattr(readers, "FEWEST_BUNDLES", 1)
-    for number, file in enumerate((tmp_path / "novels").rglob("novel.txt")):
+    for number, file in enumerate(sorted((tmp_path / "novels").rglob("novel.txt"))):
         lines = [
             {"id": f"n{number}-{line}", "text": text}
             for line, text in enumerate(file.read_text().splitlines())
         ]
-        file.with_suffix(".jsonl").write_text("\n".join(map(json.dumps, lines)))
+        file.with_name(f"n{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
         file.unlink()
-    done = run("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
-    assert done.exit_code == 2
-    sentence = r"parts\.path cannot tell which of \d small files the document 'n\d-0' is of: leave out corpus\.id_field"
-    assert re.search(sentence, done.output)
+    monkeypatch.setattr(readers, "FEWEST_BUNDLES", 1)
+    for number, file in enumerate(sorted((tmp_path / "novels").rglob("novel.txt"))):
 
 
 def test_contexts_of_one_side_are_those_that_it_has_more_often():

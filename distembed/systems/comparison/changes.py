@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
-from distembed.job.tables import MakeTable, Numbers, Piece, Table, rows_of_blocks
+from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
 from distembed.linalg.operators import whole_csr
 from distembed.stages.corpus import titled_tokens, vocabulary_of
 from distembed.stages.words import common_words, content_words
@@ -103,54 +103,44 @@ def changed_words(changes: Changes) -> list[int]:
 # --- both sides of a word --------------------------------------------------------------------------------------
 
 
-def part_space(changes: Changes, workspace: Workspace, part: str) -> WordVectors:
-    """Return the vectors of the words that can be judged in a part."""
-    n_words, place = len(changes.words), changes.parts.index(part)
-    rows = outputs.PART_VECTORS.read(workspace)[place * n_words : (place + 1) * n_words]
-    vectors, is_known = compute(rows), changes.judged[:, place]
-    is_known = is_known & vectors.any(axis=1)
-    return WordVectors(np.array(changes.words, object)[is_known].tolist(), vectors[is_known])
-
-
 def neighbors_of(
     changes: Changes, workspace: Workspace, words: Sequence[str], n: int
-) -> dict[str, dict[str, list[tuple[str, float]]]]:
-    """Return the nearest words of each word in each part where it can be judged."""
-    found: dict[str, dict[str, list[tuple[str, float]]]] = {word: {} for word in words}
-    for part in changes.parts:
-        if not changes.judged[:, changes.parts.index(part)].any():
+) -> dict[str, dict[str, list[str]]]:
+    """Return the nearest words of each word in each part where it can be judged, among those that can be."""
+    found: dict[str, dict[str, list[str]]] = {word: {} for word in words}
+    n_words, names = len(changes.words), np.array(changes.words, object)
+    for place, part in enumerate(changes.parts):
+        if not changes.judged[:, place].any():
             continue
-        space = part_space(changes, workspace, part)
+        vectors = compute(outputs.PART_VECTORS.read(workspace)[place * n_words : (place + 1) * n_words])
+        is_known = changes.judged[:, place] & vectors.any(axis=1)
+        space = WordVectors(names[is_known].tolist(), vectors[is_known])
         for word in words:
             if word in space and len(space) > 1:
                 near = space.most_similar(word, n=min(n, len(space) - 1))
-                found[word][part] = [(str(other), float(cosine)) for other, cosine in near]
+                found[word][part] = [str(other) for other, _ in near]
     return found
 
 
 def own_contexts(
     changes: Changes, workspace: Workspace, words: Sequence[int], n: int
-) -> dict[int, dict[str, list[str]]]:
+) -> dict[str, dict[str, list[str]]]:
     """Return the contexts that each word has in one part more often than in the others: by log-likelihood."""
-    n_words, counts = len(changes.words), outputs.GROUP_COUNTS.read(workspace)
+    n_words, counts, rising = len(changes.words), outputs.GROUP_COUNTS.read(workspace), sorted(words)
     each = [
-        sum(whole_csr(counts[[group * n_words + word for word in sorted(words)]]) for group in own)
+        sum(whole_csr(counts[[group * n_words + word for word in rising]]) for group in own)
         for own in groups_of_parts(workspace)
     ]
     content = set(content_words(changes.words, common_words(workspace)))
     is_content = np.array([word in content for word in changes.words])
-    return {
-        word: {
+    found: dict[str, dict[str, list[str]]] = {}
+    for place, word in enumerate(rising):
+        rows = np.concatenate([one[[place]].toarray() for one in each]).astype(np.float64)
+        found[changes.words[word]] = {
             part: _largest(keyness(rows, side) * is_content, changes.words, n)
             for side, part in enumerate(changes.parts)
         }
-        for word, rows in ((word, _row_of_each(each, place)) for place, word in enumerate(sorted(words)))
-    }
-
-
-def _row_of_each(counts: Sequence[Any], row: int) -> Float64s:
-    """Return a row of each of some sparse arrays, (arrays, columns)."""
-    return np.concatenate([one[[row]].toarray() for one in counts]).astype(np.float64)
+    return found
 
 
 def keyness(counts: Float64s, side: int) -> Float64s:
@@ -201,15 +191,11 @@ def passages_of(
 def changes_table(job: ComparisonJob, workspace: Workspace) -> Table:
     """Return a row for each word between each two parts: counts, distance, change, interval, floor and verdict."""
     changes = changes_of(job, workspace)
-    first = pa.record_batch(changes.between(*changes.pairs[0]))
-
-    def pieces() -> Iterator[Piece]:
-        for part, other in changes.pairs:
-            yield Piece(pa.record_batch(changes.between(part, other)), None)
-
+    batches = (pa.record_batch(changes.between(*pair)) for pair in changes.pairs)
+    first = next(batches)
     n_rows = len(changes.words) * len(changes.pairs)
     contents = f"{plural(len(changes.words), 'word')} between {plural(len(changes.pairs), 'pair')} of parts"
-    return Table(first.schema, None, n_rows, pieces(), contents)
+    return Table(first.schema, None, n_rows, (Piece(one, None) for one in chain([first], batches)), contents)
 
 
 def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
@@ -225,18 +211,11 @@ def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
             "documents": changes.documents.T.ravel(),
             "noise": np.concatenate([changes.measures["noise", part, None] for part in changes.parts]),
         }
-    ).combine_chunks()
-
-    def pieces() -> Iterator[Piece]:
-        first = 0
-        for rows in rows_of_blocks(vectors):
-            yield Piece(table.slice(first, len(rows)).to_batches()[0], rows)
-            first += len(rows)
-
-    contents = f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}"
-    return Table(
-        table.schema, Numbers("vector", vectors.shape[1], as_lists=True), table.num_rows, pieces(), contents
     )
+    numbers = Numbers("vector", vectors.shape[1], as_lists=True)
+    pieces = paired(table.to_batches(), rows_of_blocks(vectors))
+    contents = f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}"
+    return Table(table.schema, numbers, table.num_rows, pieces, contents)
 
 
 def parts_table(job: ComparisonJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job

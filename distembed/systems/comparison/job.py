@@ -8,30 +8,24 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.factorization.psdvec import PSDVec
-from distembed.job.model import (
-    OPTION,
-    InputPath,
-    ListsSection,
-    Section,
-    section_of,
-)
+from distembed.job.model import OPTION, ListsSection, Section, section_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, NOT_COUNTED_BY, CorpusJob
 
 Edge = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int) else value)]
 """A year, as a number or a text, or a date."""
 
 
+OF_FILES = "file"
+"""The value of `parts.column` with which each file is a part."""
+
+
 class PartsSection(Section):
     """`[parts]`: what is compared. By default each label is a part (`corpus.label_field` names the field)."""
 
-    path: str | None = None
-    """What the folders and files of the text are named after, up from the file: `author/year/…`."""
-    metadata: InputPath | None = None
-    """A table (CSV, TSV, Parquet) with a row for each document, or for each file by its name."""
-    id_column: str = "id"
-    """The column of the table with the ids of documents, or with the names of files."""
-    column: str | None = None
-    """The column of the table, or the word of `path`, whose values are the parts."""
+    column: str = "label"
+    """The column of the documents whose values are the parts: "label", "title", one of `corpus.carry_fields`,
+    `corpus.path_fields` or `corpus.metadata`, or "file", with which each file is a part.
+    """
     bins: tuple[Edge, ...] = ()
     """Dates between which the parts lie, where the values are dates: `[1800, 1850, 1900]` makes two parts. A bin takes
     its first day and not its last. One date makes two parts as well, before it and from it on.
@@ -41,32 +35,12 @@ class PartsSection(Section):
     names: tuple[str, ...] = ()
     """The parts that are compared, by default all; the text of the others still counts for the core."""
     unit: Literal["auto", "document", "file"] = "auto"
-    """What is drawn at random as one: a document, or a file with all its documents ("auto" with `path`)."""
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether there are several values to choose from for each document."""
-        return self.path is not None or self.metadata is not None
-
-    @property
-    def drawn(self) -> str:
-        """What is drawn at random as one."""
-        if self.unit != "auto":
-            return self.unit
-        return "document" if self.path is None else "file"
+    """What is drawn at random as one: a document, or a file with all its documents ("auto" with a column of
+    `corpus.path_fields`).
+    """
 
     @model_validator(mode="after")
-    def _one_source_of_values(self) -> Self:
-        if self.path is not None and self.metadata is not None:
-            raise ValueError("path and metadata both say what the parts are: give one of them")
-        if not self.has_columns and self.column is not None:
-            raise ValueError(
-                "column names one of path or of metadata: give path or metadata, or leave it out"
-            )
-        if self.has_columns and self.column is None:
-            raise ValueError(
-                "column is missing: name the column of metadata, or the word of path, to compare by"
-            )
+    def _one_way_to_divide(self) -> Self:
         if self.bins and self.every is not None:
             raise ValueError("bins and every both divide the dates: give one of them")
         return self
@@ -148,7 +122,7 @@ class ComparisonJob(CorpusJob):
     """A job of `system = "comparison"`: a corpus with parts in, words that differ between them out."""
 
     first_keys = (
-        "parts.unit",
+        "parts.column",
         "psdvec.n_components",
         "comparison.min_count",
         "comparison.min_documents",
@@ -160,3 +134,10 @@ class ComparisonJob(CorpusJob):
     psdvec: CoreSection = CoreSection()
     comparison: ComparisonSection = ComparisonSection()
     report: ComparisonReportSection = ComparisonReportSection()
+
+    @property
+    def drawn(self) -> str:
+        """What is drawn at random as one."""
+        if self.parts.unit != "auto":
+            return self.parts.unit
+        return "file" if self.parts.column in self.corpus.path_fields else "document"

@@ -50,7 +50,7 @@ from distembed.factorization.replicates import (
     word_differences,
 )
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, Counted, StageSpec, System, sections
+from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check, sections
 from distembed.lift import FAN_IN, lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import count_values
@@ -78,7 +78,6 @@ from distembed.systems.comparison.parts import (
     check_parts,
     groups_of_documents,
     groups_of_parts,
-    part_parameters,
     run_parts,
 )
 
@@ -103,11 +102,6 @@ def plan_parts(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG0
 # --- counts ----------------------------------------------------------------------------------------------------
 
 
-def block_parameters(job: ComparisonJob) -> dict[str, Any]:
-    """Return the memory of a block, which lays the grid."""
-    return {"block_memory": job.resources.block_memory}
-
-
 def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of counting the words of each group: a task makes the table of all groups, another adds some."""
     table, terms = dims.whole(2, "group", "word", itemsize=8), dims.block("term", itemsize=PAIR_BYTES)
@@ -118,13 +112,9 @@ def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:
 
 def run_words(ctx: Context) -> dict[str, Any]:
     """Count how often each word occurs in each group of documents, and in how many of its documents."""
-    found = words_of_groups(
-        tokens_of(ctx.workspace),
-        vocabulary_of(ctx.workspace),
-        groups_of_documents(ctx.workspace),
-        _n_groups(ctx.workspace),
-    )
-    ctx.store(outputs.WORDS, found)
+    tokens, vocabulary = tokens_of(ctx.workspace), vocabulary_of(ctx.workspace)
+    groups = groups_of_documents(ctx.workspace)
+    ctx.store(outputs.WORDS, words_of_groups(tokens, vocabulary, groups, _n_groups(ctx.workspace)))
     words = compute(ctx.stage.array(outputs.WORDS.name))
     if not judged_words(ctx.job, groups_of_parts(ctx.workspace), words).any():
         raise ValueError(no_word_judged(ctx.job))
@@ -133,11 +123,6 @@ def run_words(ctx: Context) -> dict[str, Any]:
 
 def _n_groups(workspace: Workspace) -> int:
     return int(workspace.stages()["parts"].facts["n_groups"])
-
-
-def counting_parameters(job: ComparisonJob) -> dict[str, Any]:
-    """Return the section of counting and the memory of a block."""
-    return {**sections("counting")(job), **block_parameters(job)}
 
 
 def plan_group_counts(job: ComparisonJob, dims: Dimensions) -> StagePlan:
@@ -203,16 +188,6 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
 # --- the core --------------------------------------------------------------------------------------------------
 
 
-def core_parameters(job: ComparisonJob) -> dict[str, Any]:
-    """Return the options of the factorization that its core depends on."""
-    return {"psdvec": job.psdvec.model_dump(mode="json", exclude=SOLVING_OPTIONS)}
-
-
-def psdvec_of(job: ComparisonJob) -> PSDVec:
-    """Return the estimator of a job."""
-    return PSDVec(**job.psdvec.model_dump(mode="json"))
-
-
 def plan_core(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of core mode."""
     return plan_of_core(job.psdvec, dims)
@@ -221,7 +196,7 @@ def plan_core(job: ComparisonJob, dims: Dimensions) -> StagePlan:
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly, from all text."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    model = psdvec_of(ctx.job)
+    model = PSDVec(**ctx.job.psdvec.model_dump(mode="json"))
     n_core = model.core_size(counts.shape[0])
     row_totals = compute(outputs.GROUP_TOTALS.read(ctx.workspace)).sum(axis=0)
     of_core = core_counts(ctx, counts, n_core)
@@ -238,17 +213,15 @@ def run_core(ctx: Context) -> dict[str, Any]:
 # --- the parts -------------------------------------------------------------------------------------------------
 
 
+def _design(job: ComparisonJob) -> Design:
+    return Design(job.comparison.halves, job.comparison.bootstrap, job.comparison.confidence)
+
+
 def rules_of(job: ComparisonJob, workspace: Workspace) -> Regression:
     """Return what words are solved by: the weights of the core, and the ridge of the job."""
     facts, options = workspace.stages()["core"].facts, job.psdvec
     weighting = PairWeighting(options.smoothing, float(facts["weight_cutoff"]), float(facts["weight_scale"]))
     return Regression(weighting, options.ridge, options.uniform_weight)
-
-
-def design_of(job: ComparisonJob) -> Design:
-    """Return which samples of a part are solved."""
-    options = job.comparison
-    return Design(options.halves, options.bootstrap, options.confidence)
 
 
 def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
@@ -259,7 +232,7 @@ def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
     groups = [pairs_between(one, slice(None), slice(n_core)) for one in groups]
     pairs = compute(outputs.GROUP_TOTALS.read(workspace)).T
     counts = compute(outputs.WORDS.read(workspace))[0].T
-    seed, design = job.comparison.random_state, design_of(job)
+    seed, design = job.comparison.random_state, _design(job)
     return [
         Part(
             groups[own.start : own.stop],
@@ -307,11 +280,6 @@ def no_word_judged(job: ComparisonJob) -> str:
     )
 
 
-def vectors_parameters(job: ComparisonJob) -> dict[str, Any]:
-    """Return the options of the regression."""
-    return {"psdvec": job.psdvec.model_dump(mode="json", include=SOLVING_OPTIONS)}
-
-
 def plan_vectors(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the vectors of each part."""
     k = job.psdvec.n_components
@@ -344,15 +312,10 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return {}
 
 
-def differences_parameters(job: ComparisonJob) -> dict[str, Any]:
-    """Return what the samples are, and which words are judged."""
-    return {"comparison": job.comparison.model_dump(mode="json", exclude={"groups"})}
-
-
 def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of solving all samples of each part."""
     width = len(measures_of(dims["part"].size))
-    return _plan_of_samples(job, dims, differences_of_words, n_samples=design_of(job).n_samples, width=width)
+    return _plan_of_samples(job, dims, differences_of_words, n_samples=_design(job).n_samples, width=width)
 
 
 def run_differences(ctx: Context) -> dict[str, Any]:
@@ -363,7 +326,7 @@ def run_differences(ctx: Context) -> dict[str, Any]:
     names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
     measures = measures_of(len(parts))
     sizes = equal_sizes(counts_of_parts(ctx.workspace)[0], judged, [len(part.groups) for part in parts])
-    found = word_differences(parts, core, rules, design_of(ctx.job), judged, sizes, batch_words=BATCH_WORDS)
+    found = word_differences(parts, core, rules, _design(ctx.job), judged, sizes, batch_words=BATCH_WORDS)
     stored = ctx.store(outputs.DIFFERENCES, found)
     table = {
         "measure": [name for name, _, _ in measures],
@@ -371,76 +334,43 @@ def run_differences(ctx: Context) -> dict[str, Any]:
         "other": [None if other < 0 else names[other] for _, _, other in measures],
     }
     ctx.store_table(outputs.MEASURES, pa.table(table))
-    share, n_known = chance_share(compute(stored), measures, ctx.job)
-    return {"n_judged": int((judged.sum(axis=1) > 1).sum()), "floor": share, "n_chances": n_known}
-
-
-def chance_share(
-    found: NDArray[np.float32], measures: Sequence[tuple[str, int, int]], job: ComparisonJob
-) -> tuple[float, int]:
-    """Return how many times the noise a change must be, and from how many words of how many parts that is known.
-
-    Only so many words as the job allows seem to change more between the fixed halves of one part.
-
-    Raises
-    ------
-    ValueError
-        If no part has documents enough, or no word can be judged.
-    """
-    chances = found[:, [column for column, (name, *_) in enumerate(measures) if name == "chance"]]
-    known = chances[np.isfinite(chances)]
+    columns = [column for column, (name, *_) in enumerate(measures) if name == "chance"]
+    chances = compute(stored)[:, columns]
+    known = chances[np.isfinite(chances)].astype(np.float64)
     if not known.size:
-        raise ValueError(no_word_judged(job))
-    return float(np.quantile(known.astype(np.float64), 1 - least_share(job, known.size))), int(known.size)
+        raise ValueError(no_word_judged(ctx.job))
+    # a change must be so many times the noise that few words of one text seem to change as much; of so few words that
+    # none would be allowed, one is
+    share = max(ctx.job.comparison.false_alarms, 1 / (known.size + 1))
+    floor = float(np.quantile(known, 1 - share))
+    return {"n_judged": int((judged.sum(axis=1) > 1).sum()), "floor": floor, "n_chances": int(known.size)}
 
 
-def least_share(job: ComparisonJob, n_known: int) -> float:
-    """Return the share of false alarms that so many words can tell: at least that of one of them."""
-    return max(job.comparison.false_alarms, 1 / (n_known + 1))
-
-
-def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:  # noqa: ARG001 - the same for every job
+def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
+    memory = {"block_memory": job.resources.block_memory}
+    options, psdvec, counting = job.comparison, job.psdvec, {**sections("counting")(job), **memory}
+    dealt = {**sections("parts")(job), **options.model_dump(mode="json", include={"groups", "random_state"})}
+    core = {"psdvec": psdvec.model_dump(mode="json", exclude=SOLVING_OPTIONS)}
+    solved = {"psdvec": psdvec.model_dump(mode="json", include=SOLVING_OPTIONS)}
+    measured = {**solved, "comparison": options.model_dump(mode="json", exclude={"groups"})}
+    of_words = ("tokens", "vocabulary", "parts")
     counted = ("vocabulary", "parts", "group_words", "group_counts", "core")
+    found: tuple[tuple[str, tuple[str, ...], dict[str, Any], *tuple[Any, ...]], ...] = (
+        ("parts", ("tokens", "documents"), dealt, run_parts, plan_parts, check_parts, True),
+        ("group_words", of_words, memory, run_words, plan_words, nothing_to_check, True),
+        ("group_counts", of_words, counting, run_group_counts, plan_group_counts),
+        ("cooccurrence", ("group_counts", "parts"), counting, run_cooccurrence, plan_cooccurrence),
+        ("core", ("cooccurrence", "group_counts", "vocabulary"), core, run_core, plan_core),
+        ("part_vectors", counted, solved, run_vectors, plan_vectors),
+        ("differences", counted, measured, run_differences, plan_differences),
+    )
     return (
         TOKENS,
         VOCABULARY,
         DOCUMENTS,
-        StageSpec(
-            "parts", ("tokens", "documents"), part_parameters, run_parts, plan_parts, check_parts, counts=True
-        ),
-        StageSpec(
-            "group_words",
-            ("tokens", "vocabulary", "parts"),
-            block_parameters,
-            run_words,
-            plan_words,
-            counts=True,
-        ),
-        StageSpec(
-            "group_counts",
-            ("tokens", "vocabulary", "parts"),
-            counting_parameters,
-            run_group_counts,
-            plan_group_counts,
-        ),
-        StageSpec(
-            "cooccurrence",
-            ("group_counts", "parts"),
-            counting_parameters,
-            run_cooccurrence,
-            plan_cooccurrence,
-        ),
-        StageSpec(
-            "core", ("cooccurrence", "group_counts", "vocabulary"), core_parameters, run_core, plan_core
-        ),
-        StageSpec("part_vectors", counted, vectors_parameters, run_vectors, plan_vectors),
-        StageSpec("differences", counted, _differences_of, run_differences, plan_differences),
+        *(StageSpec(name, inputs, lambda _, own=own: own, *rest) for name, inputs, own, *rest in found),
     )
-
-
-def _differences_of(job: ComparisonJob) -> dict[str, Any]:
-    return {**vectors_parameters(job), **differences_parameters(job)}
 
 
 def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimensions:

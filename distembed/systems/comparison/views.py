@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from distembed.corpus.concordance import Passage
 from distembed.display import plural
 from distembed.job.terminal import shown
 from distembed.stages.words import content_words, lacking_facts, lacking_line
@@ -33,30 +32,35 @@ CONTEXTS = 5
 """Contexts of each side that are listed."""
 
 
-class Shown(NamedTuple):
-    """The words that a report shows, and what it shows of each."""
-
-    words: list[int]
-    neighbors: dict[str, dict[str, list[tuple[str, float]]]]
-    contexts: dict[str, dict[str, list[str]]]
-    passages: dict[str, dict[str, list[Passage]]]
-
-
 def page(job: ComparisonJob, workspace: Workspace) -> str:
     """Return the report of a finished workspace as one HTML page."""
     found = measured.changes_of(job, workspace)
     changed = measured.changed_words(found)
-    chosen = shown_words(job, workspace, found, changed)
+    places = {word: place for place, word in enumerate(found.words)}
+    content = set(content_words([found.words[word] for word in changed]))
+    most = [word for word in changed if found.words[word] in content][: job.report.n_changed]
+    words = list(dict.fromkeys([*(places[word] for word in job.report.words if word in places), *most]))
     facts = workspace.stages()["differences"].facts
-    rows = [row for word in chosen.words for row in _rows_of_word(found, word)]
+    of_pairs = [found.between(*pair) for pair in found.pairs]
+    rows = []
+    for word in words:
+        for columns in of_pairs:
+            row = {name: values[word] for name, values in columns.items()}
+            interval = (float(row.pop("low")), float(row.pop("high")))
+            row["interval"] = interval if np.isfinite(interval).all() else None
+            rows.append({name: row.pop(name) for name in VERDICT} | row)
     return report.render_report(
         job.job.title,
         f"{_summary(job, found, changed, workspace)} Content digest {workspace.digest()}.",
         [
-            _figure(found, chosen.words),
-            report.first_rows(rows, _change_table, n_shown=30),
-            _sides(found, chosen),
-            report.table("Parts", list(_part_rows(workspace))),
+            _figure(found, words),
+            report.first_rows(
+                rows,
+                lambda some: report.table("Words that differ", some, caption=CAPTION, formats=DECIMALS),
+                n_shown=30,
+            ),
+            _sides(job, workspace, found, words),
+            report.table("Parts", workspace.table("parts").to_pylist()),
             _noise(found),
             report.stage_table(report.stage_rows(stages(job), workspace)),
             report.parameter_table(job.model_dump(mode="json")),
@@ -103,41 +107,6 @@ def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspa
     )
 
 
-def shown_words(job: ComparisonJob, workspace: Workspace, found: Changes, changed: Sequence[int]) -> Shown:
-    """Return the words of the report that the vocabulary knows, and the content words that have changed most."""
-    places = {word: place for place, word in enumerate(found.words)}
-    content = set(content_words([found.words[word] for word in changed]))
-    most = [word for word in changed if found.words[word] in content][: job.report.n_changed]
-    asked = [places[word] for word in job.report.words if word in places]
-    words = list(dict.fromkeys([*asked, *most]))
-    names = [found.words[word] for word in words]
-    contexts = measured.own_contexts(found, workspace, words, CONTEXTS) if words else {}
-    of_names = {found.words[word]: contexts[word] for word in words}
-    n_passages = job.report.n_passages
-    return Shown(
-        words,
-        measured.neighbors_of(found, workspace, names, job.report.n_neighbors),
-        of_names,
-        measured.passages_of(job, workspace, of_names, n_passages) if n_passages else {},
-    )
-
-
-def _part_rows(workspace: Workspace) -> Sequence[Mapping[str, Any]]:
-    rows: list[dict[str, Any]] = workspace.table("parts").to_pylist()
-    return rows
-
-
-def _rows_of_word(found: Changes, word: int) -> list[dict[str, Any]]:
-    """Return what is measured of a word between each two parts, the verdict first."""
-    rows = []
-    for part, other in found.pairs:
-        row = {name: values[word] for name, values in found.between(part, other).items()}
-        interval = (float(row.pop("low")), float(row.pop("high")))
-        row["interval"] = interval if np.isfinite(interval).all() else None
-        rows.append({name: row.pop(name) for name in VERDICT} | row)
-    return rows
-
-
 VERDICT = ("word", "verdict", "change", "interval", "floor")
 """The columns that say whether a word has changed."""
 
@@ -150,9 +119,7 @@ CAPTION = (
 )
 
 
-def _change_table(rows: Sequence[Any]) -> Section:
-    decimals = dict.fromkeys(("distance", "change", "floor"), report.three_decimals)
-    return report.table("Words that differ", rows, caption=CAPTION, formats=decimals)
+DECIMALS = dict.fromkeys(("distance", "change", "floor"), report.three_decimals)
 
 
 def _figure(found: Changes, words: Sequence[int]) -> Section:
@@ -162,15 +129,12 @@ def _figure(found: Changes, words: Sequence[int]) -> Section:
         return report.table(title, [])
     if len(found.parts) == 2:
         columns = found.between(*found.pairs[0])
+        ends = zip(columns["change"].tolist(), columns["low"].tolist(), columns["high"].tolist(), strict=True)
+        of_words = list(zip(found.words, ends, columns["verdict"], strict=True))
         rows = [
-            report.Interval(
-                found.words[word],
-                float(columns["change"][word]),
-                (float(columns["low"][word]), float(columns["high"][word])),
-                columns["verdict"][word],
-            )
-            for word in words
-            if columns["verdict"][word] != UNJUDGED
+            report.Interval(name, change, (low, high), verdict)
+            for name, (change, low, high), verdict in (of_words[word] for word in words)
+            if verdict != UNJUDGED
         ]
         return report.interval_chart(rows, title, xlabel="change between the parts, with its interval")
     curves, band = course(found, words[:CURVES])
@@ -212,48 +176,39 @@ def course(
     return curves, (x[is_known], ends[0][is_known], ends[1][is_known])
 
 
-def _sides(found: Changes, chosen: Shown) -> Section:
+def _sides(job: ComparisonJob, workspace: Workspace, found: Changes, words: Sequence[int]) -> Section:
     """Show the neighbors, contexts and passages of each word in each part."""
-    parts = [
-        Section(found.words[word], "".join(_side(found, chosen, word, part) for part in found.parts))
-        for word in chosen.words
-    ]
-    return report.group("Both sides of each word", parts)
-
-
-def _side(found: Changes, chosen: Shown, word: int, part: str) -> str:
-    name, place = found.words[word], found.parts.index(part)
-    near = chosen.neighbors[name].get(part)
-    contexts = chosen.contexts[name].get(part)
-    lines = [
-        f"{found.counts[word, place]:,} occurrences in {plural(int(found.documents[word, place]), 'document')}"
-    ]
-    lines += (
-        [f"near: {', '.join(marked(other) for other, _ in near)}"] if near else ["too rare for neighbors"]
-    )
-    lines += [f"own contexts: {', '.join(map(marked, contexts))}"] if contexts else []
-    passages = "".join(passage_item(one) for one in chosen.passages.get(name, {}).get(part, []))
-    listed = f"<ul>{passages}</ul>" if passages else ""
-    return f"<p><b>{escaped(part)}</b>: {'; '.join(lines)}</p>{listed}"
+    names = [found.words[word] for word in words]
+    neighbors = measured.neighbors_of(found, workspace, names, job.report.n_neighbors)
+    contexts = measured.own_contexts(found, workspace, words, CONTEXTS) if words else {}
+    n_passages = job.report.n_passages
+    passages = measured.passages_of(job, workspace, contexts, n_passages) if n_passages else {}
+    sections = []
+    for word, name in zip(words, names, strict=True):
+        html = ""
+        for place, part in enumerate(found.parts):
+            near, own = neighbors[name].get(part), contexts[name].get(part)
+            n_documents = plural(int(found.documents[word, place]), "document")
+            lines = [f"{found.counts[word, place]:,} occurrences in {n_documents}"]
+            lines.append(f"near: {', '.join(map(marked, near))}" if near else "too rare for neighbors")
+            lines += [f"own contexts: {', '.join(map(marked, own))}"] if own else []
+            listed = "".join(passage_item(one) for one in passages.get(name, {}).get(part, []))
+            html += f"<p><b>{escaped(part)}</b>: {'; '.join(lines)}</p>"
+            html += f"<ul>{listed}</ul>" if listed else ""
+        sections.append(Section(name, html))
+    return report.group("Both sides of each word", sections)
 
 
 def _noise(found: Changes) -> Section:
     """Draw how the noise of words falls with their occurrences."""
-    points = []
-    for place, part in enumerate(found.parts):
-        noise = found.measures["noise", part, None]
-        known = np.flatnonzero(np.isfinite(noise))
-        points += [(found.counts[word, place], noise[word]) for word in known.tolist()]
-    if not points:
+    noise = np.concatenate([found.measures["noise", part, None] for part in found.parts])
+    is_known = np.isfinite(noise)
+    if not is_known.any():
         return report.table("Noise", [])
-    counts, noise = np.array(points, float).T
+    counts, noise = found.counts.T.ravel()[is_known].astype(float), noise[is_known]
     edges = np.unique(np.geomspace(counts.min(), counts.max() + 1, 13))
     bins = np.digitize(counts, edges)
-    middles = {
-        int(one): (float(np.median(counts[bins == one])), float(np.median(noise[bins == one])))
-        for one in np.unique(bins)
-    }
-    x, y = np.array(list(middles.values())).T
+    x, y = (np.array([np.median(one[bins == n]) for n in np.unique(bins)]) for one in (counts, noise))
     return report.line_chart(
         {"": (x, y)},
         "Noise",
