@@ -16,8 +16,7 @@ from sklearn.utils import Tags
 from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.consensus import SUM_FAN_IN, Array, Choose, Start, consensus_words
-from distembed.factorization.starts import run_starts
+from distembed.factorization.consensus import SUM_FAN_IN, Array, Choose, Start, consensus_words, run_starts
 from distembed.lift import block, first_rows, fold, lift, total
 from distembed.linalg.csr import canonical_csr, unit_rows
 from distembed.linalg.operators import row_blocks
@@ -131,24 +130,42 @@ class Clustering(NamedTuple):
 def spherical_kmeans(
     matrix: Array, n_clusters: int, *, n_iter: int, tol: float, seed: tuple[int, ...], sample: int
 ) -> Clustering:
-    """Cluster the unit rows of a matrix (see `SphericalKMeans`)."""
-    centroids = _seeds(matrix, n_clusters, seed, sample)
+    """Cluster the unit rows of a matrix (see `SphericalKMeans`).
+
+    It starts from k-means++ among `sample` documents, all of them where they are fewer.
+    """
+    random, n_rows = np.random.default_rng(seed), matrix.shape[0]
+    if sample < n_rows:
+        drawn = take_rows(matrix, np.sort(random.choice(n_rows, sample, replace=False)))
+    else:
+        drawn = csr_array(compute(matrix)) if isinstance(matrix, da.Array) else matrix
+    n_drawn, drawn = drawn.shape[0], drawn[np.flatnonzero(np.diff(drawn.indptr))]
+    if drawn.shape[0] < n_clusters:
+        raise ValueError(
+            f"Of the {n_drawn} documents drawn for the start {drawn.shape[0]} hold a word, fewer than the "
+            f"{n_clusters} clusters; raise seeding_sample."
+        )
+    seeds = drawn[blocks.draw_seeds(drawn, n_clusters, random)]
+    centroids: Float64s = np.asarray(seeds.toarray().T, dtype=np.float64)
     objective: list[float] = []
-    converged = False
+    converged, shape = False, (centroids.shape[0] + 2, n_clusters)
     for number in range(n_iter):
-        sums = _cluster_sums(matrix, centroids)
+        sums = compute(
+            fold(total(blocks.cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN)
+        )
         objective.append(float(sums[-1].sum()))
         tell(ROUNDS_OF_KMEANS, number + 1)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * abs(objective[-1])
         if converged:
             break
-        centroids = _centroids(matrix, centroids, sums)
-    labels = _nearest(matrix, centroids)
-    return Clustering(labels, centroids, np.array(objective), np.array([converged]))
-
-
-def _run_start(matrix: Array, n_clusters: int, seed: int, number: int, **options: Any) -> Clustering:
-    return spherical_kmeans(matrix, n_clusters, seed=(seed, number), **options)
+        moved, empty = sums[:-2], np.flatnonzero(sums[-2] == 0)
+        if empty.size:  # an empty cluster takes the document farthest from its own centroid
+            cosine = _nearest_cosines(matrix, centroids)[:, 1]
+            farthest = np.argsort(cosine, kind="stable")[: empty.size]
+            moved[:, empty] = take_rows(matrix, farthest).toarray().T
+        norms = np.linalg.norm(moved, axis=0)
+        centroids = moved / np.where(norms > 0, norms, 1.0)
+    return Clustering(_nearest(matrix, centroids), centroids, np.array(objective), np.array([converged]))
 
 
 def _nearest(matrix: Array, centroids: Float64s) -> Array:
@@ -160,49 +177,10 @@ def _labels(X: csr_array, C: Float64s) -> Int64s:
     return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
 
 
-def _cluster_sums(matrix: Array, centroids: Float64s) -> Float64s:
-    shape = (centroids.shape[0] + 2, centroids.shape[1])
-    return compute(
-        fold(total(blocks.cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN)
-    )
-
-
-def _seeds(matrix: Array, n_clusters: int, seed: tuple[int, ...], sample: int) -> Float64s:
-    """Return (d, k) start centroids: k-means++ among `sample` documents, all of them where they are fewer."""
-    random = np.random.default_rng(seed)
-    n_rows = matrix.shape[0]
-    rows = np.sort(random.choice(n_rows, sample, replace=False)) if sample < n_rows else np.arange(n_rows)
-    drawn = take_rows(matrix, rows) if rows.size < n_rows else _whole(matrix)
-    filled = np.flatnonzero(np.diff(drawn.indptr))
-    if filled.size < n_clusters:
-        raise ValueError(
-            f"Of the {rows.size} documents drawn for the start {filled.size} hold a word, fewer than the "
-            f"{n_clusters} clusters; raise seeding_sample."
-        )
-    drawn = drawn[filled]
-    return np.asarray(drawn[blocks.draw_seeds(drawn, n_clusters, random)].toarray().T, dtype=np.float64)
-
-
-def _whole(matrix: Array) -> csr_array:
-    return csr_array(compute(matrix)) if isinstance(matrix, da.Array) else matrix
-
-
 def _nearest_cosines(matrix: Array, centroids: Float64s) -> Float64s:
     """Return the label of each row and the cosine with its centroid, (n, 2), in memory."""
     form: dict[str, Any] = {"dtype": np.float64, "sizes": {"l": 2}}
     return np.asarray(compute(lift(blocks.nearest_centroid, "wd,dk->wl", matrix, centroids, **form)))
-
-
-def _centroids(matrix: Array, centroids: Float64s, sums: Float64s) -> Float64s:
-    """Return the normalized sums; an empty cluster takes the document farthest from its own centroid."""
-    moved, size = sums[:-2], sums[-2]
-    empty = np.flatnonzero(size == 0)
-    if empty.size:
-        cosine = _nearest_cosines(matrix, centroids)[:, 1]
-        farthest = np.argsort(cosine, kind="stable")[: empty.size]
-        moved[:, empty] = take_rows(matrix, farthest).toarray().T
-    norms = np.linalg.norm(moved, axis=0)
-    return moved / np.where(norms > 0, norms, 1.0)
 
 
 class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -333,13 +311,16 @@ class SphericalKMeans(DocumentClusterer):
             matrix = document_rows(training_matrix(self, X, finite=False))
             check_clusters(matrix, check_values(matrix, name="X", nonnegative=False), self.n_clusters)
             matrix = unit_documents(matrix)
-            options: dict[str, Any] = {
-                "n_iter": self.max_iter,
-                "tol": self.tol,
-                "sample": self.seeding_sample,
-            }
+            cluster = partial(
+                spherical_kmeans,
+                matrix,
+                self.n_clusters,
+                n_iter=self.max_iter,
+                tol=self.tol,
+                sample=self.seeding_sample,
+            )
             ends = run_starts(
-                partial(_run_start, matrix, self.n_clusters, seed, **options), Clustering, self.n_init,
+                lambda number: cluster(seed=(seed, number)), Clustering, self.n_init,
                 n_rounds=self.max_iter, what=ROUNDS_OF_KMEANS, in_memory=not isinstance(matrix, da.Array),
             )  # fmt: skip
             labels = [compute(end.labels).ravel() for end in ends]

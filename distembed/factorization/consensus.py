@@ -1,28 +1,31 @@
-"""The word factors that several starts of a factorization have in common."""
+"""Starts of a factorization or a clustering: they run, are found again, are compared, and have topics in common.
+
+Topics of several starts are compared by the cosines of their word factors. They are grouped by spherical k-means on
+these cosines alone, so that the factors themselves never have to be held together. Kotliar et al., eLife 8 (2019), and
+Alexandrov & Vesselinov (2014) group the topics of many starts in this way; here no topic is left out, and the topic of
+a group is its mean direction in place of its median (docs/papers/semantic_nmf.md has both).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import dask.array as da
 import numpy as np
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import compute
-from distembed.factorization.consensus_blocks import (
-    GroupStability,
-    group_stability,
-    group_topics,
-    mix_topics,
-    mixing_of,
-    topic_cosines,
-)
-from distembed.lift import fold, lift, total
+from distembed.execution import compute, counted_from, heard_by, shared, tell
+from distembed.lift import block, fold, lift, total
 from distembed.linalg.blocks import gram
+from distembed.states import keep, keeping, kept, scope
 from distembed.typing import refuse_collection
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
+State = TypeVar("State")
 
 SUM_FAN_IN = 4
 """Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition."""
@@ -47,6 +50,202 @@ POOLED_BYTES = 16
 """Bytes per word and topic of all starts together while they are compared: single, double, and a copy in C order."""
 
 
+STARTS_AT_ONCE = 16
+"""Starts of matrices in memory that run side by side; the states of all of them are kept when the last is done."""
+
+
+def run_starts(
+    run: Callable[[int], State],
+    kind: type[State],
+    n_starts: int,
+    *,
+    n_rounds: int,
+    what: str,
+    in_memory: bool,
+) -> list[State]:
+    """Return the results of all starts.
+
+    Starts of matrices in memory are tasks that run side by side. Those of Dask arrays run one after the other, since
+    each of their rounds is many tasks.
+
+    Parameters
+    ----------
+    run : callable
+        Called with the number of a start, in a scope of its own.
+    kind : class of NamedTuples of arrays
+        What it returns.
+    n_starts : int
+    n_rounds : int
+        Rounds of a start at most.
+    what : str
+        The name under which `run` reports its rounds.
+    in_memory : bool
+        Whether the matrices are in memory.
+    """
+    found: dict[int, State] = {}
+    if in_memory and n_starts > 1:
+        found = {n: state for n in range(n_starts) if (state := kept(f"start-{n}", kind)) is not None}
+        missing = [number for number in range(n_starts) if number not in found]
+        for first in range(0, len(missing), STARTS_AT_ONCE):
+            batch = missing[first : first + STARTS_AT_ONCE]
+            numbers = da.from_array(np.array(batch), chunks=1)
+            done = compute(lift(run_start, "s->s", numbers, dtype=object, step="start", run=shared(run)))
+            for number, state in zip(batch, done.tolist(), strict=True):
+                found[number] = keep(f"start-{number}", partial(kind, *state), kind)
+            tell("starts", len(found), n_starts)
+        return [kind(*compute(found[number])) for number in range(n_starts)]
+    for number in range(n_starts):
+        with scope(f"start-{number}"), counted_from(what, number * n_rounds, n_starts * n_rounds):
+            found[number] = run(number)
+    return [found[number] for number in range(n_starts)]
+
+
+@block(temporaries=2)
+def run_start(numbers: Any, *, run: Callable[[int], State]) -> State:
+    """Return the result of the start whose number is the only one."""
+    # its rounds stay in memory and are not reported: the client reports and keeps whole starts
+    with keeping(None), heard_by(lambda *_: None):
+        return run(int(numbers[0]))
+
+
+# --- how alike starts are ----------------------------------------------------------------------------------------
+
+
+GROUPING_ROUNDS = 100
+"""Most rounds of k-means on the topics of all starts."""
+
+
+class Agreement(NamedTuple):
+    """How far the labels of two starts agree, for every pair of starts."""
+
+    nmi: Float64s
+    ari: Float64s
+    """Normalized mutual information and adjusted Rand index, 1 on the diagonal. Float64 arrays (starts, starts)."""
+
+
+def label_agreement(labels: Int64s) -> Agreement:
+    """Return how far the labels of each two starts agree, over the documents that have a label in both.
+
+    Parameters
+    ----------
+    labels : int64 array (starts, documents)
+        -1 for a document without a topic.
+    """
+    n_starts = len(labels)
+    nmi, ari = np.ones((n_starts, n_starts)), np.ones((n_starts, n_starts))
+    for one, other in combinations(range(n_starts), 2):
+        both = (labels[one] >= 0) & (labels[other] >= 0)
+        pair = labels[one][both], labels[other][both]
+        nmi[one, other] = nmi[other, one] = normalized_mutual_info_score(*pair)
+        ari[one, other] = ari[other, one] = adjusted_rand_score(*pair)
+    return Agreement(nmi, ari)
+
+
+def mean_agreement(table: Float64s) -> Float64s:
+    """Return the mean agreement of each start with the others, (starts,); 1 for a start that is alone."""
+    n_starts = len(table)
+    return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
+
+
+class TopicGroups(NamedTuple):
+    """The topics of several starts in groups of topics that are alike."""
+
+    labels: Int64s
+    """Int64 array (topics of all starts,)."""
+    cosines: Float64s
+    """The cosine of each topic with the mean direction of each group. Float64 array (topics of all starts, groups)."""
+
+
+def topic_cosines(gram: Float64s) -> Float64s:
+    """Return the cosines of topics from the products of their word factors, WᵀW; 0 for a topic without words."""
+    lengths = np.sqrt(np.diag(gram))
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return np.asarray(gram * scale * scale[:, np.newaxis])
+
+
+def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
+    """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
+
+    Parameters
+    ----------
+    cosines : float64 array (topics, topics)
+        The topics of a start stand together, `n_groups` of each.
+    n_groups : int
+    """
+    tries = []
+    for first in range(0, len(cosines), n_groups):
+        to_groups = cosines[:, first : first + n_groups]
+        labels = to_groups.argmax(axis=1)
+        for _ in range(GROUPING_ROUNDS):
+            members = np.eye(to_groups.shape[1])[labels]
+            sums = cosines @ members
+            squares = np.einsum("tg,tg->g", members, sums)
+            lengths, none = (
+                np.sqrt(np.maximum(squares, 0)),
+                np.full_like(sums, -1.0),
+            )  # of a group that is empty
+            to_groups = np.asarray(np.divide(sums, lengths, out=none, where=squares > 0))
+            moved = to_groups.argmax(axis=1)
+            if (moved == labels).all():
+                break
+            labels = moved
+        tries.append(TopicGroups(labels.astype(np.int64), to_groups))
+    return max(tries, key=lambda found: round(float(found.cosines.max(axis=1).sum()), 9))
+
+
+def mixing_of(gram: Float64s, groups: TopicGroups) -> Float64s:
+    """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups).
+
+    Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group, of
+    those that are not alone in theirs.
+    """
+    n_groups = groups.cosines.shape[1]
+    labels = groups.labels.copy()
+    own = groups.cosines[np.arange(len(labels)), labels]
+    for group in range(n_groups):
+        if not (labels == group).any():
+            sizes = np.bincount(labels, minlength=n_groups)
+            labels[np.argmin(np.where(sizes[labels] > 1, own, np.inf))] = group
+    members = np.eye(n_groups)[labels] / np.bincount(labels, minlength=n_groups)
+    lengths = np.sqrt(np.diag(gram))[:, np.newaxis]
+    return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)
+
+
+STABLE = 0.8
+"""The silhouette from which a group of topics is called stable.
+
+The published programs of NMFk differ: T-ELF takes 0.8 by default, as here; pyDNMFk 0.9, together with a test that the
+error falls; NMFk.jl 0.5 (docs/papers/semantic_nmf.md compares them).
+"""
+
+
+class GroupStability(NamedTuple):
+    """How well the topics of several starts fall into groups."""
+
+    least: float
+    mean: float
+    """The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group."""
+
+
+def group_stability(cosines: Float64s, n_groups: int) -> GroupStability:
+    """Return how well the topics of several starts, `n_groups` of each, fall into groups, by the distance 1 - cosine.
+
+    A silhouette (Rousseeuw 1987) is 0 where there is one group, or each topic is a group.
+    """
+    labels = group_topics(cosines, n_groups).labels
+    sizes, silhouettes = np.bincount(labels, minlength=n_groups), np.zeros(len(labels))
+    if 1 < np.count_nonzero(sizes) < len(labels):
+        distances = 1 - cosines
+        np.fill_diagonal(distances, 0)
+        silhouettes = silhouette_samples(distances, labels, metric="precomputed")
+    sums = np.bincount(labels, silhouettes, minlength=n_groups)
+    means = np.divide(sums, sizes, out=np.full(n_groups, -1.0), where=sizes > 0)
+    return GroupStability(float(means.min()), float(means.mean()))
+
+
+# --- what they have in common ------------------------------------------------------------------------------------
+
+
 def consensus_words(starts: Sequence[Array]) -> Float64s:
     """Return the word factors that several starts have in common, (d, k) float64.
 
@@ -63,8 +262,8 @@ def consensus_words(starts: Sequence[Array]) -> Float64s:
         refuse_collection(start, "a start")
     n_topics = starts[0].shape[1]
     pooled = _side_by_side(starts)
-    gram = _gram(pooled)
-    mixing = mixing_of(gram, group_topics(topic_cosines(gram), n_topics))
+    products = _gram(pooled)
+    mixing = mixing_of(products, group_topics(topic_cosines(products), n_topics))
     return np.asarray(compute(lift(mix_topics, "wt,tk->wk", pooled, mixing, dtype=np.float64)))
 
 
@@ -77,6 +276,12 @@ def topic_stability(starts: Sequence[Array]) -> GroupStability:
         The word factors of each start.
     """
     return group_stability(topic_cosines(_gram(_side_by_side(starts))), starts[0].shape[1])
+
+
+@block(temporaries=1)
+def mix_topics(words: Any, mixing: Float64s) -> Float64s:
+    """Return the word factors of mean topics for a block of words."""
+    return np.asarray(words.astype(np.float64, copy=False) @ mixing)
 
 
 def _gram(pooled: Array) -> Float64s:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, overload
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +22,7 @@ from distembed.factorization.clustering import (
     check_values,
     document_rows,
 )
-from distembed.factorization.consensus import Array, Choose, Start, consensus_words
+from distembed.factorization.consensus import Array, Choose, Start, consensus_words, run_starts
 from distembed.factorization.nmf_rounds import (
     Factors,
     Init,
@@ -36,8 +37,6 @@ from distembed.factorization.nmf_rounds import (
     start_of,
     with_graph,
 )
-from distembed.factorization.nmf_stored import TopicStore, read_topics
-from distembed.factorization.starts import run_starts
 from distembed.lift import lift
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
@@ -45,31 +44,43 @@ from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 
-def _run_start(
-    problem: Problem,
-    method: Method,
-    rank: int,
-    init: Init,
-    seed: int,
-    number: int,
-    *,
-    n_iter: int,
-    tol: float,
-) -> Factors:
-    """Return the factors of a start of a number after its last round."""
-    start = partial(start_of, problem, rank, init, method, (seed, number))
-    found = descend(problem, start, method, n_iter=n_iter, tol=tol)
-    return found._replace(carried=np.empty((0, rank)))
+class StartRow(NamedTuple):
+    """What a topics job knows of the labels in a row of its array of labels."""
+
+    method: str
+    start: int | None  # None: the consensus of all starts of the method
+    loss: float  # after the last round
+    nmi: float  # the mean of the agreement with the labels of the other starts
+    ari: float
+    kept: bool  # whether the factors that are stored are of this row
+
+
+class TopicStore(Protocol):
+    """The store that a model is read from, such as an opened `distembed.Workspace`."""
+
+    def array(self, name: str) -> da.Array:
+        """Return an array, lazily."""
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table."""
+
+
+def start_rows(store: TopicStore) -> list[StartRow]:
+    """Return what a topics job knows of each row of its array of labels."""
+    return [StartRow(**row) for row in store.table("starts").to_pylist()]
+
+
+def loss_curves(store: TopicStore) -> dict[tuple[str, int], list[float]]:
+    """Return the losses of each method and start by round, method by method."""
+    curves: dict[tuple[str, int], list[float]] = {}
+    for row in store.table("losses").to_pylist():
+        curves.setdefault((row["method"], row["start"]), []).append(row["loss"])
+    return curves
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return lift(blocks.column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)[:, 0]
-
-
-def _in_precision(words: Float64s, X: Array) -> Float64s:
-    """Return word factors to the precision of X, so that those that a job has stored give the same documents."""
-    return words.astype(X.dtype).astype(np.float64)
 
 
 class DocumentFactorization(DocumentClusterer):
@@ -114,10 +125,19 @@ class DocumentFactorization(DocumentClusterer):
     def _fit(self, X: MatrixLike, method: Method, **others: Any) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
-        options: dict[str, Any] = {"n_iter": self.max_iter, "tol": self.tol}
         with one_blas_thread(), scope(self._method, self.get_params(), seed, X, others):
             problem = self._problem(X, **others)
-            run = partial(_run_start, problem, method, self.n_components, self.init, seed, **options)
+
+            def run(number: int) -> Factors:
+                start = partial(start_of, problem, self.n_components, self.init, method, (seed, number))
+                end = descend(problem, start, method, n_iter=self.max_iter, tol=self.tol)
+                return end._replace(carried=np.empty((0, self.n_components)))
+
+            def in_precision(
+                words: Float64s,
+            ) -> Float64s:  # those that a job has stored give the same documents
+                return words.astype(problem.X.dtype).astype(np.float64)
+
             in_memory = not isinstance(problem.X, da.Array)
             ends = run_starts(
                 run, Factors, self.n_init, n_rounds=self.max_iter, what="rounds", in_memory=in_memory
@@ -130,12 +150,12 @@ class DocumentFactorization(DocumentClusterer):
             self.converged_ = all(has_converged(problem, end.objective, self.tol) for end in ends)
             if self.n_init == 1 or self.choose == "objective":
                 chosen = min(ends, key=lambda end: end.objective[-1])
-                found = chosen._replace(words=_in_precision(chosen.words, problem.X))
+                found = chosen._replace(words=in_precision(chosen.words))
                 if method != "orthogonal" and problem.graph is None:
                     found = found._replace(documents=settle_documents(problem, found.words))
             else:
                 words = consensus_words([start.words for start in self.starts_])
-                found = refit(problem, _in_precision(words, problem.X))
+                found = refit(problem, in_precision(words))
             self._learn(found, X)
         if self.tol > 0 and not self.converged_:
             warnings.warn(
@@ -319,16 +339,35 @@ class DocumentFactorization(DocumentClusterer):
         >>> model.predict(run.arrays["tf_idf"]).compute().tolist()
         [1, 1, 1, 1, 1, 0, 0, 0, 0]
         """
-        stored = read_topics(workspace, method or cls._method)
-        n_words, n_topics = stored["word_factors_"].shape
-        model = cls(n_topics)
-        if method == "orthogonal_nmf":
+        if not (hasattr(workspace, "array") and hasattr(workspace, "table")):
+            raise TypeError(
+                f"{workspace!r} is no opened workspace: give distembed.Workspace.open({str(workspace)!r})"
+            )
+        name, rows = method or cls._method, start_rows(workspace)
+        kept = next((place for place, row in enumerate(rows) if row.method == name and row.kept), None)
+        if kept is None:
+            methods = ", ".join(dict.fromkeys(row.method for row in rows))
+            raise ValueError(
+                f"{workspace!r} holds no topics of {name}, but of {methods}: take that one's class"
+            )
+        # the factors of a job's own method, which is its first, have no prefix
+        prefix, number = "" if name == rows[0].method else f"{name}_", rows[kept].start
+        words = compute(workspace.array(f"{prefix}vectors")).astype(np.float64)
+        documents = workspace.array(f"{prefix}document_factors")
+        model = cls(words.shape[1])
+        if name == "orthogonal_nmf":
             model.set_params(solver="orthogonal")
-        model.n_features_in_ = n_words
-        for name, value in stored.items():
-            setattr(model, name, value)
+        model.n_features_in_, model.word_factors_, model.document_factors_ = len(words), words, documents
+        model.word_shares_ = workspace.table("vocabulary")["document_count"].to_numpy() / documents.shape[0]
+        model.labels_ = np.asarray(compute(workspace.array("labels")[kept]))
+        model.objective_ = np.array(
+            [rows[kept].loss] if number is None else loss_curves(workspace)[name, number]
+        )
+        model.n_iter_ = len(model.objective_)
+        if name == "semantic_nmf":
+            model.core_ = compute(workspace.array(f"{prefix}core")).astype(np.float64)
         with one_blas_thread():
-            model.document_norms_ = column_norms(stored["document_factors_"])
+            model.document_norms_ = column_norms(documents)
         return model
 
     def top_words(

@@ -71,6 +71,18 @@ def _times8(data: Any, indices: Any, indptr: Any, W: Any, out: Any) -> None:
 
 
 @block(temporaries=0.5)
+def exact_times(M: csr_array, W: Float64s) -> Float64s:
+    """Return M W, (rows, k) float64."""
+    return times(M, W).astype(np.float64, copy=False)
+
+
+@block(temporaries=0.5)
+def even_rows(X: csr_array, *, rank: int, value: float) -> Floats:
+    """Return document factors that are all of one value, (rows, rank) in the dtype of X."""
+    return np.full((X.shape[0], rank), value, X.dtype)
+
+
+@block(temporaries=0.5)
 def transposed_times(X: csr_array, Z: Floats) -> Float64s:
     """Return Xᵀ Z, (d, k), multiplied and added in float64."""
     sums = np.zeros((X.shape[1], Z.shape[1]))

@@ -16,9 +16,8 @@ import dask
 import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from distembed.dtypes import Float64s, Floats
+from distembed.dtypes import Float64s
 from distembed.execution import compute, tell, where, whole
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.clustering import (
@@ -28,7 +27,7 @@ from distembed.factorization.clustering import (
     unit_documents,
 )
 from distembed.factorization.consensus import SUM_FAN_IN, Array
-from distembed.lift import block, fold, lift, part, total, total_of_part
+from distembed.lift import fold, lift, part, total, total_of_part
 from distembed.linalg.blocks import gram
 from distembed.states import keep, newest
 from distembed.typing import refuse_collection
@@ -156,10 +155,24 @@ def _advance(problem: Problem, method: Method, now: Factors, n_rounds: int, n_it
 
 
 def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
-    """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF."""
-    rule, W, S, rank = RULES[method], now.words, now.core, now.words.shape[1]
+    """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF.
+
+    One task for each row block makes its document factors, and its part of Xᵀ Z above Zᵀ Z.
+    """
+    X, Z, W, S, rank = problem.X, now.documents, now.words, now.core, now.words.shape[1]
     small = W.T @ now.carried if method == "orthogonal" else gram(W)
-    Z, sums = _step_documents(problem, rule, now, small)
+    indices, update = "wd,wk,dk,kl", RULES[method].documents
+    graph: tuple[Any, ...] = ()
+    if problem.graph is not None:
+        indices, graph = f"{indices},wn,Nk", (problem.graph.adjacency, Z)
+        update = partial(blocks.scale_tied, weight=problem.graph.weight)
+    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
+    found = lift(blocks.step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
+    Z = part(found, "documents", X, columns=rank)
+    sums = total_of_part(found, "sums", shape=(X.shape[1] + rank, rank), fan_in=SUM_FAN_IN)
+    if isinstance(X, da.Array):
+        Z, sums = dask.persist(Z, sums, **where({}))
+        sums = compute(sums)
     XZ, ZZ = sums[:-rank], sums[-rank:]
     if method == "orthogonal":  # a round turns a column of length a into one of 1 / a
         lengths = np.sqrt(np.diag(ZZ))
@@ -167,31 +180,13 @@ def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
         scales = np.where(lengths > 0, lengths, 1.0)
         W, XZ, ZZ = W * scales, XZ / scales, ZZ / np.outer(scales, scales)
     if problem.M is None:
-        W, carried = rule.words(W, XZ, ZZ), XZ
+        W, carried = RULES[method].words(W, XZ, ZZ), XZ
     else:
-        W = rule.words(W, XZ, ZZ, now.carried, S, problem.word_weight)
+        W = RULES[method].words(W, XZ, ZZ, now.carried, S, problem.word_weight)
         carried = times(problem.M, W)
         S = blocks.update_core(S, W, carried)
-    found = Factors(Z, W, S, carried, now.objective)
-    return found._replace(objective=np.append(now.objective, _loss(problem, found, XZ, ZZ)))
-
-
-def _step_documents(problem: Problem, rule: Rule, now: Factors, small: Floats) -> tuple[Array, Float64s]:
-    """Return the document factors after an update, and Xᵀ Z above Zᵀ Z: one task for each row block makes both."""
-    X, Z, W = problem.X, now.documents, now.words
-    indices, update = "wd,wk,dk,kl", rule.documents
-    graph: tuple[Any, ...] = ()
-    if problem.graph is not None:
-        indices, graph = f"{indices},wn,Nk", (problem.graph.adjacency, Z)
-        update = partial(blocks.scale_tied, weight=problem.graph.weight)
-    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
-    found = lift(blocks.step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
-    documents = part(found, "documents", X, columns=W.shape[1])
-    sums = total_of_part(found, "sums", shape=(X.shape[1] + W.shape[1], W.shape[1]), fan_in=SUM_FAN_IN)
-    if not isinstance(X, da.Array):
-        return documents, sums
-    documents, sums = dask.persist(documents, sums, **where({}))
-    return documents, compute(sums)
+    after = Factors(Z, W, S, carried, now.objective)
+    return after._replace(objective=np.append(now.objective, _loss(problem, after, XZ, ZZ)))
 
 
 def _loss(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float:
@@ -208,12 +203,7 @@ def _loss(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float:
 
 def times(M: Array, W: Float64s) -> Float64s:
     """Return M W, (d, k), in memory."""
-    return np.asarray(compute(lift(_exact_times, "vd,dk->vk", M, W, dtype=np.float64)))
-
-
-@block(temporaries=0.5)
-def _exact_times(M: csr_array, W: Float64s) -> Float64s:
-    return blocks.times(M, W).astype(np.float64, copy=False)
+    return np.asarray(compute(lift(blocks.exact_times, "vd,dk->vk", M, W, dtype=np.float64)))
 
 
 # --- the starts ------------------------------------------------------------------------------------------
@@ -231,10 +221,24 @@ MEMBERSHIP_FLOOR = 0.2
 
 
 def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tuple[int, ...]) -> Factors:
-    """Return the factors before the first round, made by `init`, see `Init`."""
-    X = problem.X
-    Z, W = _random_start(X, rank, seed, problem.mean) if init == "random" else _kmeans_start(X, rank, seed)
-    S, carried = np.eye(rank), np.zeros_like(W)
+    """Return the factors before the first round.
+
+    At random these are even document factors and word factors from |N(0, mean / k)|: the first update breaks ties.
+    Else they are the memberships, lifted by `MEMBERSHIP_FLOOR`, and the lifted centroids of spherical k-means.
+    """
+    X, S = problem.X, np.eye(rank)
+    if init == "random":
+        scale = np.sqrt(problem.mean / rank)
+        W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
+        Z = _even_documents(X, rank, scale)
+    else:
+        clusters = spherical_kmeans(
+            unit_documents(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
+        )
+        options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
+        Z = lift(blocks.membership, "wl->wk", clusters.labels, dtype=X.dtype, sizes={"k": rank}, **options)
+        W = clusters.centroids + MEMBERSHIP_FLOOR * clusters.centroids.mean(axis=0)
+    carried = np.zeros_like(W)
     if problem.M is not None:
         carried = times(problem.M, W)
         S = blocks.fit_core(W, carried)
@@ -252,31 +256,8 @@ def column_norms(factors: Array) -> Float64s:
     return np.sqrt(np.diag(compute(fold(total(gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
 
 
-def _kmeans_start(X: Array, rank: int, seed: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return the memberships, lifted by `MEMBERSHIP_FLOOR`, and the lifted centroids of spherical k-means."""
-    found = spherical_kmeans(
-        unit_documents(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
-    )
-    options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
-    Z = lift(blocks.membership, "wl->wk", found.labels, dtype=X.dtype, sizes={"k": rank}, **options)
-    W = found.centroids
-    return Z, W + MEMBERSHIP_FLOOR * W.mean(axis=0)
-
-
-def _random_start(X: Array, rank: int, seed: tuple[int, ...], mean: float) -> tuple[Array, Array]:
-    """Return even document factors and word factors from |N(0, mean / k)|: the first update breaks ties."""
-    scale = np.sqrt(mean / rank)
-    W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
-    return _even_documents(X, rank, scale), W
-
-
 def _even_documents(X: Array, rank: int, value: float) -> Array:
-    return lift(_even_rows, "wd->wk", X, dtype=X.dtype, sizes={"k": rank}, rank=rank, value=value)
-
-
-@block(temporaries=0.5)
-def _even_rows(X: csr_array, *, rank: int, value: float) -> NDArray[Any]:
-    return np.full((X.shape[0], rank), value, X.dtype)
+    return lift(blocks.even_rows, "wd->wk", X, dtype=X.dtype, sizes={"k": rank}, rank=rank, value=value)
 
 
 # --- the factors of given words ----------------------------------------------------------------------------
@@ -295,23 +276,23 @@ def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     return lift(blocks.solve_documents, "wd,dk,kl->wk", X, *small, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
 
 
-def _fit_tied_documents(X: Array, words: NDArray[Any], graph: Graph) -> Array:
-    """Return document factors after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows."""
-    XW = lift(blocks.times, "wd,dk->wk", X, words, dtype=X.dtype)
-    XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
-    WW, options = gram(words), {"dtype": X.dtype, "weight": graph.weight}
-    for _ in range(TIED_ROUNDS):
-        arrays = XW, Z, WW, graph.adjacency, Z
-        (Z,) = dask.persist(lift(blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", *arrays, **options), **where({}))
-    return Z
-
-
 def settle_documents(problem: Problem, words: Float64s) -> Array:
-    """Return the document factors that are solved for given word factors, kept where X is a Dask array."""
-    X = problem.X
-    fit = partial(fit_documents, X, words)
-    if problem.graph is not None:
-        fit = partial(_fit_tied_documents, X, words, problem.graph)
+    """Return the document factors that are solved for given word factors, kept where X is a Dask array.
+
+    With a graph these are the ones after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows.
+    """
+    X, graph = problem.X, problem.graph
+
+    def fit() -> Array:
+        if graph is None:
+            return fit_documents(X, words)
+        XW = lift(blocks.times, "wd,dk->wk", X, words, dtype=X.dtype)
+        XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
+        update = partial(lift, blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", dtype=X.dtype, weight=graph.weight)
+        for _ in range(TIED_ROUNDS):
+            (Z,) = dask.persist(update(XW, Z, gram(words), graph.adjacency, Z), **where({}))
+        return Z
+
     return keep("documents", fit) if isinstance(X, da.Array) else fit()
 
 

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
 
 from distembed import NMF, SemanticNMF, SphericalKMeans
-from distembed.factorization import consensus_blocks as blocks
+from distembed.factorization import consensus as blocks
 from distembed.factorization.consensus import consensus_words, topic_stability
 from tests.references import consensus as plain
 
@@ -163,5 +163,3 @@ def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: lis
     random = np.random.default_rng(3)
     shuffled = [random.permuted(start, axis=0) for start in starts]
     assert topic_stability(shuffled).least < 0.3
-    assert blocks.largest_stable([2, 3, 4], [0.9, 0.8, 0.7]) == 3
-    assert blocks.largest_stable([2, 3], [0.7, 0.1]) is None

@@ -9,11 +9,19 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 
 from distembed.execution import compute
-from distembed.factorization import clustering, consensus_blocks, lda, nmf_rounds, replicates
+from distembed.factorization import clustering, consensus, lda, nmf_rounds, replicates
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.replicate_blocks import Design, Regression, Samples, Totals, group_samples
-from distembed.factorization.replicates import Part, part_vectors, word_differences
+from distembed.factorization.replicates import (
+    Design,
+    Part,
+    Regression,
+    Samples,
+    Totals,
+    group_samples,
+    part_vectors,
+    word_differences,
+)
 from distembed.lift import lift
 from distembed.linalg.blocks import gram
 from distembed.linalg.csr import canonical_csr, unit_rows
@@ -43,7 +51,7 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(blocks.divide_columns, "wk,lk->wk", Z, np.ones((1, RANK)))
         lift(blocks.graph_loss, "wn,wk,Nk->", A, Z, Z)
         lift(blocks.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
-        for function in (blocks.times, nmf_rounds._exact_times, clustering._labels, blocks.nearest_centroid):
+        for function in (blocks.times, blocks.exact_times, clustering._labels, blocks.nearest_centroid):
             lift(function, "wd,dk->wk", X, W)
         lift(blocks.cluster_sums, "wd,dk->dk", X, W)
         for function in (blocks.transposed_times, blocks.document_sums):
@@ -56,8 +64,8 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(gram, "wk->kl", Z)
         lift(blocks.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
         lift(blocks.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
-        lift(nmf_rounds._even_rows, "wd->wk", X, rank=RANK, value=1.0)
-        lift(consensus_blocks.mix_topics, "wt,tk->wk", W.astype(np.float32), WW)
+        lift(blocks.even_rows, "wd->wk", X, rank=RANK, value=1.0)
+        lift(consensus.mix_topics, "wt,tk->wk", W.astype(np.float32), WW)
         lift(lda.share_topics, "wd->wk", rows(600, N_WORDS, 60), model=model)
 
     every()  # compiles

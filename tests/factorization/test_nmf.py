@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.factorization import document_factors, nmf_rounds, starts
+from distembed.factorization import consensus, document_factors, nmf_rounds
 from distembed.factorization import nmf_blocks as blocks
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.lift import first_rows, fold, total
@@ -373,17 +373,17 @@ def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks, round_of_stop, monk
 
 def test_starts_in_memory_that_were_finished_are_found_again(monkeypatch):
     X, M, _ = planted()
-    model, run_start, calls = SemanticNMF(3, max_iter=5, n_init=4), document_factors._run_start, []
+    model, descend, calls = SemanticNMF(3, max_iter=5, n_init=4), document_factors.descend, []
     expected = clone(model).fit(X, M)
 
     def counted(*arguments, **options):
-        calls.append(arguments[-1])
+        calls.append(arguments[1].args[-1][1])  # the number of the start
         if len(calls) == 4:
             raise OSError("the power is gone")
-        return run_start(*arguments, **options)
+        return descend(*arguments, **options)
 
-    monkeypatch.setattr(document_factors, "_run_start", counted)
-    monkeypatch.setattr(starts, "STARTS_AT_ONCE", 2)
+    monkeypatch.setattr(document_factors, "descend", counted)
+    monkeypatch.setattr(consensus, "STARTS_AT_ONCE", 2)
     with keeping(KeptStates()), dask.config.set(scheduler="sync"):
         with pytest.raises(OSError, match="the power is gone"):
             clone(model).fit(X, M)

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from distembed.execution import compute
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.replicate_blocks import (
+from distembed.factorization.replicates import (
     Design,
+    Part,
     Regression,
     Samples,
     Totals,
@@ -19,9 +20,11 @@ from distembed.factorization.replicate_blocks import (
     differences,
     equal_sizes,
     group_samples,
+    measures_of,
+    part_vectors,
     sample_vectors,
+    word_differences,
 )
-from distembed.factorization.replicates import Part, measures_of, part_vectors, word_differences
 
 N_WORDS, D, N_GROUPS = 40, 6, 5
 DESIGN = Design(n_halves=3, n_draws=8, confidence=0.9)

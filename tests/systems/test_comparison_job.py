@@ -222,7 +222,7 @@ def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
         ("parts.column=decade", None, "parts.column is 'decade', and the documents have 'label', 'title', 'id', "),
         ("parts.bins=[]", None, "has one document or file alone"),
         ("", "file,date\nnovel,1801\n", "the documents have 'label', 'title', 'id', 'file', 'date'"),
-        ("", "file,year\n1801/novel.txt,1801\n1803/novel.txt,spring\n", "has 'spring', which is no date"),
+        ("", "file,year\nausten/1801/novel.txt,1801\nausten/1803/novel.txt,spring\n", "has 'spring', which is no date"),
     ],
 )  # fmt: skip
 def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sentence):
@@ -251,8 +251,21 @@ def test_small_files_that_are_read_together_are_drawn_whole(tmp_path, monkeypatc
         ]
         file.with_name(f"n{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
         file.unlink()
-    monkeypatch.setattr(readers, "FEWEST_BUNDLES", 1)
-    for number, file in enumerate(sorted((tmp_path / "novels").rglob("novel.txt"))):
+    succeed("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
+    parts = de.Workspace.open(tmp_path / "w").table("parts")
+    assert parts["n_units"].to_pylist() == [4, 4]
+    done = succeed(
+        "run",
+        tmp_path / "job.toml",
+        "--until",
+        "parts",
+        "--set",
+        "parts.column='file'",
+        "--set",
+        "parts.bins=[]",
+    )
+    assert done.exit_code == 0
+    assert de.Workspace.open(tmp_path / "w").table("parts")["part"].to_pylist() == [f"n{n}" for n in range(8)]
 
 
 def test_contexts_of_one_side_are_those_that_it_has_more_often():

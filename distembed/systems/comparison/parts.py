@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from distembed.corpus.document_columns import FILE
-from distembed.corpus.metadata import file_keys
+from distembed.corpus.document_columns import FILE, file_keys
 from distembed.corpus.partitions import read_partition
 from distembed.corpus.parts import Parts, chosen_parts, deal_groups, even_edges, parts_by_date, parts_by_value
 from distembed.display import plural
-from distembed.factorization.replicate_blocks import FEWEST_GROUPS
+from distembed.factorization.replicates import FEWEST_GROUPS
 from distembed.job.model import check_figures
 from distembed.job.stage import Context
 from distembed.stages import outputs as corpus_outputs

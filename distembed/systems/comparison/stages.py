@@ -32,18 +32,16 @@ from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import pairs_between
-from distembed.factorization.replicate_blocks import (
+from distembed.factorization.replicates import (
     FEWEST_GROUPS,
     Design,
+    Part,
     Regression,
     Samples,
     Totals,
+    differences_of_words,
     equal_sizes,
     group_samples,
-)
-from distembed.factorization.replicates import (
-    Part,
-    differences_of_words,
     measures_of,
     part_vectors,
     samples_of_words,

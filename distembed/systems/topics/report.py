@@ -18,8 +18,8 @@ from distembed.evaluation.documents import (
     summarize_scores,
 )
 from distembed.execution import compute
-from distembed.factorization.consensus_blocks import STABLE
-from distembed.factorization.nmf_stored import StartRow, loss_curves
+from distembed.factorization.consensus import STABLE
+from distembed.factorization.document_factors import StartRow, loss_curves
 from distembed.job.tables import rows_of_blocks
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced

@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 
 from distembed.execution import compute, heard_by
 from distembed.factorization.clustering import SphericalKMeans
-from distembed.factorization.consensus import POOLED_BYTES, topic_stability
-from distembed.factorization.consensus_blocks import (
+from distembed.factorization.consensus import (
+    POOLED_BYTES,
+    STABLE,
     label_agreement,
-    largest_stable,
     mean_agreement,
+    run_start,
+    topic_stability,
 )
+from distembed.factorization.document_factors import StartRow, start_rows
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import cluster_sums, step_documents, subtract_shift
 from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
-from distembed.factorization.nmf_stored import StartRow, start_rows
-from distembed.factorization.starts import run_start
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
 from distembed.lift import lift
@@ -320,12 +321,11 @@ def run_number(ctx: Context) -> dict[str, Any]:
     for n_topics in sorted(set(job.topics.n_topics_range)):
         with scope(f"{n_topics}-topics"):
             rows.append({"n_topics": n_topics} | _stability(fitted(ctx, method, n_topics, used)))
-    numbers, least = [row["n_topics"] for row in rows], [row["least_silhouette"] for row in rows]
-    stable = largest_stable(numbers, least)
-    chosen = numbers[int(np.argmax([row["ari"] for row in rows]))] if stable is None else stable
+    stable = [row for row in rows if row["least_silhouette"] >= STABLE]
+    chosen = (stable[-1] if stable else max(rows, key=lambda row: row["ari"]))["n_topics"]
     table = [row | {"chosen": row["n_topics"] == chosen} for row in rows]
     ctx.store_table(outputs.N_TOPICS, pa.Table.from_pylist(table))
-    return {"n_topics": chosen, "is_stable": stable is not None}
+    return {"n_topics": chosen, "is_stable": bool(stable)}
 
 
 def _stability(model: Any) -> dict[str, float]:
