@@ -11,15 +11,20 @@ from sklearn.metrics import adjusted_rand_score
 
 from distembed.factorization import clustering
 from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import SphericalKMeans
+from distembed.factorization.clustering import SphericalKMeans, spherical_kmeans
 from distembed.linalg.csr import unit_rows
 from tests.factorization.test_nmf import CHUNKS, lazy, planted
 from tests.references import nmf as plain
 
 
+def after(n_iter, X, sample=20_000):
+    """Return the centroids after some rounds, those of the seeds after none."""
+    return spherical_kmeans(X, 3, n_iter=n_iter, tol=0, seed=(0, 0), sample=sample).centroids
+
+
 def test_rounds_equal_the_oracle():
     X = unit_rows(planted()[0])
-    seeds = clustering._seeds(X, 3, (0, 0), 20_000)
+    seeds = after(0, X)
     model = SphericalKMeans(3, tol=0).fit(X)
     centroids = seeds.T
     for _ in range(model.n_iter_ - 1):
@@ -65,9 +70,7 @@ def test_blocks_do_not_change_the_clusters(name):
 
 def test_a_sample_of_documents_seeds_the_same_for_any_blocks():
     X, _, _ = planted()
-    whole = clustering._seeds(X, 3, (0, 0), 20)
-    parts = clustering._seeds(lazy(X, CHUNKS["ragged"]), 3, (0, 0), 20)
-    np.testing.assert_array_equal(whole, parts)
+    np.testing.assert_array_equal(after(0, X, 20), after(0, lazy(X, CHUNKS["ragged"]), 20))
 
 
 def test_workers_do_not_change_the_bits():
@@ -80,15 +83,13 @@ def test_workers_do_not_change_the_bits():
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
-def test_an_empty_cluster_takes_the_farthest_document(in_blocks):
+def test_an_empty_cluster_takes_the_farthest_document(in_blocks, monkeypatch):
+    """The third seed is the first once more, so that no document is nearest to it."""
     X = csr_array(np.array([[1.0, 0, 0], [1, 0.1, 0], [0, 1, 0.9], [0, 0.2, 1]]))
     X = unit_rows(X)
     matrix = lazy(X, (2, 2)) if in_blocks else X
-    centroids = np.array([[1.0, 0, 0], [0, 1, 0], [-1.0, 0, 0]]).T
-    sums = clustering._cluster_sums(matrix, centroids)
-    assert sums[-2].tolist() == [2, 2, 0]
-    moved = clustering._centroids(matrix, centroids, sums)
-    np.testing.assert_allclose(moved[:, 2], X[3:].toarray().ravel())
+    monkeypatch.setattr(blocks, "draw_seeds", lambda *_: np.array([0, 2, 0]))
+    np.testing.assert_allclose(after(1, matrix)[:, 2], X[3:].toarray().ravel())
 
 
 def test_no_cluster_ends_empty_on_hard_data():
