@@ -32,7 +32,13 @@ class Scratch:
         _remove_abandoned(Path(parent or tempfile.gettempdir()), prefix)
         self.url = tempfile.mkdtemp(prefix=prefix, dir=parent)
         _LOCKS[self.url] = _lock(Path(self.url))
-        weakref.finalize(self, _leave, self.url)
+        self._leave = weakref.finalize(self, _leave, self.url)
+
+    def __enter__(self) -> str:
+        return self.url
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (self.url,)

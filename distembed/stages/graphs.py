@@ -24,7 +24,7 @@ def eigenvector_bytes(n: int, k: int) -> int:
 
     Of a small graph six matrices of its size: itself, its copies, LAPACK's, the result. Of a larger one nine blocks of
     vectors, each of a fifth more columns than are wanted, or of twenty more. Measured on 20,000 to 200,000 rows
-    (tests/benchmarks/TRANSFER.md).
+    (docs/results/transfer.md).
     """
     return 6 * 8 * n**2 if is_small(n, k) else 9 * 8 * n * (k + max(20, k // 5))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ from distembed.formats.streams import check_folder
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
 from distembed.job.tables import Numbers, Piece, Table
+from distembed.scratch import Scratch
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
@@ -125,10 +125,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     check_folder(target, str(own))
     beside = own.parent if isinstance(filesystem, LocalFileSystem) else None
     n_parts, known = len(corpus.partitions), shared(encoder)
-    with (
-        naming_a_full_disk(target),
-        TemporaryDirectory(prefix=f".{own.name}.", dir=beside, ignore_cleanup_errors=True) as folder,
-    ):
+    with naming_a_full_disk(target), Scratch(f".{own.name}.", beside) as folder:
         parts = [f"{folder}/{number:06}.parquet" for number in range(n_parts)]
         encode_one = delayed(_encode_partition, traverse=False)
         tasks = [encode_one(known, *each) for each in zip(corpus.partitions, parts, strict=True)]

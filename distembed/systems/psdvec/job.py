@@ -35,7 +35,7 @@ METHOD = "PSDVec"
 WIDE = {"window": 5, "weighting": "dynamic", "subsample": 1e-4, "oov": "remove"}
 """Counts that say what a word is about: a wide window that weighs near words more, and fewer function words."""
 
-# chosen on one half of each evaluation set and reported on the other (tests/benchmarks/VIEWS.md)
+# chosen on one half of each evaluation set and reported on the other (docs/results/words.md)
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "best": {
         "counting": WIDE,
@@ -122,7 +122,7 @@ class SubwordsSection(Section):
     weight: float = Field(default=0.6, ge=0)
     """The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
     `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies of inflected
-    forms, and similarity from 1 on the worse (tests/benchmarks/SUBWORDS.md).
+    forms, and similarity from 1 on the worse (docs/results/words.md).
     """
     min_n: int = OPTION
     max_n: int = OPTION
@@ -158,7 +158,7 @@ class SidesSection(Section):
     n_passes: int = OPTION
     """The products with the matrix that the decomposition makes."""
     exponent: float = OPTION
-    """The power of the singular values: 0 is best for similarity, 0.5 for analogies (tests/benchmarks/VIEWS.md)."""
+    """The power of the singular values: 0 is best for similarity, 0.5 for analogies (docs/results/words.md)."""
     random_state: int = OPTION
     """The seed of the decomposition."""
     context_smoothing: float = Field(default=0.75, gt=0)

@@ -131,7 +131,7 @@ class PairsSection(Section):
 
 
 # By default the rows of a job are LSA coordinates of both collections, in which propagation gains
-# (tests/benchmarks/TRANSFER.md); the library cannot know that the two sets it is given have common axes.
+# (docs/results/transfer.md); the library cannot know that the two sets it is given have common axes.
 @section_of(
     FeaturePreservingEmbedding,
     exclude={"metric": "the graphs of documents and the plan of their stage are by cosine"},
