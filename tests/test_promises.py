@@ -23,17 +23,19 @@ from distembed.job.plan import plan_job
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
 from tests.small_jobs import comparison, imputation, psdvec, topics, transfer, wordspaces
 
+ITSELF, FOUND = True, False
+
 
 class System(NamedTuple):
     """How the small job of a system is written, what is set in it, and its sizes as its plan says them.
 
-    Of wrong settings it has the exit code, which is 2 where the job itself is wrong, and part of the sentence.
+    Of wrong settings it says whether the job itself is wrong or a stage finds it, and has part of the sentence.
     """
 
     write: Callable[[Path], None]
     settings: tuple[str, ...]
     sizes: str
-    wrong: dict[str, tuple[int, str]]
+    wrong: dict[str, tuple[bool, str]]
 
 
 SYSTEMS = {
@@ -47,14 +49,14 @@ SYSTEMS = {
         ),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
-            "psdvec.n_componets=5": (2, "did you mean n_components"),
-            "psdvec.n_components=61": (2, "n_components"),
-            "psdvec.n_core=1000000": (1, "n_core"),
-            "sides.weight=0": (2, "sides.weight"),
-            "sides.n_component=4": (2, "did you mean n_components"),
-            "vocabulary.min_count=10000000": (1, "min_count"),
-            "matrices.keep=['tf_idf']": (2, "matrices.keep.0 = 'tf_idf' is not allowed"),
-            "corpus.paths=['nothing-*.bz2']": (2, "nothing-"),
+            "psdvec.n_componets=5": (ITSELF, "did you mean n_components"),
+            "psdvec.n_components=61": (ITSELF, "n_components"),
+            "psdvec.n_core=1000000": (FOUND, "n_core"),
+            "sides.weight=0": (ITSELF, "sides.weight"),
+            "sides.n_component=4": (ITSELF, "did you mean n_components"),
+            "vocabulary.min_count=10000000": (FOUND, "min_count"),
+            "matrices.keep=['tf_idf']": (ITSELF, "matrices.keep.0 = 'tf_idf' is not allowed"),
+            "corpus.paths=['nothing-*.bz2']": (ITSELF, "nothing-"),
         },
     ),
     "imputation": System(
@@ -62,13 +64,13 @@ SYSTEMS = {
         ("resources.block_memory=2KiB", "matrices.keep=['distances']"),
         "60 names x 3 numbers, vectors of 5 components",
         {
-            "domain.path=none.csv": (2, "none.csv"),
-            "domain.drop=['zzz']": (1, "no column 'zzz'"),
-            "imputation.min_degree=60": (1, "min_degree = 60 needs more rows than the 60"),
-            "imputation.min_degre=5": (2, "did you mean min_degree?"),
-            "matching.ignore_underscores=false": (1, "no name of the table"),
-            "corpus.paths=['a']": (2, "unknown key corpus"),
-            "job.system=imputations": (2, "job.system = 'imputations' is not allowed"),
+            "domain.path=none.csv": (ITSELF, "none.csv"),
+            "domain.drop=['zzz']": (FOUND, "no column 'zzz'"),
+            "imputation.min_degree=60": (FOUND, "min_degree = 60 needs more rows than the 60"),
+            "imputation.min_degre=5": (ITSELF, "did you mean min_degree?"),
+            "matching.ignore_underscores=false": (FOUND, "no name of the table"),
+            "corpus.paths=['a']": (ITSELF, "unknown key corpus"),
+            "job.system=imputations": (ITSELF, "job.system = 'imputations' is not allowed"),
         },
     ),
     "wordspaces": System(
@@ -76,25 +78,34 @@ SYSTEMS = {
         ("wordspaces.spaces=['lpp', 'lsa', 'maps']", "matrices.keep=['distances']"),
         "160 documents, 6,401 tokens, 57 words",
         {
-            "evaluation.sets=['none.txt']": (2, "none.txt"),
-            "recipes.lpp.n_neighbors=500": (1, "500 neighbors of each row are asked for, but each of"),
-            "recipes.lpp.n_component=5": (2, "recipes.lpp.n_component; did you mean n_components?"),
-            "recipes.lsa.of=log_entrop": (2, "'log_entrop', which is not there; did you mean log_entropy?"),
-            "recipes.lsa.n_components=5000": (1, "n_components is 5000 but the matrix is"),
-            "recipes.lsa.alpha=0.5": (2, "'lsa' has no such key: methods with it are lpp"),
-            "recipes.lsa.of=lsa": (2, "recipes.lsa starts from itself"),
+            "evaluation.sets=['none.txt']": (ITSELF, "none.txt"),
+            "recipes.lpp.n_neighbors=500": (FOUND, "500 neighbors of each row are asked for, but each of"),
+            "recipes.lpp.n_component=5": (ITSELF, "recipes.lpp.n_component; did you mean n_components?"),
+            "recipes.lsa.of=log_entrop": (
+                ITSELF,
+                "'log_entrop', which is not there; did you mean log_entropy?",
+            ),
+            "recipes.lsa.n_components=5000": (FOUND, "n_components is 5000 but the matrix is"),
+            "recipes.lsa.alpha=0.5": (ITSELF, "'lsa' has no such key: methods with it are lpp"),
+            "recipes.lsa.of=lsa": (ITSELF, "recipes.lsa starts from itself"),
             "recipes.lsa.of=documents": (
-                2,
+                ITSELF,
                 "recipes.lsa makes 'lsa' of 'documents'; of that there is counts",
             ),
-            "recipes.lsa.add_contexts=true": (2, "add_contexts = true needs columns that are the words of"),
-            "recipes.vsm.of=lsa": (2, "recipes.vsm makes 'counts' of 'lsa'"),
-            "recipes.lpp.graph_of=contexts": (2, "graph_of = 'contexts' is a table of counts"),
-            "recipes.contexts={of='documents', method='counts'}": (2, "bears the name of a table of counts"),
-            "wordspaces.spaces=['lsb']": (2, "wordspaces.spaces names 'lsb'"),
-            "wordspaces.vectors=vsm": (2, "name a dense space of the job"),
-            "evaluation.sets=['corpus.txt']": (1, "corpus.txt"),
-            "hal.direction=symmetric": (2, "hal.direction = 'symmetric' is not allowed"),
+            "recipes.lsa.add_contexts=true": (
+                ITSELF,
+                "add_contexts = true needs columns that are the words of",
+            ),
+            "recipes.vsm.of=lsa": (ITSELF, "recipes.vsm makes 'counts' of 'lsa'"),
+            "recipes.lpp.graph_of=contexts": (ITSELF, "graph_of = 'contexts' is a table of counts"),
+            "recipes.contexts={of='documents', method='counts'}": (
+                ITSELF,
+                "bears the name of a table of counts",
+            ),
+            "wordspaces.spaces=['lsb']": (ITSELF, "wordspaces.spaces names 'lsb'"),
+            "wordspaces.vectors=vsm": (ITSELF, "name a dense space of the job"),
+            "evaluation.sets=['corpus.txt']": (FOUND, "corpus.txt"),
+            "hal.direction=symmetric": (ITSELF, "hal.direction = 'symmetric' is not allowed"),
         },
     ),
     "topics": System(
@@ -102,14 +113,14 @@ SYSTEMS = {
         ("matrices.keep=['shifted_ppmi']",),
         "60 words, 1,800 pairs",
         {
-            "corpus.paths=['none.jsonl']": (2, "none.jsonl"),
-            "corpus.text_field=body": (1, 'has no field "body"'),
-            "documents.labels=['fish']": (1, "the labels of the collection are x, y"),
-            "topics.method=lda": (2, "topics.method = 'lda' is not allowed"),
-            "semantic.workspace=nowhere": (2, "no distembed workspace"),
-            "topics.n_topics=7000": (1, "7000 components or clusters were asked for"),
-            "topics.methods=['nmf']": (2, "did you mean"),
-            "vocabulary.min_documents=1000": (1, "lower min_documents or raise max_share"),
+            "corpus.paths=['none.jsonl']": (ITSELF, "none.jsonl"),
+            "corpus.text_field=body": (FOUND, 'has no field "body"'),
+            "documents.labels=['fish']": (FOUND, "the labels of the collection are x, y"),
+            "topics.method=lda": (ITSELF, "topics.method = 'lda' is not allowed"),
+            "semantic.workspace=nowhere": (ITSELF, "no distembed workspace"),
+            "topics.n_topics=7000": (FOUND, "7000 components or clusters were asked for"),
+            "topics.methods=['nmf']": (ITSELF, "did you mean"),
+            "vocabulary.min_documents=1000": (FOUND, "lower min_documents or raise max_share"),
         },
     ),
     "transfer": System(
@@ -117,16 +128,19 @@ SYSTEMS = {
         ("evaluation.n_seeds=1", "topics.n_iter=11"),
         "240 documents, ",
         {
-            "collections.first.paths=['none.jsonl']": (2, "none.jsonl"),
-            "collections.first.id_field=label": (1, "occurs twice in the first collection"),
-            "collections.second.text_field=three": (1, 'no field "three"'),
-            "topics.n_topics=500": (1, "500 components"),
-            "alignment.n_neighbors=120": (1, "120 neighbors of each row are asked for"),
-            "pairs.shares=0.1": (2, "did you mean share?"),
-            "pairs.share=0.0": (2, "pairs.share"),
-            "representation.kind=psdvec": (2, "give collections.first.vectors"),
-            "representation.kind=tf_idf": (2, "'tf_idf' has no such key: methods with it are lsa, psdvec"),
-            "evaluation.topic=4": (2, "there are 4 topics: choose 0 to 3"),
+            "collections.first.paths=['none.jsonl']": (ITSELF, "none.jsonl"),
+            "collections.first.id_field=label": (FOUND, "occurs twice in the first collection"),
+            "collections.second.text_field=three": (FOUND, 'no field "three"'),
+            "topics.n_topics=500": (FOUND, "500 components"),
+            "alignment.n_neighbors=120": (FOUND, "120 neighbors of each row are asked for"),
+            "pairs.shares=0.1": (ITSELF, "did you mean share?"),
+            "pairs.share=0.0": (ITSELF, "pairs.share"),
+            "representation.kind=psdvec": (ITSELF, "give collections.first.vectors"),
+            "representation.kind=tf_idf": (
+                ITSELF,
+                "'tf_idf' has no such key: methods with it are lsa, psdvec",
+            ),
+            "evaluation.topic=4": (ITSELF, "there are 4 topics: choose 0 to 3"),
         },
     ),
     "comparison": System(
@@ -135,22 +149,22 @@ SYSTEMS = {
         "8,003 tokens, 54 words",
         {
             "corpus.label_field=era": (
-                1,
+                FOUND,
                 "the corpus has no parts by the column 'label', and a comparison needs two",
             ),
-            "corpus.label_field=id": (1, "has one document or file alone"),
-            "parts.names=['old', 'old']": (1, "parts.names has 'old' twice"),
-            "parts.names=['old']": (1, "the corpus has the part 'old' alone"),
-            "parts.names=['old', 'older']": (1, "'older'; the parts of the corpus are new, old"),
-            "parts.bins=[1800, 1900]": (1, "has 'new', which is no date"),
+            "corpus.label_field=id": (FOUND, "has one document or file alone"),
+            "parts.names=['old', 'old']": (FOUND, "parts.names has 'old' twice"),
+            "parts.names=['old']": (FOUND, "the corpus has the part 'old' alone"),
+            "parts.names=['old', 'older']": (FOUND, "'older'; the parts of the corpus are new, old"),
+            "parts.bins=[1800, 1900]": (FOUND, "has 'new', which is no date"),
             "parts.column=era": (
-                1,
+                FOUND,
                 "parts.column is 'era', and the documents have 'label', 'title', 'id', 'file'",
             ),
-            "comparison.min_count=100000": (1, "no word can be judged"),
-            "comparison.min_counts=3": (2, "did you mean min_count"),
-            "psdvec.n_components=1000": (1, "n_components"),
-            "counting.direction=left": (2, "direction"),
+            "comparison.min_count=100000": (FOUND, "no word can be judged"),
+            "comparison.min_counts=3": (ITSELF, "did you mean min_count"),
+            "psdvec.n_components=1000": (FOUND, "n_components"),
+            "counting.direction=left": (ITSELF, "direction"),
         },
     ),
 }
@@ -382,11 +396,11 @@ def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
 
 
 def test_a_fault_is_one_sentence_and_loses_nothing(finished: Finished, whole: str, copy: Path) -> None:
-    for setting, (code, sentence) in SYSTEMS[finished.system].wrong.items():
+    for setting, (is_of_the_job, sentence) in SYSTEMS[finished.system].wrong.items():
         before = times(copy)
         done = run("run", *finished.job, "--workspace", copy, "--replace", "--set", setting)
-        assert done.exit_code == code, (setting, done.output)
-        if code == 2:  # the settings are wrong by themselves
+        assert done.exit_code == 2, (setting, done.output)
+        if is_of_the_job:
             assert times(copy) == before, setting
         assert sentence in done.stderr, setting
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr

@@ -85,7 +85,7 @@ def change(folder: Path, old: str, new: str) -> None:
 
 def refused_plan(job: Path) -> str:
     done = run("plan", job)
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     return " ".join(done.output.split())
 
 

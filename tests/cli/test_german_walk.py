@@ -71,20 +71,20 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 FAULTS = [
     (
         'corpus.text_field="Text"',
-        1,
+        2,
         'table.csv has no column "Text" (it has Nummer, Inhalt); give corpus.text_field.',
     ),
     (
         'corpus.id_field="Nr"',
-        1,
+        2,
         'table.csv has no column "Nr" (it has Nummer, Inhalt); give corpus.id_field.',
     ),
-    ('corpus.encoding="german"', 1, "encoding is 'german', which Python does not know; give"),
-    ('corpus.encoding="utf-8"', 1, "old.txt is not UTF-8: line 1, byte 0x"),
+    ('corpus.encoding="german"', 2, "encoding is 'german', which Python does not know; give"),
+    ('corpus.encoding="utf-8"', 2, "old.txt is not UTF-8: line 1, byte 0x"),
     ('evaluation.sets=["pairs.csv"]', 2, "has to read"),
     (
         'evaluation.sets=["german.toml"]',
-        1,
+        2,
         "german.toml is no evaluation set of a known format: its first line is",
     ),
 ]

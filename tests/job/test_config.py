@@ -65,10 +65,7 @@ def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
     assert load_job(write(tmp_path, text)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
 
 
-COMPARISON = (
-    MINIMAL.replace("[job]", '[job]\nsystem = "comparison"')
-    + '[parts]\nmetadata = "m.csv"\ncolumn = "year"\n'
-)
+COMPARISON = MINIMAL.replace("[job]", '[job]\nsystem = "comparison"') + '[parts]\ncolumn = "year"\n'
 REFUSED = {
     MINIMAL.replace("paths", "pats"): r"unknown key corpus\.pats; did you mean paths\?",
     MINIMAL.replace("[corpus]", "[corpuss]"): r"unknown key corpuss; did you mean corpus\?",
@@ -79,7 +76,6 @@ REFUSED = {
     MINIMAL.replace(
         "[job]", '[job]\nsystem = "nets"'
     ): r"job\.system = 'nets' is not allowed: there are psdvec,",
-    COMPARISON + 'path = "year"\n': "parts: path and metadata both say what the parts are: give one of them",
     COMPARISON
     + 'bins = ["1900"]\nevery = 10\n': "parts: bins and every both divide the dates: give one of them",
 }

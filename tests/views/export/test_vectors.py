@@ -80,7 +80,7 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     assert code == 0, said
     table = pacsv.read_csv(tmp_path / "v.csv").drop(["word"])
     np.testing.assert_allclose(np.column_stack([*table.columns]), vectors.vectors[:3], rtol=1e-6)
-    assert distembed("export", file, "--to", tmp_path / "v.csv", "--space", "_")[0] == 1
+    assert distembed("export", file, "--to", tmp_path / "v.csv", "--space", "_")[0] == 2
     code, said = distembed("neighbors", file, "king", "kingly", "-n", 2, "--to", tmp_path / "n.csv")
     assert (code, said.startswith("4 neighbors of 2 words in ")) == (0, True)
     near = pacsv.read_csv(tmp_path / "n.csv").to_pylist()
