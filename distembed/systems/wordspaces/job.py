@@ -21,7 +21,6 @@ from distembed.systems.wordspaces.recipes import (
     LPPRecipe,
     LSARecipe,
     Recipe,
-    RecipeSection,
     ReducedRecipe,
 )
 
@@ -123,9 +122,7 @@ class WordSpacesJob(CorpusJob):
         """Give recipes without a number of components that of `[wordspaces]`."""
         try:
             default, recipes = tree["wordspaces"]["n_components"], tree["recipes"]
-            kinds = {
-                name: RECIPES.get(recipe.get("method"), RecipeSection) for name, recipe in recipes.items()
-            }
+            kinds = {name: RECIPES.get(recipe.get("method"), Section) for name, recipe in recipes.items()}
             reduced = (name for name, kind in kinds.items() if issubclass(kind, ReducedRecipe))
             own = {name: {"n_components": default, **recipes[name]} for name in reduced}
         except (KeyError, TypeError, AttributeError):  # nothing to give, or a fault that the fields will name

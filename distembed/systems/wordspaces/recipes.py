@@ -7,6 +7,7 @@ are those that stages of their own have stored.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -99,13 +100,13 @@ class RecipeSection(Section):
             return hal_space(*read) if self.of == "hal" else read[0]
         return outputs.SPACE.read(ctx.workspace, recipe=self.of)
 
+    @abstractmethod
     def make(self, ctx: Context) -> da.Array:
         """Return the space, lazily."""
-        raise NotImplementedError
 
+    @abstractmethod
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of making the space."""
-        raise NotImplementedError
 
     def columns(self, job: Any, dims: Dimensions) -> tuple[int, str]:
         """Return the number of columns of the space, and the dimension of its stored values, "" where it is dense."""
