@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pyarrow as pa
 
 from distembed.cli.command_line import Decorator, argument, command, flag, number, option, read_source, target
 from distembed.cli.failures import fail
@@ -24,7 +25,7 @@ from distembed.evaluation.wordsets import find_sets, read_pairs
 from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, open_job, parse_source
-from distembed.job.tables import Piece, Table, neighbors_table
+from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.export import ExportOptions, TableFormat, export_source, table_format, write_table
@@ -161,7 +162,7 @@ def infer(
 )
 @argument("vectors")
 @argument("files", metavar="TEXTS...", nargs=-1, required=True)
-@target("The end of its name says the format: .parquet .csv .tsv .npy, or .zarr for a folder.")
+@target("The end of its name says the format: .parquet .csv .tsv .npy.")
 @option(
     "--layout",
     "Of plain text: a text a line, or texts between blank lines with the title first.",
@@ -300,8 +301,7 @@ def evaluate(
         write(shown(line), err=True)
     if items and items_format:
         rows = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
-        table = Table(rows.schema, None, rows.num_rows, [Piece(rows, None)], "items")
-        write_table(items, table, format=items_format)
+        write_table(items, table_of(rows, "items"), format=items_format)
         write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
     if json_file:
         records = {path: evaluation.score_records(column) for path, column in scores.items()}
@@ -357,7 +357,12 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         except UnknownWordError as error:
             unknown.append(str(error))
     if target:
-        table = neighbors_table(found)
+        rows = [
+            {"word": word, "rank": rank, "neighbor": neighbor, "similarity": float(cosine)}
+            for word, near in found.items()
+            for rank, (neighbor, cosine) in enumerate(near, 1)
+        ]
+        table = table_of(pa.Table.from_pylist(rows, NEIGHBOR_COLUMNS), plural(len(rows), "neighbor"))
         write_table(target, table, format=format_of(target))
         write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
     else:
@@ -369,6 +374,10 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     if unknown:
         fail("; ".join(unknown), code=1)
 
+
+NEIGHBOR_COLUMNS = pa.schema(
+    {"word": pa.string(), "rank": pa.int64(), "neighbor": pa.string(), "similarity": pa.float64()}
+)
 
 SAME = 0.9995
 """The least cosine that is printed as 1.000."""

@@ -444,7 +444,7 @@ ASK_ALL_WORDS = ("analogy", "antonyms")
 
 def item_table(
     candidates: Mapping[str, WordVectors], sets: Iterable[EvaluationSet], policy: Policy
-) -> pa.RecordBatch:
+) -> pa.Table:
     """Return every item of some word sets with its score, a row for each item and candidate.
 
     Parameters
@@ -458,7 +458,7 @@ def item_table(
 
     Returns
     -------
-    pyarrow.RecordBatch
+    pyarrow.Table
         The columns are `vectors`, `set`, `task`, `word1` and so on (of a category the word and its category), `value`
         (the human score of a pair, the share of people who gave an answer), `score` (the cosine of a pair; 1 or 0 for
         an analogy that 3CosAdd answers or not, the credit for a synonym, 1 or 0 for a word in a cluster of its
@@ -483,7 +483,7 @@ def item_table(
         zip(*rows, strict=True) if rows else ((),) * 7
     )
     named = {f"word{n}": pa.array(column, pa.string()) for n, column in enumerate(zip_longest(*items), 1)}
-    return pa.record_batch(
+    return pa.table(
         {
             "vectors": pa.array(names, pa.string()),
             "set": pa.array(set_names, pa.string()),

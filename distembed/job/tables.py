@@ -1,12 +1,12 @@
 """What a finished workspace exports, as tables that are made some rows at a time.
 
-A table has plain columns and, where its rows have vectors or weights, a block of numbers beside them. Nothing here
-holds more than one row block: a million documents pass through as their arrays lie on disk.
+A table is a `pyarrow.RecordBatchReader`. Vectors and weights are a column of lists of a fixed size, the last one.
+Nothing here holds more than one row block: a million documents pass through as their arrays lie on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import dask.array as da
@@ -17,62 +17,49 @@ from numpy.typing import NDArray
 from distembed.display import plural
 from distembed.execution import compute
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 
 PIECE_VALUES = 1 << 22
 """Numbers of a piece, at most: 16 MiB of float32."""
 
+APART = {b"parquet": b"a column for each number"}
+"""The metadata of a column of lists that Parquet files have as columns `name_0`, `name_1`, …, as weights are; text has
+every list so."""
 
-class Numbers(NamedTuple):
-    """The numbers beside the plain columns of a table.
-
-    In Parquet they are one column of lists, as vectors are, or a column each (`name_0`, `name_1`, …), as weights are;
-    in text they are a column each.
-    """
-
-    name: str
-    width: int
-    as_lists: bool
-
-
-class Piece(NamedTuple):
-    """Some rows of a table.
-
-    Attributes
-    ----------
-    columns : pyarrow.RecordBatch
-        The plain columns.
-    numbers : float32 array (rows, width), or None
-        A row of NaN stands for one that has no numbers.
-    """
-
-    columns: pa.RecordBatch
-    numbers: NDArray[np.float32] | None
+Numbered: TypeAlias = tuple[pa.RecordBatch, NDArray[np.float32]]
+"""Some rows of a table, and the numbers of each, (rows, width); a row of NaN stands for one that has no numbers."""
 
 
 class Table(NamedTuple):
-    """A table that is made as it is written.
+    """A table that is made as it is written: its rows, how many there are, and what it holds, in words."""
 
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        The plain columns.
-    numbers : Numbers or None
-    n_rows : int
-    pieces : iterable of Piece
-    contents : str
-        What it holds, in words.
-    """
-
-    schema: pa.Schema
-    numbers: Numbers | None
+    rows: pa.RecordBatchReader
     n_rows: int
-    pieces: Iterable[Piece]
     contents: str
 
 
 MakeTable: TypeAlias = Callable[[Any, Workspace], Table]
 """A function of a job and its finished workspace."""
+
+
+def table_of(rows: pa.Table, contents: str) -> Table:
+    """Return a table that is in memory."""
+    return Table(rows.to_reader(), rows.num_rows, contents)
+
+
+def with_numbers(
+    schema: pa.Schema, pieces: Iterable[Numbered], name: str, width: int, *, apart: bool = False
+) -> pa.RecordBatchReader:
+    """Return rows of a schema with their numbers as a last column of lists, missing where the first number is NaN."""
+    lists = pa.field(name, pa.list_(pa.float32(), width), metadata=APART if apart else None)
+    whole = schema.append(lists)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for columns, numbers in pieces:
+            values, missing = pa.array(np.ascontiguousarray(numbers).ravel()), np.isnan(numbers[:, 0])
+            column = pa.FixedSizeListArray.from_arrays(values, width, mask=pa.array(missing))
+            yield pa.record_batch([*columns.columns, column], schema=whole)
+
+    return pa.RecordBatchReader.from_batches(whole, batches())
 
 
 def rows_of_blocks(array: da.Array) -> Iterator[NDArray[np.float32]]:
@@ -84,7 +71,7 @@ def rows_of_blocks(array: da.Array) -> Iterator[NDArray[np.float32]]:
             yield block[first : first + step]
 
 
-def paired(batches: Iterable[pa.RecordBatch], blocks: Iterator[NDArray[np.float32]]) -> Iterator[Piece]:
+def paired(batches: Iterable[pa.RecordBatch], blocks: Iterator[NDArray[np.float32]]) -> Iterator[Numbered]:
     """Yield the rows of a table with those of an array, which have the same number and other bounds."""
     block = np.empty((0, 0), np.float32)
     for batch in batches:
@@ -93,20 +80,16 @@ def paired(batches: Iterable[pa.RecordBatch], blocks: Iterator[NDArray[np.float3
             while not len(block):
                 block = next(blocks)
             n = min(rest.num_rows, len(block))
-            yield Piece(rest.slice(0, n), block[:n])
+            yield rest.slice(0, n), block[:n]
             rest, block = rest.slice(n), block[n:]
 
 
 def words_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return every word with its counts, or what else the vocabulary knows of it, and its vector."""
     vectors = workspace.array("vectors")
-    return Table(
-        workspace.schema("vocabulary"),
-        Numbers("vector", vectors.shape[1], as_lists=True),
-        vectors.shape[0],
-        paired(workspace.batches("vocabulary"), rows_of_blocks(vectors)),
-        f"{plural(vectors.shape[0], 'word')} x {plural(vectors.shape[1], 'dimension')}",
-    )
+    pieces, (n, width) = paired(workspace.batches("vocabulary"), rows_of_blocks(vectors)), vectors.shape
+    rows = with_numbers(workspace.schema("vocabulary"), pieces, "vector", width)
+    return Table(rows, n, f"{plural(n, 'word')} x {plural(width, 'dimension')}")
 
 
 def distances_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
@@ -121,39 +104,10 @@ def distances_table(job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - 
         raise ValueError(
             f'{workspace.url} keeps no distances: give matrices.keep = ["distances"] in the job file, and run it'
         )
-    distances, schema = workspace.array("distances"), workspace.schema("vocabulary")
-    return Table(
-        pa.schema([schema.field("word")]),
-        Numbers("distance", distances.shape[1], as_lists=True),
-        distances.shape[0],
-        paired(workspace.batches("vocabulary", columns=["word"]), rows_of_blocks(distances)),
-        f"distances between {plural(distances.shape[0], 'word')}",
-    )
-
-
-def vectors_table(vectors: WordVectors) -> Table:
-    """Return the words and vectors that a file holds, or another program made."""
-    rows, width = vectors.vectors.shape
-    words = pa.record_batch({"word": pa.array(vectors.words, pa.string())})
-    return Table(
-        words.schema,
-        Numbers("vector", width, as_lists=True),
-        rows,
-        [Piece(words, vectors.vectors)],
-        f"{plural(rows, 'word')} x {plural(width, 'dimension')}",
-    )
-
-
-def neighbors_table(found: Mapping[str, Sequence[tuple[str, float]]]) -> Table:
-    """Return a row for each neighbor of each word: the word, the rank from 1 on, the neighbor and its cosine."""
-    rows = [
-        {"word": word, "rank": rank, "neighbor": neighbor, "similarity": float(cosine)}
-        for word, near in found.items()
-        for rank, (neighbor, cosine) in enumerate(near, 1)
-    ]
-    fields = {"word": pa.string(), "rank": pa.int64(), "neighbor": pa.string(), "similarity": pa.float64()}
-    batch = pa.RecordBatch.from_pylist(rows, pa.schema(fields.items()))
-    return Table(batch.schema, None, len(rows), [Piece(batch, None)], f"{plural(len(rows), 'neighbor')}")
+    distances, words = workspace.array("distances"), workspace.batches("vocabulary", columns=["word"])
+    schema = pa.schema([workspace.schema("vocabulary").field("word")])
+    rows = with_numbers(schema, paired(words, rows_of_blocks(distances)), "distance", distances.shape[1])
+    return Table(rows, len(distances), f"distances between {plural(len(distances), 'word')}")
 
 
 TABLES: dict[str, MakeTable] = {"words": words_table}

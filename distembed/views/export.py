@@ -1,4 +1,4 @@
-"""Tables as files, written some rows at a time: Parquet, CSV, TSV, NumPy's npy, Zarr.
+"""Tables as files, written some rows at a time: Parquet, CSV, TSV, NumPy's npy.
 
 A sparse table, such as counts, has a row for each cell.
 """
@@ -6,36 +6,25 @@ A sparse table, such as counts, has a row for each cell.
 from __future__ import annotations
 
 import codecs
-import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
-import zarr
 from scipy.sparse import csr_array
 
 from distembed.counting.tables import words_beside
 from distembed.execution import compute
-from distembed.files import partial_name
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.streams import writing
 from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
-from distembed.job.tables import (
-    PIECE_VALUES,
-    Numbers,
-    Piece,
-    Table,
-    distances_table,
-    vectors_table,
-)
+from distembed.job.tables import APART, Table, distances_table, with_numbers
 from distembed.linalg.operators import count_values
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -76,6 +65,7 @@ def write_table(
     table: Table,
     *,
     format: TableFormat,  # noqa: A002 - as pandas has it
+    reading: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it does nothing
 ) -> None:
     """Write a table to a file or URL, which appears whole or not at all.
 
@@ -86,6 +76,8 @@ def write_table(
     table : Table
     format : {"parquet", "csv", "tsv", "npy"}
         "npy" holds the numbers alone, float32 (rows, width), in the order of the rows.
+    reading : context manager
+        Left after the last row, before the file is in its place: what the table is read from.
 
     Raises
     ------
@@ -96,137 +88,45 @@ def write_table(
         raise ValueError(
             f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
         )
-    if format == "npy" and table.numbers is None:
+    schema = table.rows.schema
+    last = schema.field(len(schema) - 1)
+    width = last.type.list_size if pa.types.is_fixed_size_list(last.type) else 0
+    if format == "npy" and not width:
         raise ValueError(
             f"{path}: an npy file holds numbers alone, and this table has none beside its columns "
-            f"{', '.join(table.schema.names)}; choose .parquet, .csv or .tsv"
+            f"{', '.join(schema.names)}; choose .parquet, .csv or .tsv"
         )
-    with writing(path) as file, _WRITERS[format](file, table) as write:
-        for piece in table.pieces:
-            write(piece)
-
-
-Write = Callable[[Piece], object]
-
-
-@contextmanager
-def _parquet(file: IO[bytes], table: Table) -> Iterator[Write]:
-    schema = _schema(table, as_lists=table.numbers is not None and table.numbers.as_lists)
-    with pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
-        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
-
-
-@contextmanager
-def _separated(file: IO[bytes], table: Table, *, delimiter: str) -> Iterator[Write]:
-    if delimiter == ",":
-        file.write(BYTE_ORDER_MARK)
-    schema = _schema(table, as_lists=False)
-    with pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(delimiter=delimiter)) as writer:
-        yield lambda piece: writer.write_batch(_batch(piece, table.numbers, schema))
-
-
-@contextmanager
-def _npy(file: IO[bytes], table: Table) -> Iterator[Write]:
-    assert table.numbers is not None
-    shape = (table.n_rows, table.numbers.width)
-    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
-    yield lambda piece: file.write(np.ascontiguousarray(piece.numbers, "<f4").data)
-
-
-_WRITERS: dict[TableFormat, Any] = {
-    "parquet": _parquet,
-    "csv": partial(_separated, delimiter=","),
-    "tsv": partial(_separated, delimiter="\t"),
-    "npy": _npy,
-}
-
-
-def _schema(table: Table, *, as_lists: bool) -> pa.Schema:
-    """Return the columns of a file."""
-    fields = [pa.field(field.name, field.type) for field in table.schema]
-    if table.numbers is not None:
-        name, width, _ = table.numbers
-        if as_lists:
-            fields.append(pa.field(name, LISTS))
+    fields = [pa.field(one.name, one.type) for one in schema]
+    as_lists = format == "parquet" and last.metadata != APART
+    if width:
+        apart = [pa.field(f"{last.name}_{place}", pa.float32()) for place in range(width)]
+        fields[-1:] = [pa.field(last.name, LISTS)] if as_lists else apart
+    written = pa.schema(fields, metadata=schema.metadata)
+    delimiter = "," if format == "csv" else "\t"
+    with writing(path) as file, reading, ExitStack() as writers:
+        writer: Any = None
+        if format == "npy":
+            header = {"descr": "<f4", "fortran_order": False, "shape": (table.n_rows, width)}
+            np.lib.format.write_array_header_1_0(file, header)
+        elif format == "parquet":
+            writer = pq.ParquetWriter(file, written, compression="zstd", write_page_checksum=True)
         else:
-            fields += [pa.field(f"{name}_{place}", pa.float32()) for place in range(width)]
-    return pa.schema(fields, metadata=table.schema.metadata)
-
-
-def _batch(piece: Piece, numbers: Numbers | None, schema: pa.Schema) -> pa.RecordBatch:
-    """Return some rows as a file has them; numbers that are NaN become missing values."""
-    columns = list(piece.columns.columns)
-    if piece.numbers is not None and numbers is not None:
-        if schema.field(len(columns)).name != numbers.name:
-            columns += [
-                pa.array(column, from_pandas=True) for column in np.ascontiguousarray(piece.numbers.T)
-            ]
-        else:  # a list is missing where the first number is NaN
-            missing = np.isnan(piece.numbers[:, 0])
-            ends = np.cumsum(~missing) * piece.numbers.shape[1]
-            full = np.ascontiguousarray(piece.numbers[~missing] if missing.any() else piece.numbers)
-            offsets, values = pa.array(np.concatenate([[0], ends]), pa.int32()), pa.array(full.ravel())
-            columns.append(pa.ListArray.from_arrays(offsets, values, mask=pa.array(missing)))
-    return pa.record_batch(columns, schema=schema)
-
-
-# --- Zarr groups -----------------------------------------------------------------------------------------------
-
-
-def write_zarr(target: str, table: Table, *, names: str) -> None:
-    """Write a Zarr group with the arrays ``vectors`` and ``ids``, which appears whole or not at all.
-
-    Parameters
-    ----------
-    target : str
-        A local folder. A Zarr group that is there is replaced.
-    table : Table
-        Its numbers become ``vectors``, float32 (rows, width).
-    names : str
-        The column that becomes ``ids``, text (rows,).
-
-    Raises
-    ------
-    ValueError
-        If the target is a URL.
-    FileExistsError
-        If there is something at the target that is no Zarr group.
-    """
-    place = Path(target)
-    if "://" in target:
-        raise ValueError(f"{target}: a Zarr group is written to a local folder; name one, or write .parquet")
-    if place.exists() and not (place / "zarr.json").exists():
-        raise FileExistsError(f"{target} is there and is no Zarr group; name another place")
-    assert table.numbers is not None
-    n, width, unfinished = table.n_rows, table.numbers.width, Path(partial_name(str(place)))
-    step = max(1, PIECE_VALUES // width)
-    try:
-        group = zarr.open_group(unfinished, mode="w-")
-        vectors = group.create_array(
-            "vectors",
-            shape=(n, width),
-            chunks=(step, width),
-            dtype="f4",
-            dimension_names=("text", "component"),
-        )
-        ids = group.create_array("ids", shape=(n,), chunks=(step,), dtype=str, dimension_names=("text",))
-        labels, rows, first = list[str](), np.empty((0, width), np.float32), 0
-        for piece in table.pieces:
-            assert piece.numbers is not None
-            labels += piece.columns[names].to_pylist()
-            rows = np.concatenate([rows, piece.numbers])
-            while labels and (
-                len(labels) >= step or first + len(labels) == n
-            ):  # a whole chunk, or the last one
-                chunk = slice(first, first + min(step, len(labels)))
-                vectors[chunk], ids[chunk] = rows[:step], np.array(labels[:step], dtype=object)
-                first, labels, rows = chunk.stop, labels[step:], rows[step:]
-        if place.exists():
-            shutil.rmtree(place)
-        unfinished.rename(place)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+            file.write(BYTE_ORDER_MARK if format == "csv" else b"")
+            writer = pacsv.CSVWriter(file, written, write_options=pacsv.WriteOptions(delimiter=delimiter))
+        if writer is not None:
+            writers.enter_context(writer)
+        for batch in table.rows:
+            columns = batch.columns
+            if width:
+                lists = columns.pop()
+                numbers = lists.values.slice(width * lists.offset, width * len(lists)).to_numpy()
+                if format == "npy":
+                    file.write(np.ascontiguousarray(numbers, "<f4").data)
+                    continue
+                by_place = np.ascontiguousarray(numbers.reshape(-1, width).T)
+                spread = (pa.array(one, from_pandas=True) for one in by_place)
+                columns += [lists.cast(LISTS)] if as_lists else spread
+            writer.write_batch(pa.record_batch(columns, schema=written))
 
 
 VECTOR_FORMATS: tuple[str, ...] = tuple(name for name in WRITTEN_FORMATS if name not in TABLE_FORMATS)
@@ -311,7 +211,7 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
             table, words = cells_table(workspace, options.what), words_beside(target)
             with writing(words) as file:
                 pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
-            write_table(target, _then_closed(table, reading), format=cell_format)
+            write_table(target, table, format=cell_format, reading=reading)
         return f"{table.contents} in {target}, their words in {words}"
     if options.what == "distances":
         tables = {**tables, "distances": distances_table}
@@ -337,19 +237,9 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     _refuse_options(options, ("space", "max_words"), chosen)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
-        table = _then_closed(tables[what](job, workspace), reading)
-        write_table(target, table, format=chosen)  # type: ignore[arg-type]
+        table = tables[what](job, workspace)
+        write_table(target, table, format=chosen, reading=reading)  # type: ignore[arg-type]
     return f"{table.contents} in {target}"
-
-
-def _then_closed(table: Table, reading: ExitStack) -> Table:
-    """Return a table after whose last piece what it is read from is closed, before its file is in its place."""
-
-    def pieces() -> Iterator[Piece]:
-        yield from table.pieces
-        reading.close()
-
-    return table._replace(pieces=pieces())
 
 
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:
@@ -364,7 +254,9 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
     chosen = options.format or vector_format(target) or table_format(target)
     if chosen in TABLE_FORMATS and chosen not in WRITTEN_FORMATS:
         _refuse_options(options, ("space",), chosen)
-        write_table(target, vectors_table(kept), format=chosen)
+        words, (n, width) = pa.record_batch({"word": pa.array(kept.words, pa.string())}), kept.vectors.shape
+        rows = with_numbers(words.schema, [(words, kept.vectors)], "vector", width)
+        write_table(target, Table(rows, n, "words"), format=chosen)
     else:
         kept.save(target, format=chosen, space=options.space)  # type: ignore[arg-type]
     size = f"{len(kept):,} words x {kept.vectors.shape[1]} dimensions in {target}"
@@ -426,7 +318,7 @@ def cells_table(workspace: Workspace, what: str) -> Table:
     if constant:
         contents += f" (every cell of the matrix, listed or not, is {constant:.9g} more)"
 
-    def pieces() -> Iterator[Piece]:  # a row block in memory at a time
+    def batches() -> Iterator[pa.RecordBatch]:  # a row block in memory at a time
         first = 0
         for index in range(array.numblocks[0]):
             block = csr_array(compute(array.blocks[index]))
@@ -435,6 +327,6 @@ def cells_table(workspace: Workspace, what: str) -> Table:
             for start in range(0, block.nnz, CELLS_AT_A_TIME):
                 part = slice(start, start + CELLS_AT_A_TIME)
                 columns = [rows.take(numbers[part]), words.take(block.indices[part]), block.data[part]]
-                yield Piece(pa.record_batch(columns, schema=schema), None)
+                yield pa.record_batch(columns, schema=schema)
 
-    return Table(schema, None, n_cells, pieces(), contents)
+    return Table(pa.RecordBatchReader.from_batches(schema, batches()), n_cells, contents)

@@ -28,13 +28,13 @@ from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
-from distembed.job.tables import Numbers, Piece, Table
+from distembed.job.tables import Numbered, Table, with_numbers
 from distembed.scratch import Scratch
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
-from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
+from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
 TASKS_TOGETHER = 4 * CPU_COUNT
 """Partitions between two signs of progress."""
@@ -98,7 +98,7 @@ def open_encoder(
 
 
 def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Reporter) -> str:
-    """Write the vectors of texts to a file or a Zarr folder, and return in words what was written.
+    """Write the vectors of texts to a file, and return in words what was written.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     corpus : Corpus
         The texts.
     target : str
-        A file that ends in .parquet, .csv, .tsv or .npy, or a folder that ends in .zarr.
+        A file that ends in .parquet, .csv, .tsv or .npy.
     reporter : Reporter
 
     Raises
@@ -117,9 +117,8 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     OSError
         If it cannot be written.
     """
-    ending = "zarr" if target.rstrip("/").endswith(".zarr") else table_format(target)
-    if ending is None:
-        raise unknown_format(target, [*(f".{name}" for name in TABLE_FORMATS), ".zarr"])
+    if (ending := table_format(target)) is None:
+        raise unknown_format(target, [f".{name}" for name in TABLE_FORMATS])
     filesystem, place = url_to_fs(target)
     own = Path(place).absolute()
     check_folder(target, str(own))
@@ -142,11 +141,8 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
         schema, width = pa.schema(_heads()), encoder.n_features_out_
         pieces = (piece for path in parts for piece in _pieces(path, schema))
         contents = f"{plural(total.n_texts, 'text')} x {plural(width, 'component')}"
-        table = Table(schema, Numbers(VECTOR, width, as_lists=True), total.n_texts, pieces, contents)
-        if ending == "zarr":
-            write_zarr(target, table, names="id")
-        else:
-            write_table(target, table, format=ending)
+        table = Table(with_numbers(schema, pieces, VECTOR, width), total.n_texts, contents)
+        write_table(target, table, format=ending)
     lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
     composed, share = (
         " or composed" if encoder.unknown_ == "subwords" else "",
@@ -179,7 +175,7 @@ def _heads() -> list[pa.Field]:
     return [*texts, *(pa.field(name, pa.int64()) for name in COUNTED)]
 
 
-def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
+def _pieces(path: str, schema: pa.Schema) -> Iterator[Numbered]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
     with opened(path, "rb") as file:
         parquet = ParquetFile(file)
@@ -188,4 +184,4 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[Piece]:
                 # Lists may be of fixed or of variable size.
                 values = np.asarray(batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False))
                 vectors = values.reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
-                yield Piece(pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors)
+                yield pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors

@@ -39,7 +39,7 @@ from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import OwnItems, read_vectors, system_of
 from distembed.job.state import stage_states
-from distembed.job.tables import Piece, Table
+from distembed.job.tables import Table, table_of
 from distembed.job.workers import Workers
 from distembed.storage.records import digest_of_json
 from distembed.storage.workspace import Workspace
@@ -222,9 +222,8 @@ def candidates_table(tuned: Tuned, *, collected: bool = False) -> Table:
         for one in tuned.candidates
         for row in (one.rows if collected else [one.chosen])
     ]
-    batch = pa.RecordBatch.from_pylist(rows)
     contents = plural(len(rows), "row") if collected else f"{len(rows)} candidates"
-    return Table(batch.schema, None, len(rows), [Piece(batch, None)], contents)
+    return table_of(pa.Table.from_pylist(rows), contents)
 
 
 def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zarr
 
 import distembed as de
 from distembed.job.opening import parse_source
@@ -56,12 +55,8 @@ def test_texts_are_written_with_their_heads_and_vectors(workspace, lines, tmp_pa
     with pytest.warns(UserWarning, match="no known word"):
         assert np.array_equal(vectors, encoder.transform(whole))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lines.txt", "v.parquet"]
-    for name in ("v.npy", "v.zarr"):
-        succeed("encode", workspace, lines, "--to", tmp_path / name)
+    succeed("encode", workspace, lines, "--to", tmp_path / "v.npy")
     assert np.array_equal(np.load(tmp_path / "v.npy"), vectors)
-    group = zarr.open_group(tmp_path / "v.zarr", mode="r")
-    assert np.array_equal(group["vectors"][:], vectors)
-    assert group["ids"][:].tolist() == [head["id"] for head in heads]
 
 
 def test_a_stopped_run_leaves_nothing_and_starts_again_to_the_same_bytes(workspace, tmp_path, monkeypatch):
@@ -106,7 +101,7 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
     [
         (
             ("encode", "{w}", "{lines}", "--to", "v.xls"),
-            "cannot be detected from its name: end it in .parquet, .csv, .tsv, .npy or .zarr",
+            "cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy",
         ),
         (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
         (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),

@@ -13,7 +13,7 @@ from distembed.corpus.concordance import Pair, Passage, find_passages
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
-from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
+from distembed.job.tables import MakeTable, Table, paired, rows_of_blocks, table_of, with_numbers
 from distembed.linalg.operators import whole_csr
 from distembed.stages.corpus import titled_tokens, vocabulary_of
 from distembed.stages.words import common_words, content_words
@@ -195,7 +195,7 @@ def changes_table(job: ComparisonJob, workspace: Workspace) -> Table:
     first = next(batches)
     n_rows = len(changes.words) * len(changes.pairs)
     contents = f"{plural(len(changes.words), 'word')} between {plural(len(changes.pairs), 'pair')} of parts"
-    return Table(first.schema, None, n_rows, (Piece(one, None) for one in chain([first], batches)), contents)
+    return Table(pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)), n_rows, contents)
 
 
 def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
@@ -212,17 +212,15 @@ def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
             "noise": np.concatenate([changes.measures["noise", part, None] for part in changes.parts]),
         }
     )
-    numbers = Numbers("vector", vectors.shape[1], as_lists=True)
     pieces = paired(table.to_batches(), rows_of_blocks(vectors))
-    contents = f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}"
-    return Table(table.schema, numbers, table.num_rows, pieces, contents)
+    rows = with_numbers(table.schema, pieces, "vector", vectors.shape[1])
+    return Table(rows, table.num_rows, f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}")
 
 
 def parts_table(job: ComparisonJob, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return the documents, files and tokens of each part."""
     table = outputs.PARTS.read(workspace)
-    batches = [Piece(batch, None) for batch in table.to_batches()]
-    return Table(table.schema, None, table.num_rows, batches, plural(table.num_rows, "part"))
+    return table_of(table, plural(table.num_rows, "part"))
 
 
 TABLES: dict[str, MakeTable] = {"changes": changes_table, "words": part_words_table, "parts": parts_table}

@@ -10,7 +10,7 @@ from distembed.display import plural
 from distembed.execution import one_blas_thread
 from distembed.formats.tables import some
 from distembed.job.stage import read_vectors
-from distembed.job.tables import Numbers, Piece, Table
+from distembed.job.tables import Table, with_numbers
 from distembed.manifold.imputation import OPTIONS_OF_FIT
 from distembed.manifold.imputation_systems import infer as impute_new
 from distembed.manifold.imputation_systems import known_rows
@@ -103,8 +103,8 @@ def _written(vectors: WordVectors, origins: list[str], new: NewFiles) -> str:
     if new.space is not None:
         raise ValueError(f"{new.target} keeps spaces as they are: leave out --space")
     columns = pa.record_batch({"word": pa.array(vectors.words), "origin": pa.array(origins)})
-    width, piece = vectors.vectors.shape[1], Piece(columns, vectors.vectors)
+    width = vectors.vectors.shape[1]
+    rows = with_numbers(columns.schema, [(columns, vectors.vectors)], "vector", width)
     contents = f"{len(vectors):,} words x {width} dimensions"
-    table = Table(columns.schema, Numbers("vector", width, as_lists=True), len(vectors), [piece], contents)
-    write_table(new.target, table, format=chosen)
+    write_table(new.target, Table(rows, len(vectors), contents), format=chosen)
     return f"{contents} in {new.target}"

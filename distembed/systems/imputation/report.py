@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from distembed.display import format_number, plural
 from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
 from distembed.job.stage import read_vectors
-from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
+from distembed.job.tables import MakeTable, Numbered, Table, paired, rows_of_blocks, with_numbers, words_table
 from distembed.job.terminal import neighbor_line
 from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import whole_csr
@@ -402,32 +402,31 @@ def names_table(job: ImputationJob, workspace: Workspace) -> Table:  # noqa: ARG
     n_rows = facts["n_names"] + left_out.num_rows
     near = outputs.NEAR_MISSES.read(workspace)
     like = dict(zip(near["name"].to_pylist(), near["word"].to_pylist(), strict=True))
+    pieces = paired(workspace.batches("vocabulary"), rows_of_blocks(vectors))
     return Table(
-        schema,
-        Numbers("vector", width, as_lists=True),
+        with_numbers(schema, _names(pieces, left_out, like, schema), "vector", width),
         n_rows,
-        _names(paired(workspace.batches("vocabulary"), rows_of_blocks(vectors)), left_out, like, schema),
         f"{plural(n_rows, 'name')}: {facts['n_known']:,} known, {facts['n_imputed']:,} imputed, "
         f"{left_out.num_rows:,} left out; vectors of {plural(width, 'dimension')}",
     )
 
 
 def _names(
-    joined: Iterable[Piece], left_out: pa.Table, like: Mapping[str, str], schema: pa.Schema
-) -> Iterator[Piece]:
+    joined: Iterable[Numbered], left_out: pa.Table, like: Mapping[str, str], schema: pa.Schema
+) -> Iterator[Numbered]:
     """Yield the names that have a vector, then those that were left out, whose numbers are missing."""
     width = 0
-    for piece in joined:
-        is_name = pc.not_equal(piece.columns["origin"], "other")
-        if piece.numbers is not None and pc.any(is_name).as_py():
-            kept, width = piece.columns.filter(is_name), piece.numbers.shape[1]
+    for columns, vectors in joined:
+        is_name, width = pc.not_equal(columns["origin"], "other"), vectors.shape[1]
+        if pc.any(is_name).as_py():
+            kept = columns.filter(is_name)
             words, is_known = kept["word"], pc.equal(kept["origin"], "known")
             kept = kept.append_column("matched", pc.if_else(is_known, words, pa.scalar(None, pa.string())))
             near = pa.array([like.get(word) for word in words.to_pylist()], pa.string())
-            yield Piece(_as(schema, kept.append_column("like", near)), piece.numbers[np.asarray(is_name)])
+            yield _as(schema, kept.append_column("like", near)), vectors[np.asarray(is_name)]
     for batch in left_out.to_batches():
         named = batch.append_column("origin", pa.array(["left out"] * batch.num_rows))
-        yield Piece(_as(schema, named), np.full((batch.num_rows, width), np.nan, np.float32))
+        yield _as(schema, named), np.full((batch.num_rows, width), np.nan, np.float32)
 
 
 def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:

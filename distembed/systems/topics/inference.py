@@ -20,7 +20,7 @@ from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.factorization.nmf_blocks import column_shares, topic_shares
 from distembed.formats.names import unknown_format
-from distembed.job.tables import Numbers, Piece, Table, paired, rows_of_blocks
+from distembed.job.tables import Numbered, Table, paired, rows_of_blocks, with_numbers
 from distembed.stages import corpus as corpus_stages
 from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
@@ -69,20 +69,13 @@ def inferred_table(job: TopicsJob, workspace: Workspace, paths: Iterable[str]) -
         tokens = corpus.tokenize(folder)
         factors = model.transform(document_weights(job, workspace, tokens))
         n_documents, n_topics = factors.shape
-        documents = (_documents(tokens.documents(one)) for one in tokens.partitions)
         norms = document_norms(job, workspace)
-        pieces = paired((batch for batches in documents for batch in batches), rows_of_blocks(factors))
-        yield Table(
-            with_topic(tokens.documents(tokens.partitions[0]).schema),
-            Numbers("weight", n_topics, as_lists=False),
-            n_documents,
-            (_with_topics(piece, norms) for piece in pieces),
-            f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}",
-        )
-
-
-def _documents(table: pa.Table) -> Iterable[pa.RecordBatch]:
-    return table.to_batches()
+        documents = (batch for one in tokens.partitions for batch in tokens.documents(one).to_batches())
+        pieces = paired(documents, rows_of_blocks(factors))
+        schema = with_topic(tokens.documents(tokens.partitions[0]).schema)
+        shares = (_with_topics(*piece, norms) for piece in pieces)
+        rows = with_numbers(schema, shares, "weight", n_topics, apart=True)
+        yield Table(rows, n_documents, f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}")
 
 
 def document_weights(job: TopicsJob, workspace: Workspace, tokens: Tokens) -> da.Array:
@@ -108,10 +101,10 @@ def _model(job: TopicsJob, workspace: Workspace) -> Any:
     return model
 
 
-def _with_topics(piece: Piece, norms: NDArray[np.float64]) -> Piece:
+def _with_topics(
+    documents: pa.RecordBatch, weights: NDArray[np.float32], norms: NDArray[np.float64]
+) -> Numbered:
     """Return documents with the topic of the largest weight, and their weights as shares."""
-    assert piece.numbers is not None
-    topics = pa.array(column_shares(piece.numbers, norms).ravel().astype(np.int64))
-    schema = with_topic(piece.columns.schema)
-    columns = pa.record_batch([*piece.columns.columns, topics], schema=schema)
-    return Piece(columns, topic_shares(piece.numbers, norms).astype(np.float32))
+    topics = pa.array(column_shares(weights, norms).ravel().astype(np.int64))
+    columns = pa.record_batch([*documents.columns, topics], schema=with_topic(documents.schema))
+    return columns, topic_shares(weights, norms).astype(np.float32)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from distembed.display import plural
 from distembed.evaluation.topics import MeanShares, mean_shares
 from distembed.factorization.nmf_blocks import topic_shares
-from distembed.job.tables import Piece, Table, rows_of_blocks
+from distembed.job.tables import Table, rows_of_blocks, table_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import document_norms, known_columns
@@ -80,10 +80,7 @@ def shares_table(job: TopicsJob, workspace: Workspace) -> Table:
         for place, value in enumerate(shares.values)
         for topic, (low, high) in enumerate(ends_of(shares, place))
     ]
-    batch = pa.RecordBatch.from_pylist(rows, schema=COLUMNS)
-    return Table(
-        COLUMNS, None, batch.num_rows, [Piece(batch, None)], f"{plural(len(rows), 'share')} of topics"
-    )
+    return table_of(pa.Table.from_pylist(rows, COLUMNS), f"{plural(len(rows), 'share')} of topics")
 
 
 def ends_of(shares: MeanShares, place: int) -> list[tuple[float | None, float | None]]:

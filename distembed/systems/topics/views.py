@@ -24,7 +24,15 @@ from distembed.factorization.nmf_blocks import (
     topic_shares,
     weight_terms,
 )
-from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks, words_table
+from distembed.job.tables import (
+    MakeTable,
+    Table,
+    paired,
+    rows_of_blocks,
+    table_of,
+    with_numbers,
+    words_table,
+)
 from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import whole_csr
 from distembed.stages import corpus as corpus_stages
@@ -47,13 +55,9 @@ def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     shares = (topic_shares(block, norms).astype(np.float32) for block in rows_of_blocks(factors))
     labels = kept_labels(workspace, job.topics.method)
     n_documents, n_topics = factors.shape
-    return Table(
-        with_topic(workspace.schema("documents")),
-        Numbers("weight", n_topics, as_lists=False),
-        n_documents,
-        paired(beside_topics(workspace.batches("documents"), labels), shares),
-        f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}",
-    )
+    pieces = paired(beside_topics(workspace.batches("documents"), labels), shares)
+    rows = with_numbers(with_topic(workspace.schema("documents")), pieces, "weight", n_topics, apart=True)
+    return Table(rows, n_documents, f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}")
 
 
 def with_topic(schema: pa.Schema) -> pa.Schema:
@@ -91,11 +95,9 @@ def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
             zip_longest(topic["words"], topic["telling"][: len(topic["words"])]), 1
         )
     ]
-    schema = pa.schema([*TOPIC_COLUMNS, *WORD_COLUMNS])
-    batch = pa.RecordBatch.from_pylist(rows, schema=schema)
     n_words = max((len(row["words"]) for row in topics), default=0)
     contents = f"{plural(len(topics), 'topic')} with up to {plural(n_words, 'word')} each"
-    return Table(schema, None, batch.num_rows, [Piece(batch, None)], contents)
+    return table_of(pa.Table.from_pylist(rows, pa.schema([*TOPIC_COLUMNS, *WORD_COLUMNS])), contents)
 
 
 TOPIC_COLUMNS = pa.schema(

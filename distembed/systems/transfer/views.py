@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from distembed.display import plural
 from distembed.execution import compute
-from distembed.job.tables import MakeTable, Numbers, Piece, Table, paired, rows_of_blocks
+from distembed.job.tables import MakeTable, Numbered, Table, paired, rows_of_blocks, table_of, with_numbers
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.collections import SIDE_DOCUMENTS
 from distembed.storage.workspace import Workspace
@@ -43,24 +43,24 @@ def _topic_table(job: TransferJob, workspace: Workspace) -> Table:
     arrays = {side: inferred_output(job, side).read(workspace) for side in job.collections}
     n_rows, n_topics = sum(map(len, arrays.values())), arrays[job.first].shape[1]
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[Numbered]:
         for side, array in arrays.items():
             first, aligned = 0, _aligned(job, workspace, side)
             for columns, shares in paired(workspace.batches(f"{side}_documents"), rows_of_blocks(array)):
-                assert shares is not None
                 n = columns.num_rows
                 topics, known = np.full(n, -1, np.int64), np.flatnonzero(~np.isnan(shares).any(axis=1))
                 topics[known] = shares[known].argmax(axis=1)  # of the largest share; -1 where it is not known
                 named = (columns[name] for name in ("id", "title", "label"))
                 partners = _partners(aligned, first, n)
                 made = [pa.array([side] * n), *named, pa.array(topics), *partners]
-                yield Piece(pa.record_batch(made, schema=DOCUMENT_COLUMNS), shares)
+                yield pa.record_batch(made, schema=DOCUMENT_COLUMNS), shares
                 first += n
 
     contents = (
         f"{plural(n_rows, 'document')} of {plural(len(arrays), 'collection')} and {plural(n_topics, 'topic')}"
     )
-    return Table(DOCUMENT_COLUMNS, Numbers("weight", n_topics, as_lists=False), n_rows, pieces(), contents)
+    rows = with_numbers(DOCUMENT_COLUMNS, pieces(), "weight", n_topics, apart=True)
+    return Table(rows, n_rows, contents)
 
 
 def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
@@ -82,9 +82,7 @@ def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
         columns = [[side] * len(values), *named, origin, *partners, *values.astype(np.float64).T]
         tables.append(pa.table(columns, schema=schema))
     every = pa.concat_tables(tables)
-    contents = f"{plural(every.num_rows, 'document')} and {plural(len(names), 'feature')}"
-    pieces = (Piece(batch, None) for batch in every.to_batches())
-    return Table(schema, None, every.num_rows, pieces, contents)
+    return table_of(every, f"{plural(every.num_rows, 'document')} and {plural(len(names), 'feature')}")
 
 
 def _aligned(job: TransferJob, workspace: Workspace, side: str) -> pa.Table | None:
@@ -117,8 +115,7 @@ def topics_table(job: TransferJob, workspace: Workspace) -> Table:
         for row in topics
         for rank, word in enumerate(row["words"], start=1)
     ]
-    batch = pa.RecordBatch.from_pylist(rows, schema=TOPIC_COLUMNS)
-    return Table(TOPIC_COLUMNS, None, batch.num_rows, [Piece(batch, None)], plural(len(topics), "topic"))
+    return table_of(pa.Table.from_pylist(rows, TOPIC_COLUMNS), plural(len(topics), "topic"))
 
 
 TOPIC_COLUMNS = pa.schema(

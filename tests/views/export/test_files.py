@@ -13,8 +13,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from distembed.job.tables import Numbers, Piece, Table, paired
-from distembed.views.export import TABLE_FORMATS, table_format, write_table, write_zarr
+from distembed.job.tables import Table, paired, with_numbers
+from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])
@@ -25,12 +25,10 @@ WEIGHTS[4] = np.nan
 def table(*, as_lists: bool = False, numbers: bool = True) -> Table:
     """Return a table of six rows in two pieces, one of whose rows has no numbers."""
     batch = pa.record_batch([pa.array(TITLES), pa.array(range(6))], schema=SCHEMA)
-    cuts = [(0, 4), (4, 6)]
-    pieces = [
-        Piece(batch.slice(first, last - first), WEIGHTS[first:last] if numbers else None)
-        for first, last in cuts
-    ]
-    return Table(SCHEMA, Numbers("weight", 2, as_lists) if numbers else None, 6, pieces, "six rows")
+    pieces = [(batch.slice(first, last - first), WEIGHTS[first:last]) for first, last in [(0, 4), (4, 6)]]
+    plain = pa.RecordBatchReader.from_batches(SCHEMA, [batch])
+    rows = with_numbers(SCHEMA, pieces, "weight", 2, apart=not as_lists) if numbers else plain
+    return Table(rows, 6, "six rows")
 
 
 @pytest.mark.parametrize("format_", ["csv", "tsv"])
@@ -97,29 +95,29 @@ def test_no_more_than_a_piece_is_held(tmp_path: Path, format_: str) -> None:
     """The pieces of a table are gone when the next but one is made: a million documents pass through."""
     made: list[weakref.ref[np.ndarray]] = []
 
-    def pieces() -> Iterator[Piece]:
+    def pieces() -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         for _ in range(5):
             assert sum(ref() is not None for ref in made) <= 1
             numbers = np.ones((3, 2), np.float32)
             made.append(weakref.ref(numbers))
-            yield Piece(pa.record_batch([pa.array(TITLES[:3]), pa.array(range(3))], schema=SCHEMA), numbers)
+            yield pa.record_batch([pa.array(TITLES[:3]), pa.array(range(3))], schema=SCHEMA), numbers
             del numbers
 
-    whole = Table(SCHEMA, Numbers("weight", 2, as_lists=False), 15, pieces(), "fifteen rows")
+    whole = Table(with_numbers(SCHEMA, pieces(), "weight", 2, apart=True), 15, "fifteen rows")
     path = str(tmp_path / f"t.{format_}")
     write_table(path, whole, format=table_format(path))
     assert len(made) == 5
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
-    def pieces() -> Iterator[Piece]:
-        yield table().pieces[0]
+    def pieces() -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
+        yield pa.record_batch([pa.array(TITLES), pa.array(range(6))], schema=SCHEMA), WEIGHTS
         raise OSError("the store is gone")
 
     path = tmp_path / "t.csv"
     path.write_text("before")
     with pytest.raises(OSError, match="the store is gone"):
-        write_table(str(path), table()._replace(pieces=pieces()), format="csv")
+        write_table(str(path), Table(with_numbers(SCHEMA, pieces(), "weight", 2), 6, ""), format="csv")
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -132,13 +130,6 @@ def test_rows_of_other_bounds_are_paired(batch_rows: int, block_rows: int) -> No
     batches = (numbers.slice(first, batch_rows) for first in range(0, 10, batch_rows))
     blocks = (array[first : first + block_rows] for first in range(0, 10, block_rows))
     pieces = list(paired(batches, blocks))
-    assert [row for piece in pieces for row in piece.columns["row"].to_pylist()] == list(range(10))
-    assert np.concatenate([piece.numbers for piece in pieces]).ravel().tolist() == list(range(10))
-    assert all(piece.columns.num_rows == len(piece.numbers) for piece in pieces)
-
-
-def test_a_zarr_group_takes_the_place_of_nothing_else(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"memory://g: a Zarr group is written to a local folder; name one"):
-        write_zarr("memory://g", table(), names="title")
-    with pytest.raises(FileExistsError, match="is there and is no Zarr group; name another place"):
-        write_zarr(str(tmp_path), table(), names="title")
+    assert [row for columns, _ in pieces for row in columns["row"].to_pylist()] == list(range(10))
+    assert np.concatenate([rows for _, rows in pieces]).ravel().tolist() == list(range(10))
+    assert all(columns.num_rows == len(rows) for columns, rows in pieces)
