@@ -12,9 +12,9 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, random_array
 from sklearn.linear_model import Ridge
 
-from distembed.lift import lift
+from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.operators import row_blocks
-from distembed.manifold import imputation_blocks, propagation, propagation_blocks
+from distembed.manifold import imputation_blocks, propagation
 from distembed.manifold.alignment_rounds import solve_group
 from distembed.manifold.eigenmaps_blocks import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
@@ -92,11 +92,12 @@ def embedding() -> None:
         laplacian=smoother, confidence=np.ones(n), order=1, tol=1e-4, max_iter=10,
     ).compute()  # fmt: skip
     rows, weights = da.from_array(rows_of(8000, 100), chunks=(4000, -1)), rows_of(100, 100)
-    for function in (propagation_blocks.mapped, propagation_blocks.mapped_directions):
-        lift(function, "wc,cr->wr", rows, weights, **WIDE).compute()
-    propagation._take_rows(rows, np.arange(0, 8000, 2)).compute()
-    links = csr_array((np.ones(8000), (np.arange(8000), np.arange(8000))), shape=(8000, 8000))
-    propagation._linked_product(rows, rows, links)
+    for is_unit in (True, False):
+        lift(propagation.mapped, "wc,cr->wr", rows, weights, **WIDE, is_unit=is_unit).compute()
+    links = diags_array(np.arange(8000) % 40 > 0, dtype=np.float64, format="csr")  # nearly all rows have one
+    links.eliminate_zeros()
+    sides = rows, first_rows(rows), rows
+    fold(total(propagation.linked_product), "wc,w,Nd", *sides, shape=(100, 100), links=links).compute()
     model, fitted = FeaturePreservingEmbedding(4, max_iter=1, n_neighbors=5), rows_of(1000, 200)
     with mock.patch("warnings.warn"):
         model.fit(fitted, rows_of(1000, 2))

@@ -305,7 +305,7 @@ def csr_blocks(rows):
 
 HELD = {
     "graph": dense_graph,
-    "lists": lambda rows: propagation._lists_by_blocks(rows, rows[::-1], 5),
+    "lists": lambda rows: propagation._search_lists(rows, rows[::-1], 5),
     "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
     "pairs of words": lambda rows: in_memory(
         select_pairs(csr_blocks(rows[:, :1] * np.arange(60.0)), np.arange(40))

@@ -1,13 +1,16 @@
 """Further correspondences of two sets of rows, found from a few known ones by linear maps.
 
-Small sets are read once and searched in memory, without a task. The rows of larger ones are read and mapped block
-by block, and compared tile by tile: no task holds more than a few blocks of them. In memory are the candidates of
-one set, 12 bytes for each of `CANDIDATES` per row, and the pairs.
+Small sets are read once and searched in memory, without a task. The rows of larger ones are mapped and compared block
+by block. In memory are the candidates of both sets, `CANDIDATES` for each row, and the pairs.
+
+Letters
+-------
+X, Y : rows of two sets, (n × d) and (m × e). c_ij : the confidence that rows i and j correspond.
+s_ij : CSLS of a candidate pair, 2 cos_ij - r_i - r_j, r the mean cosine of a row with its listed neighbors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -15,15 +18,15 @@ from typing import Any, NamedTuple, TypeAlias
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import block, first_rows, lift
+from distembed.lift import block, first_rows, fold, lift, total
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import column_powers, dense_blocks
-from distembed.manifold import propagation_blocks as blocks
-from distembed.neighbors import blocks as neighbor_blocks
+from distembed.neighbors.blocks import nearest_in_tile
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import row_is_used
 from distembed.neighbors.search import search_lists
@@ -35,11 +38,25 @@ Spaces: TypeAlias = tuple[Rows, Rows]
 
 N_ROUNDS = 8
 """Rounds in which the maps are fitted to more pairs each time."""
+FIRST_SHARE = 0.3
+"""The share of the found pairs that the first round keeps; it rises evenly to all in the last."""
+FOUND_WEIGHT = 0.5
+"""The confidence of a pair found, in the fit of the maps."""
 CANDIDATES = 10
 """Neighbors in the other set that CSLS averages and chooses among (Conneau et al. 2018, section 2.3)."""
 ROWS_AT_ONCE = 4096
 """Rows of both sets up to which a search is one call in memory: it takes less than half a second, and 16 to 176 are
 made, each of which would be five graphs of tiny tasks."""
+ZERO_STRENGTH = 1e-13
+"""Share of the largest singular value under which one is rounding."""
+JUDGED_PAIRS = 50
+"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to 0.07. Of fewer
+than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
+DEFAULT_TEMPERATURE = 0.05
+"""Where one known pair leaves nothing to estimate: between translations (0.01) and comparable texts (0.06)."""
+TEMPERATURES = (1e-3, 10.0)
+LEAST_PROBABILITY = 1e-3
+"""Probabilities below it are no edge."""
 
 
 class Propagation(NamedTuple):
@@ -65,9 +82,6 @@ def propagate_correspondences(
     X2: Any,
     links: sp.csr_array,
     *,
-    n_rounds: int = N_ROUNDS,
-    first_share: float = 0.3,
-    found_weight: float = 0.5,
     exponent: float = 0.5,
     metric: Metric = "cosine",
     random_state: int = 0,
@@ -77,7 +91,7 @@ def propagate_correspondences(
     Each round decomposes Σ c_ij x2_j x1_iᵀ = U S Vᵀ over unit rows, takes the sets to one space by U S^p and
     V S^p, and pairs the rows that choose each other there by CSLS, s_ij = 2 cos_ij - r_i - r_j, where r is a
     row's mean cosine with its `CANDIDATES` nearest rows of the other set, which takes from hubs what they have
-    too much. The best `first_share` of the pairs is kept in the first round, rising evenly to all in the last.
+    too much. The best `FIRST_SHARE` of the pairs is kept in the first round, rising evenly to all in the last.
     Rows with a known correspondence are not paired again. In the end row j of the second set, if it has no known
     correspondence, belongs to candidate i with probability (1 - ε) exp(s_ij / T) / Σ_i' exp(s_i'j / T).
 
@@ -89,7 +103,7 @@ def propagate_correspondences(
     known pairs that were left out of everything before, a fold at a time: where the sets are translations T is
     small and ε near 0, where no map takes one to the other the probabilities are spread and small.
 
-    It assumes vectors made alike (LSA of one rank). Its time is that of 4 to 22 times `n_rounds` neighbor
+    It assumes vectors made alike (LSA of one rank). Its time is that of 4 to 22 times `N_ROUNDS` neighbor
     searches, the most with few known pairs (`JUDGED_PAIRS`).
 
     Parameters
@@ -97,11 +111,6 @@ def propagate_correspondences(
     X1, X2 : dense NumPy or Dask arrays, (n × d1) and (m × d2); those of more than `ROWS_AT_ONCE` rows are read
         again by every search
     links : known correspondences, (n × m)
-    n_rounds : int
-        The number of rounds.
-    first_share : float
-        The share of the found pairs that the first round keeps.
-    found_weight : c_ij of a pair found, in the fit of the maps
     exponent : p
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
@@ -112,92 +121,20 @@ def propagate_correspondences(
     Artetxe, Labaka & Agirre 2017 (self-learning) and 2018 (p, there "re-weighting"); Conneau et al. 2018,
     section 2.3 (CSLS).
     """
-    rows: Spaces = _comparable(X1, metric), _comparable(X2, metric)
-    is_small = max(len(X) for X in rows) <= ROWS_AT_ONCE
-    if is_small:
-        rows = compute(rows)
-    search = _Search(*rows, n_rounds, first_share, found_weight, exponent, metric)
-    options = n_rounds, first_share, found_weight, exponent, metric, random_state
+    sets: Spaces = _comparable(X1, metric), _comparable(X2, metric)
+    is_small = max(len(X) for X in sets) <= ROWS_AT_ONCE
+    search = _Search(compute(sets) if is_small else sets, exponent, metric)
     with (
         one_blas_thread(),
         keeping(None) if is_small else nullcontext(),  # which takes longer than to search again
-        scope("propagation", *options, X1, X2, links),
+        scope("propagation", exponent, metric, random_state, X1, X2, links),
     ):
         with scope("all"):
-            spaces, n_found = search.spaces(links)
+            spaces, n_found = search.find_spaces(links)
         temperature, lost = _calibrate(search, links, random_state)
         with scope("last"):
-            found = _with_probabilities(links, search.candidates(spaces), temperature, lost)
+            found = _with_probabilities(links, search.find_candidates(spaces), temperature, lost)
     return Propagation(found, spaces, n_found, temperature, lost)
-
-
-class _Found(NamedTuple):
-    """The pairs found in a round: the counterpart of each row of the second set, or -1, and their number so far."""
-
-    counterparts: Int64s
-    n_found: Int64s
-    """Of each round, -1 for those to come."""
-
-
-class _Search(NamedTuple):
-    """Two sets of unit rows, and the search for their pairs."""
-
-    first: Rows
-    second: Rows
-    n_rounds: int
-    first_share: float
-    found_weight: float
-    exponent: float
-    metric: Metric
-
-    def spaces(self, links: sp.csr_array) -> tuple[Spaces, list[int]]:
-        """Return both sets in the space of the last round, and the pairs found in each round, which are kept."""
-        begun, state = newest("round", _Found)
-        found = compute(state) or _Found(np.full(links.shape[1], -1), np.full(self.n_rounds, -1))
-        for number in range(begun, self.n_rounds):
-            make = partial(self._round, links, found, number)
-            found = compute(keep("round", make, _Found, number=number + 1))
-        return self.mapped(self._added(links, found)), found.n_found.tolist()
-
-    def _round(self, links: sp.csr_array, found: _Found, number: int) -> _Found:
-        candidates = self.candidates(self.mapped(self._added(links, found)), links)
-        pairs, scores = candidates.mutual_choices()
-        share = self.first_share + (1 - self.first_share) * number / max(1, self.n_rounds - 1)
-        kept = pairs[np.argsort(-scores, kind="stable")[: int(np.ceil(share * len(scores)))]]
-        counterparts, n_found = np.full(links.shape[1], -1), found.n_found.copy()
-        counterparts[kept[:, 1]], n_found[number] = kept[:, 0], len(kept)
-        return _Found(counterparts, n_found)
-
-    def _added(self, links: sp.csr_array, found: _Found) -> sp.csr_array:
-        """Return the links with the pairs found."""
-        columns = np.flatnonzero(found.counterparts >= 0)
-        weights = np.full(columns.size, self.found_weight)
-        pairs = (weights, (found.counterparts[columns], columns))
-        return sp.csr_array(links + sp.csr_array(pairs, shape=links.shape))
-
-    def mapped(self, links: sp.csr_array) -> Spaces:
-        """Return both sets in the space that the links fit best."""
-        there, here = blocks.reweighted_maps(
-            _linked_product(self.second, self.first, links), exponent=self.exponent
-        )
-        return self._through(self.first, here), self._through(self.second, there)
-
-    def _through(self, rows: Rows, weights: Float64s) -> Rows:
-        step = blocks.mapped_directions if self.metric == "cosine" else blocks.mapped
-        return lift(step, "wc,cr->wr", rows, weights, dtype=np.float64)
-
-    def candidates(self, spaces: Spaces, taken: sp.csr_array | None = None) -> _Candidates:
-        """Return the candidate pairs of all rows, or of those without a link; rows without direction have none."""
-        here, there = (row_is_used(rows, self.metric) for rows in spaces)
-        if taken is not None:
-            here &= np.asarray(taken.sum(axis=1)) == 0
-            there &= np.asarray(taken.sum(axis=0)) == 0
-        rows, columns = np.flatnonzero(here), np.flatnonzero(there)
-        if not rows.size or not columns.size:
-            empty = np.zeros((0, 2, 0))
-            return _Candidates(empty, empty, rows[:0], columns[:0])
-        sides = _take_rows(spaces[0], rows), _take_rows(spaces[1], columns)
-        return _Candidates(*_cross_lists(*sides), rows, columns)
 
 
 def _comparable(X: Any, metric: Metric) -> da.Array:
@@ -212,130 +149,94 @@ def _comparable(X: Any, metric: Metric) -> da.Array:
     return rows / size if size > 0 else rows
 
 
-def _linked_product(left: Rows, right: Rows, links: sp.csr_array) -> Float64s:
-    """Return Σ c_ij left_j right_iᵀ over the links c (rows of `right` × rows of `left`), from tiles of blocks.
+class _Found(NamedTuple):
+    """The pairs found in a round: the counterpart of each row of the second set, or -1, and their number so far."""
 
-    The blocks of a Dask array `left` are read again for each block of `right`.
-    """
-    if isinstance(left, np.ndarray):
-        return blocks.linked_product(left, right, links)
-    total = np.zeros((left.shape[1], right.shape[1]))
-    for first, Y in _row_blocks(right):
-        options = {"Y": Y, "links": links[first : first + len(Y)]}
-        sizes, begin = {"w": 1}, first_rows(left)
-        for part in compute(
-            lift(_tile_product, "wc,w->w", left, begin, dtype=object, sizes=sizes, **options)
-        ):
-            if part is not None:
-                total += part
-    return total
+    counterparts: Int64s
+    n_found: Int64s
+    """Of each round, -1 for those to come."""
 
 
-@block(temporaries=2)
-def _tile_product(X: Float64s, first: Int64s, *, Y: Float64s, links: sp.csr_array) -> Float64s | None:
-    of_block = links[:, first[0] : first[0] + len(X)]
-    return blocks.linked_product(X, Y, of_block) if of_block.nnz else None
+class Candidates(NamedTuple):
+    """Pairs of rows of two sets that are among each other's nearest, by row and column, with their CSLS."""
 
-
-def _row_blocks(rows: Rows) -> Iterator[tuple[int, Float64s]]:
-    if isinstance(rows, np.ndarray):
-        yield 0, rows
-        return
-    for number, first in enumerate(compute(first_rows(rows)).tolist()):
-        yield first, compute(rows.blocks[number])
-
-
-def _take_rows(rows: Rows, chosen: Int64s) -> Rows:
-    """Return the chosen rows, those of each block in a block of their own; blocks without any are left out."""
-    if chosen.size == rows.shape[0]:
-        return rows
-    if isinstance(rows, np.ndarray):
-        return rows[chosen]
-    begin = compute(first_rows(rows))
-    sizes = np.diff(np.searchsorted(chosen, [*begin, rows.shape[0]]))
-    some = np.flatnonzero(sizes)
-    first = da.from_array(begin[some], chunks=1)
-    taken = {"w": tuple(sizes[some].tolist())}
-    return lift(
-        _chosen_rows, "wc,w->wc", rows.blocks[some], first, dtype=np.float64, sizes=taken, chosen=chosen
-    )
-
-
-@block(temporaries=0.5)
-def _chosen_rows(rows: Float64s, first: Int64s, *, chosen: Int64s) -> Float64s:
-    begin, end = np.searchsorted(chosen, (first[0], first[0] + len(rows)))
-    return rows[chosen[begin:end] - first[0]]
-
-
-def _cross_lists(first: Rows, second: Rows) -> tuple[Rows, Rows]:
-    """Return the neighbor lists (rows, 2, k) of each set in the other."""
-    k = min(CANDIDATES, first.shape[0], second.shape[0])
-    if isinstance(first, np.ndarray):
-        return _whole_lists(first, second, k), _whole_lists(second, first, k)
-    forth = keep("forth", partial(_lists_by_blocks, first, second, k))
-    return forth, keep("back", partial(_lists_by_blocks, second, first, k))
-
-
-def _lists_by_blocks(rows: da.Array, columns: da.Array, k: int) -> da.Array:
-    marks = np.zeros(rows.shape[0], np.int64), np.ones(columns.shape[0], np.int64)
-    # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
-    return search_lists(rows, marks[0], columns, marks[1], k=k, single=True)
-
-
-def _whole_lists(rows: Float64s, columns: Float64s, k: int) -> Float64s:
-    marks, ids = np.zeros(len(rows), np.int64), np.arange(len(columns))
-    return neighbor_blocks.nearest_in_tile(
-        rows, marks, columns, ids, np.ones_like(ids), columns.mean(axis=0), k=k
-    )
-
-
-# -------------------------------------------------------------------------------------- candidates
-
-
-class _Candidates(NamedTuple):
-    """Neighbor lists of some rows of each set in the other, which candidate pairs are made of block by block."""
-
-    forth: Rows
-    back: Rows
-    """The lists, in memory or by row blocks. Arrays (rows, 2, k) and (columns, 2, k)."""
     rows: Int64s
     columns: Int64s
-    """The numbers of those rows in their sets. Int64."""
+    scores: Float64s
 
-    def mutual_choices(self) -> blocks.CandidatePairs:
-        """Return the pairs in which each row is the other's best; of equal scores the smaller row number."""
-        own = blocks.BestChoice.none(self.rows.size)
-        others = blocks.BestChoice.none(self.columns.size)
-        for pairs, scores in self._by_block():
-            own.improve(pairs[:, 0], pairs[:, 1], scores)
-            others.improve(pairs[:, 1], pairs[:, 0], scores)
-        mutual = np.flatnonzero(others.choices[own.choices] == np.arange(self.rows.size))
-        return self._numbered(np.column_stack([mutual, own.choices[mutual]]), own.scores[mutual])
 
-    def by_block(self) -> Iterator[blocks.CandidatePairs]:
-        """Return all pairs, those of a block of rows at a time, by row and column."""
-        return (self._numbered(*found) for found in self._by_block())
+class _Search(NamedTuple):
+    """Two sets of rows that can be compared, and the search for their pairs."""
 
-    def _numbered(self, pairs: Int64s, scores: Float64s) -> blocks.CandidatePairs:
-        return blocks.CandidatePairs(
-            np.column_stack([self.rows[pairs[:, 0]], self.columns[pairs[:, 1]]]), scores
+    sets: Spaces
+    exponent: float
+    metric: Metric
+
+    def find_spaces(self, links: sp.csr_array) -> tuple[Spaces, list[int]]:
+        """Return both sets in the space of the last round, and the pairs found in each round, which is kept."""
+        begun, state = newest("round", _Found)
+        found = compute(state) or _Found(np.full(links.shape[1], -1), np.full(N_ROUNDS, -1))
+        for number in range(begun, N_ROUNDS):
+            make = partial(self._improve, links, found, number)
+            found = compute(keep("round", make, _Found, number=number + 1))
+        return self._map_sets(links, found), found.n_found.tolist()
+
+    def _improve(self, links: sp.csr_array, found: _Found, number: int) -> _Found:
+        """Return the best pairs of those in which each row is the other's best; of equals the smaller row number."""
+        rows, columns, scores = self.find_candidates(self._map_sets(links, found), links)
+        pairs = np.intersect1d(_best_of_each(rows, scores), _best_of_each(columns, scores))
+        share = FIRST_SHARE + (1 - FIRST_SHARE) * number / max(1, N_ROUNDS - 1)
+        best = pairs[np.argsort(-scores[pairs], kind="stable")[: int(np.ceil(share * len(pairs)))]]
+        counterparts, n_found = np.full(links.shape[1], -1), found.n_found.copy()
+        counterparts[columns[best]], n_found[number] = rows[best], len(best)
+        return _Found(counterparts, n_found)
+
+    def _map_sets(self, links: sp.csr_array, found: _Found) -> Spaces:
+        """Return both sets in the space that the links and the pairs found fit best."""
+        columns = np.flatnonzero(found.counterparts >= 0)
+        pairs = np.full(columns.size, FOUND_WEIGHT), (found.counterparts[columns], columns)
+        links = sp.csr_array(links + sp.csr_array(pairs, shape=links.shape))
+        first, second = self.sets
+        sides, shape = (second, first_rows(second), first), (second.shape[1], first.shape[1])
+        product = compute(fold(total(linked_product), "wc,w,Nd", *sides, shape=shape, links=links))
+        maps = reweighted_maps(product, exponent=self.exponent)[::-1]
+        one, other = (
+            lift(mapped, "wc,cr->wr", rows, weights, dtype=np.float64, is_unit=self.metric == "cosine")
+            for rows, weights in zip(self.sets, maps, strict=True)
         )
+        return one, other
 
-    def _by_block(self) -> Iterator[blocks.CandidatePairs]:
-        if not self.rows.size or not self.columns.size:
-            return
-        lists = [part for _, part in _row_blocks(self.back)]
-        means = np.concatenate([blocks.mean_cosines(part) for part in lists])
-        listed = sp.vstack([neighbor_blocks.list_rows(part, self.rows.size) for part in lists], format="csr")
-        by_row = sp.csr_array(listed.T)
-        del lists, listed
-        for first, part in _row_blocks(self.forth):
-            yield blocks.candidate_pairs(part, by_row[first : first + len(part)], means, first_row=first)
+    def find_candidates(self, spaces: Spaces, taken: sp.csr_array | None = None) -> Candidates:
+        """Return the candidate pairs of all rows, or of those without a link; rows without direction have none."""
+        used = [row_is_used(rows, self.metric) for rows in spaces]
+        if taken is not None:
+            used = [
+                each & (np.asarray(taken.sum(axis=axis)) == 0)
+                for each, axis in zip(used, (1, 0), strict=True)
+            ]
+        rows, columns = map(np.flatnonzero, used)
+        if not rows.size or not columns.size:
+            return Candidates(rows[:0], columns[:0], np.zeros(0))
+        here, there = (
+            X if each.all() else X[np.flatnonzero(each)] for X, each in zip(spaces, used, strict=True)
+        )
+        k = min(CANDIDATES, rows.size, columns.size)
+        forth, back = partial(_search_lists, here, there, k), partial(_search_lists, there, here, k)
+        lists = keep("forth", forth), keep("back", back)
+        i, j, scores = candidate_pairs(*compute(lists))
+        return Candidates(rows[i], columns[j], scores)
 
 
-JUDGED_PAIRS = 50
-"""Known pairs left out, a fifth at a time, until so many are judged: a fraction is then known to 0.07. Of fewer
-than these a tenth is left out at a time and all are judged: half of 25 pairs find far less than 25 do."""
+def _search_lists(rows: Rows, columns: Rows, k: int) -> Rows:
+    """Return the neighbor lists (rows, 2, k) of one set in the other."""
+    marks, ids = np.zeros(len(rows), np.int64), np.arange(len(columns))
+    if isinstance(rows, np.ndarray):
+        return nearest_in_tile(rows, marks, columns, ids, np.ones_like(ids), columns.mean(axis=0), k=k)
+    # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
+    return search_lists(rows, marks, columns, np.ones_like(ids), k=k, single=True)
+
+
+# -------------------------------------------------------------------------------------- probabilities
 
 
 def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
@@ -343,71 +244,123 @@ def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple
     known = links.tocoo()
     if known.nnz < 2:
         return DEFAULT_TEMPERATURE, 0.5
-    n_folds, n_used = folds_of(known.nnz)
+    n_folds = min(known.nnz, 10 if known.nnz < JUDGED_PAIRS else 5)
     folds = np.random.default_rng(random_state).permutation(known.nnz) % n_folds
-    n_judged, judged = 0, []
-    for fold in range(n_used):
-        rows, columns, kept = known.row[folds == fold], known.col[folds == fold], folds != fold
+    n_judged, judged, fold = 0, list[Float64s](), 0
+
+    def find_margins() -> Float64s:
+        kept = folds != fold
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
-        margins = compute(keep(f"fold-{fold + 1}", partial(_margins, search, rest, rows, columns)))
+        found = search.find_candidates(search.find_spaces(rest)[0])
+        return true_margins(found, known.row[~kept], known.col[~kept])
+
+    while n_judged < JUDGED_PAIRS and fold < n_folds:
+        margins = compute(keep(f"fold-{fold + 1}", find_margins))
         judged += [row[~np.isnan(row)] for row in margins if not np.isnan(row).all()]
-        n_judged += len(rows)
-        tell("folds", fold + 1, n_folds)
+        n_judged, fold = n_judged + len(margins), fold + 1
+        tell("folds", fold, n_folds)
     # Half a pair on each side (Krichevsky & Trofimov): no finite sample shows that none is ever lost.
-    return blocks.likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
-
-
-def _margins(search: _Search, links: sp.csr_array, rows: Int64s, columns: Int64s) -> Float64s:
-    """Return `true_margins` of pairs that the links lack, a row for each, NaN beyond its candidates."""
-    found = search.candidates(search.spaces(links)[0])
-    return blocks.true_margins(_among(found, columns), rows, columns)
-
-
-def folds_of(n_known: int) -> tuple[int, int]:
-    """Return into how many folds so many known pairs are cut, and how many of these are left out in turn."""
-    if n_known < 2:
-        return 1, 0
-    n_folds = min(n_known, 10 if n_known < JUDGED_PAIRS else 5)
-    sizes = [len(range(fold, n_known, n_folds)) for fold in range(n_folds)]
-    judged_before = np.cumsum([0, *sizes[:-1]])
-    return n_folds, int((judged_before < JUDGED_PAIRS).sum())
-
-
-DEFAULT_TEMPERATURE = 0.05
-"""Where one known pair leaves nothing to estimate: between translations (0.01) and comparable texts (0.06)."""
-
-
-def _among(candidates: _Candidates, columns: Int64s) -> blocks.CandidatePairs:
-    """Return the candidate pairs of some rows of the second set."""
-    pairs, scores = [np.zeros((0, 2), np.int64)], [np.zeros(0)]
-    for found in candidates.by_block():
-        wanted = np.isin(found.pairs[:, 1], columns)
-        pairs.append(found.pairs[wanted])
-        scores.append(found.scores[wanted])
-    return blocks.CandidatePairs(np.concatenate(pairs), np.concatenate(scores))
+    return likeliest_temperature(judged), (n_judged - len(judged) + 0.5) / (n_judged + 1)
 
 
 def _with_probabilities(
-    links: sp.csr_array, candidates: _Candidates, temperature: float, lost: float
+    links: sp.csr_array, candidates: Candidates, temperature: float, lost: float
 ) -> sp.csr_array:
     """Return the links, with (1 - ε) exp(s_ij / T) / Σ_i exp(s_ij / T) for the columns j that have none."""
-    free = np.asarray(links.sum(axis=0)) == 0
-    largest, total = np.full(free.size, -np.inf), np.zeros(free.size)
-    for pairs, scores in candidates.by_block():
-        np.maximum.at(largest, pairs[:, 1], scores / temperature)
-    for pairs, scores in candidates.by_block():
-        np.add.at(total, pairs[:, 1], np.exp(scores / temperature - largest[pairs[:, 1]]))
-    rows, columns, chances = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for pairs, scores in candidates.by_block():
-        j = pairs[:, 1]
-        chance = (1 - lost) * (np.exp(scores / temperature - largest[j]) / total[j])
-        kept = free[j] & (chance >= LEAST_PROBABILITY)
-        rows.append(pairs[kept, 0])
-        columns.append(j[kept])
-        chances.append(chance[kept])
-    added = (np.concatenate(chances), (np.concatenate(rows), np.concatenate(columns)))
+    rows, columns, scores = candidates
+    largest = np.full(links.shape[1], -np.inf)
+    np.maximum.at(largest, columns, scores / temperature)
+    weights = np.exp(scores / temperature - largest[columns])
+    chances = (1 - lost) * (weights / np.bincount(columns, weights)[columns])
+    kept = (np.asarray(links.sum(axis=0)) == 0)[columns] & (chances >= LEAST_PROBABILITY)
+    added = (chances[kept], (rows[kept], columns[kept]))
     return sp.csr_array(links + sp.csr_array(added, shape=links.shape))
 
 
-LEAST_PROBABILITY = 1e-3
-"""Probabilities below it are no edge."""
+# -------------------------------------------------------------------------------------- blocks
+
+
+@block(temporaries=1)
+def mapped(rows: Float64s, weights: Float64s, *, is_unit: bool) -> Float64s:
+    """Return the images of rows under a linear map, scaled to length one where the cosine compares them."""
+    images = rows @ weights
+    return unit_rows(images) if is_unit else images
+
+
+@block(temporaries=2)
+def linked_product(X: Float64s, first: Int64s, others: list[Float64s], *, links: sp.csr_array) -> Float64s:
+    """Return Σ c_ij x_j y_iᵀ, (d × e), over the links of rows i of Y, by blocks, and j of X, from `first` on."""
+    product, begin = np.zeros((X.shape[1], others[0].shape[1])), 0
+    for Y in others:
+        pairs = links[begin : begin + len(Y), first[0] : first[0] + len(X)].tocoo()
+        weighted = X[pairs.col]
+        weighted *= pairs.data[:, None]
+        product += weighted.T @ Y[pairs.row]
+        begin += len(Y)
+    return product
+
+
+def reweighted_maps(product: Float64s, *, exponent: float) -> tuple[Float64s, Float64s]:
+    """Return U S^p (d × r) and V S^p (e × r) of Σ c_ij x_j y_iᵀ = U S Vᵀ, S divided by its largest value.
+
+    They take both sets to the space in which paired rows agree, each direction by how much they do. With p = 0
+    and r = d = e, U Vᵀ is `procrustes_map`.
+
+    References
+    ----------
+    Artetxe, Labaka & Agirre 2018, Generalizing and improving bilingual word embedding mappings, section 3.
+    """
+    left, strengths, right = np.linalg.svd(product, full_matrices=False)
+    kept = strengths > ZERO_STRENGTH * strengths[0]
+    scale = (strengths[kept] / strengths[0]) ** exponent
+    return left[:, kept] * scale, right[kept].T * scale
+
+
+def candidate_pairs(forth: Float64s, back: Float64s) -> Candidates:
+    """Return the pairs that the lists of two sets name, from either side, by row and column, with their CSLS.
+
+    Parameters
+    ----------
+    forth, back : arrays (n, 2, k), (m, 2, k)
+        The neighbor lists of each set in the other: squared distances of unit rows, and row numbers.
+    """
+    own, k = [np.repeat(np.arange(len(lists)), lists.shape[2]) for lists in (forth, back)], len(back)
+    near = [lists[:, 1].ravel().astype(np.int64) for lists in (forth, back)]
+    keys, first = np.unique(np.concatenate([own[0] * k + near[0], near[1] * k + own[1]]), return_index=True)
+    rows, columns = np.divmod(keys, k)
+    cosines = 1 - np.concatenate([forth[:, 0].ravel(), back[:, 0].ravel()])[first] / 2
+    means = [1 - lists[:, 0].mean(axis=1) / 2 for lists in (forth, back)]
+    return Candidates(rows, columns, 2 * cosines - means[0][rows] - means[1][columns])
+
+
+def _best_of_each(groups: Int64s, scores: Float64s) -> Int64s:
+    """Return the position of the largest score of each group, the first of equals."""
+    order = np.lexsort((np.arange(len(groups)), -scores, groups))
+    return order[np.unique(groups[order], return_index=True)[1]]
+
+
+def true_margins(candidates: Candidates, rows: Int64s, columns: Int64s) -> Float64s:
+    """Return the scores of each true pair's column less its own, (pairs, most candidates), NaN beyond its candidates.
+
+    The row of a pair that is no candidate is NaN throughout.
+    """
+    order = np.argsort(candidates.columns, kind="stable")
+    others, at, scores = (values[order] for values in candidates)
+    begin, end = (np.searchsorted(at, columns, side) for side in ("left", "right"))
+    margins = np.full((len(rows), int((end - begin).max(initial=1))), np.nan)
+    for place, (row, first, last) in enumerate(zip(rows, begin, end, strict=True)):
+        own = np.flatnonzero(others[first:last] == row)
+        if own.size:
+            margins[place, : last - first] = scores[first:last] - scores[first + own[0]]
+    return margins
+
+
+def likeliest_temperature(margins: list[Float64s]) -> float:
+    """Return the T that maximizes Π 1 / Σ exp(margin / T), the likelihood of the true pairs."""
+    if not margins:
+        return TEMPERATURES[1]
+
+    def loss(log_temperature: float) -> float:
+        return sum(float(np.logaddexp.reduce(values * np.exp(-log_temperature))) for values in margins)
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log(TEMPERATURES), method="bounded").x))
