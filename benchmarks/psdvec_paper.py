@@ -1,6 +1,6 @@
 """Print Table 1 of PSDVec's paper, its figures and then ours, in Markdown.
 
-``python -m benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --json SCORES.json`` has
+``python -m benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --to SCORES.json`` has
 written, and ``benchmarks.tagging ... --to SCORES.json`` of the same vectors, or the ``scores_NAME.json`` of a
 wordspaces workspace. A column that was not measured is a dash. ``Nine`` is the mean without NER and chunks, ``Avg.``
 that of all eleven (the paper has that of nine for PPMI). ``Google +`` and ``MSR +`` are 3CosAdd, which the paper does
@@ -40,8 +40,8 @@ def found_in(files: tuple[Path, ...]) -> dict[str, list[dict]]:
     found: dict[str, list[dict]] = {}
     for file in files:
         body = json.loads(file.read_text(encoding="utf-8"))
-        for path, scores in (body if isinstance(body, dict) else {file: body}).items():
-            found.setdefault(Path(path).stem, []).extend(scores)
+        for score in body["tables"]["scores"] if isinstance(body, dict) else body:
+            found.setdefault(Path(score.get("vectors", file)).stem, []).append(score)
     return found
 
 

@@ -422,7 +422,8 @@ def main(folder: Path, *vectors: Path, to: Path | None = None) -> None:
     for name, found in scores.items():
         tell(name, format_scores(found), sep="\n")
     if to:
-        to.write_text(json.dumps({name: score_records(found) for name, found in scores.items()}, indent=1))
+        rows = [{"vectors": name, **row} for name, found in scores.items() for row in score_records(found)]
+        to.write_text(json.dumps({"tables": {"scores": rows}}, indent=1))
 
 
 if __name__ == "__main__":

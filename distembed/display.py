@@ -89,6 +89,21 @@ def format_seconds(seconds: float) -> str:
     return f"{round(whole / 60) // 60:,} h {round(whole / 60) % 60:02d} min"
 
 
+def fixed(value: float, decimals: int = 3) -> str:
+    """Return a number with so many decimals and a typeset minus sign, an en dash for one that is not finite."""
+    return with_typeset_sign(f"{value:.{decimals}f}") if math.isfinite(value) else "–"
+
+
+def aligned(rows: Sequence[Sequence[str]], is_text: Sequence[bool]) -> list[str]:
+    """Return rows of text as lines: texts stand at the left of their columns, and numbers at the right."""
+    sides = [str.ljust if one else str.rjust for one in is_text]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = (
+        [side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)] for row in rows
+    )
+    return ["  ".join(row).rstrip() for row in cells]
+
+
 def with_typeset_sign(number: str) -> str:
     """Write a number's signs as a reader expects them: a true minus, no padded exponent."""
     return number.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e").replace("-", "−")

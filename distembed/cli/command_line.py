@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 import click
 
 from distembed.cli.failures import one_sentence
+from distembed.formats.names import suffix_of, unknown_format
 from distembed.job.model import Job
-from distembed.job.opening import Source, check_outside, open_job, parse_source
+from distembed.job.opening import Source, check_outside, parse_source
 from distembed.job.status import age_note
 from distembed.job.terminal import shown, write
 from distembed.spelling import did_you_mean
+from distembed.views.answers import ENDS, Answer, save
 
 PLACE = click.Path(readable=False)
 """A file, a folder or a URL: a shell completes it, and the command itself says what is wrong with it."""
@@ -20,33 +22,27 @@ PLACE = click.Path(readable=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-def read_source(place: str) -> Source:
+def read_source(place: str, door: Callable[[str], Source] = parse_source) -> Source:
     """Return what a reading command is given, after a warning where a workspace is older than its job's files."""
-    source = parse_source(place)
-    if isinstance(source, Job):
-        _warn_of_age(source)
+    source = door(place)
+    if isinstance(source, Job) and (note := age_note(source)):
+        write(shown(note), err=True)
     return source
 
 
-def read_job(place: str) -> Job:
-    """Return the job that a reading command is given, after a warning as `read_source` gives it."""
-    job = open_job(place)
-    _warn_of_age(job)
-    return job
-
-
-def _warn_of_age(job: Job) -> None:
-    if note := age_note(job):
-        write(shown(note), err=True)
-
-
 class Outside(click.Path):
-    """A file or a folder that a command writes, outside every workspace."""
+    """A file or a folder that a command writes, outside every workspace, whose name ends in one of `ends`, if any."""
+
+    def __init__(self, ends: Sequence[str] = ()) -> None:
+        super().__init__(readable=False)
+        self.ends = ends
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the place as it is given; refuse one in a workspace."""
+        """Return the place as it is given."""
         try:
             check_outside(str(value).removeprefix("static:"))
+            if self.ends and suffix_of(str(value)) not in self.ends:
+                raise unknown_format(str(value), self.ends)
         except ValueError as error:
             self.fail(str(error), param, ctx)
         return super().convert(value, param, ctx)
@@ -89,9 +85,38 @@ def flag(names: str, text: str) -> Decorator:
     return option(names, text, is_flag=True)
 
 
-def target(text: str, *, names: str = "--to target", required: bool = True) -> Decorator:
+def target(
+    text: str, *, names: str = "--to target", required: bool = True, ends: Sequence[str] = ()
+) -> Decorator:
     """Return the option of a file or a folder that a command writes; `text` is its help."""
-    return option(names, text, type=Outside(readable=False), required=required, metavar="FILE")
+    return option(names, text, type=Outside(ends), required=required, metavar="FILE")
+
+
+def answer_target() -> Decorator:
+    """Return the option of the file to which a command writes what it prints."""
+    ends = "Write the answer there as well: to .json or .html, or its table to .csv, .tsv or .parquet."
+    return target(ends, required=False, ends=ENDS)
+
+
+def save_answer(answer: Answer, target: str | None) -> None:
+    """Write an answer where the user wants it, if anywhere."""
+    if target is not None:
+        save(answer, target)
+        write(f"written to {shown(target)}", err=True)
+
+
+JOB = ("text", "settings", "workspace")
+"""The parameters of `job_options`, which are those of `open_job`."""
+
+
+def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command its job file, or the workspace that records one, and the options that change it."""
+    job = argument("text", metavar="JOB")
+    place = option("--workspace", "Override the job's workspace: a folder or an fsspec URL.", metavar="DIR")
+    settings = option(
+        "--set settings", "Override one key of the job.", multiple=True, metavar="SECTION.KEY=VALUE"
+    )
+    return job(place(settings(command)))
 
 
 def number(names: str, text: str, *, default: int | None = None) -> Decorator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import click
 from rich.console import Console
 
-from distembed.cli.command_line import argument, command, flag, number, option
+from distembed.cli.command_line import JOB, command, flag, job_options, number, option
 from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
+from distembed.display import plural
 from distembed.execution import uncollected
 from distembed.files import failures_told
 from distembed.job.cluster import TLS
@@ -38,16 +39,6 @@ from distembed.storage.workspace import Workspace
 from distembed.urls import any_protocol
 
 
-def job_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command its job file, or the workspace that records one, and the options that change it."""
-    job = argument("job_file", metavar="JOB")
-    place = option("--workspace", "Override the job's workspace: a folder or an fsspec URL.", metavar="DIR")
-    settings = option(
-        "--set settings", "Override one key of the job.", multiple=True, metavar="SECTION.KEY=VALUE"
-    )
-    return job(place(settings(command)))
-
-
 @contextmanager
 def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -> Iterator[Reporter]:
     """Yield what shows progress and warnings: on the terminal, or as `display` asks; it is told of a failure, too.
@@ -63,16 +54,6 @@ def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -
         message, code = ending(error)
         reporter.tell("run_stopped" if code == STOPPED else "run_failed", message=message, exit_code=code)
         raise
-
-
-def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) -> list[str]:
-    """Return the settings that plan a corpus of a size from a sample of its text."""
-    given = {
-        "plan.bytes": n_bytes and json.dumps(n_bytes),
-        "plan.tokens": tokens,
-        "corpus.paths": sample and json.dumps([str(Path(file).absolute()) for file in sample]),
-    }
-    return [f"{key}={value}" for key, value in given.items() if value]
 
 
 @command(
@@ -93,12 +74,13 @@ def _as_large(n_bytes: str | None, tokens: str | None, sample: tuple[str, ...]) 
 @flag("--allow-code", "Open URLs of any protocol that the job names.")
 @flag("--json as_json", "Print one JSON object.")
 def plan(
-    job_file: str,
-    settings: tuple[str, ...],
-    workspace: str | None,
-    allow_code: bool,
+    n_bytes: str | None,
+    tokens: str | None,
+    sample: tuple[str, ...],
+    *,
     as_json: bool,
-    **size: Any,
+    allow_code: bool,
+    **at: Any,
 ) -> None:
     """Print the bytes and peak memory of each stage.
 
@@ -111,8 +93,14 @@ def plan(
 
     JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read.
     """
+    large = {
+        "plan.bytes": n_bytes and json.dumps(n_bytes),
+        "plan.tokens": tokens,
+        "corpus.paths": sample and json.dumps([str(Path(file).absolute()) for file in sample]),
+    }
+    at["settings"] += tuple(f"{key}={value}" for key, value in large.items() if value)
     with any_protocol(allowed=allow_code), uncollected():
-        job = open_job(job_file, settings=(*settings, *_as_large(**size)), workspace=workspace)
+        job = open_job(**at)
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
             states = stage_states(job, place)
@@ -157,16 +145,13 @@ def plan(
 @option("--tls-cert cert", "This client's certificate.", type=click.Path(exists=True))
 @option("--tls-key key", "This client's private key.", type=click.Path(exists=True))
 def run(
-    job_file: str,
-    settings: tuple[str, ...],
-    workspace: str | None,
-    scheduler: str | None,
-    n_workers: int | None,
-    until: str | None,
+    *,
     allow_code: bool,
     replace: bool,
+    until: str | None,
     display: str | None,
-    **tls: str | None,
+    scheduler: str | None,
+    **how: Any,
 ) -> None:
     """Run a job, or finish one that was stopped.
 
@@ -175,15 +160,12 @@ def run(
     if another try would fail alike, and 3 if the run was stopped and the same command goes on.
     """
     with terminal_reporter(allow_code=allow_code, display=display) as reporter:
-        job = open_job(job_file, settings=settings, workspace=workspace)
-        code = code_of(job)
+        job = open_job(**{name: how.pop(name) for name in JOB})
+        code, n = code_of(job), how.pop("n_workers") or job.resources.workers
         outcome = run_stages(
             job,
             workers=Workers(
-                scheduler=scheduler,
-                n_workers=n_workers or job.resources.workers,
-                memory_limit=job.resources.memory_limit,
-                tls=TLS(**tls),
+                scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit, tls=TLS(**how)
             ),
             reporter=reporter,
             until=until,
@@ -205,25 +187,18 @@ def run(
 @job_options
 @flag("--json as_json", "Print one JSON object, with figures and scores.")
 @flag("--verbose", "Print memory, arrays and versions as well.")
-def status(
-    job_file: str, settings: tuple[str, ...], workspace: str | None, *, as_json: bool, verbose: bool
-) -> None:
+def status(*, as_json: bool, verbose: bool, **at: Any) -> None:
     """Print which stages of a job are done, and how far others are.
 
     It says who is writing, too. JOB is a job file, or a workspace, whose own job is taken. A stage that a run would
     compute again says why. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and
     2 are failures of the command itself.
     """
-    job = open_job(job_file, settings=settings, workspace=workspace)
-    given = [option for setting in settings for option in ("--set", setting)]
-    given += ["--workspace", workspace] if workspace else []
-    same_options = shlex.join(["distembed", "run", job_file, *given])
-    record = status_record(job)
-    write(
-        json.dumps(record, indent=1)
-        if as_json
-        else status_text(record, command=same_options, verbose=verbose)
-    )
+    record = status_record(open_job(**at))
+    given = [option for setting in at["settings"] for option in ("--set", setting)]
+    given += ["--workspace", at["workspace"]] if at["workspace"] else []
+    again = shlex.join(["distembed", "run", at["text"], *given])
+    write(json.dumps(record, indent=1) if as_json else status_text(record, command=again, verbose=verbose))
     sys.exit(STATUS_CODES[record["state"]])
 
 
@@ -235,14 +210,14 @@ STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
     "distembed verify runs/psdvec",
 )
 @job_options
-def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> None:
+def verify(**at: Any) -> None:
     """Check that every block of a job holds its digest.
 
     Every stage has to be committed, too. JOB is a job file, or a workspace, whose own job is taken. What is there is
     judged by the settings it was made with; a line tells where the job asks for others. The last line is the digest of
     all content; it is printed only where nothing is missing.
     """
-    job = open_job(job_file, settings=settings, workspace=workspace)
+    job = open_job(**at)
     place = Workspace.open(job.job.workspace)
     writing = place.writer()
     problems, digest = verify_job(job)
@@ -252,6 +227,6 @@ def verify(job_file: str, settings: tuple[str, ...], workspace: str | None) -> N
     for line in [*problems, *(loss.line for loss in lost)]:
         write(shown(line))
     if problems:
-        word = "fault" if len(problems) == 1 else "faults"
-        fail(f"{len(problems)} {word}; distembed run {job_file} computes only what is wrong again", code=1)
+        again = f"distembed run {at['text']} computes only what is wrong again"
+        fail(f"{plural(len(problems), 'fault')}; {again}", code=1)
     write(f"digest {digest}")

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import click
 
-from distembed.cli.command_line import argument, command, flag, number, option, read_job, read_source, target
-from distembed.cli.jobs import job_options
+from distembed.cli.command_line import (
+    answer_target,
+    argument,
+    command,
+    flag,
+    job_options,
+    number,
+    option,
+    read_source,
+    save_answer,
+    target,
+)
 from distembed.job.opening import open_job
 from distembed.job.run import report_job
 from distembed.job.terminal import shown, write
-from distembed.views.explain import Asked, as_json, as_page, as_text, explain_job
+from distembed.views.answers import as_text
+from distembed.views.explain import Request, explain_job
 from distembed.views.explorer.job import write_explorer
 from distembed.views.report.figures import FigureFormat
 from distembed.views.report.run import write_figures
@@ -29,20 +41,13 @@ from distembed.views.report.run import write_figures
     "Write every figure of the report to a file in this folder as well.", names="--figures", required=False
 )
 @option("--format form", "The format of these files.", choices=FigureFormat, default="svg")
-def report(
-    job_file: str,
-    settings: tuple[str, ...],
-    workspace: str | None,
-    in_browser: bool,
-    figures: str | None,
-    form: FigureFormat,
-) -> None:
+def report(*, in_browser: bool, figures: str | None, form: FigureFormat, **at: Any) -> None:
     """Write the HTML report of a finished job.
 
     JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is not drawn again. The
     line that is printed says where it is, also where this machine has no browser.
     """
-    job = open_job(job_file, settings=settings, workspace=workspace)
+    job = open_job(**at)
     where = report_job(job)
     write(shown(where))
     if figures:
@@ -79,7 +84,7 @@ def explore(source: str, target: str | None, n_points: int) -> None:
 @command(
     "distembed explain runs/psdvec king queen",
     "distembed explain novels.toml gay -n 20",
-    "distembed explain runs/topics 17 --html why.html",
+    "distembed explain runs/topics 17 --to why.html",
 )
 @argument("workspace")
 @click.argument("names", nargs=-1, required=True)
@@ -90,16 +95,8 @@ def explore(source: str, target: str | None, n_points: int) -> None:
     default=3,
     type=click.IntRange(min=0),
 )
-@option("--json json_file", "Write the explanation there as well.", type=click.Path(dir_okay=False))
-@option("--html html_file", "Write it there as a page as well.", type=click.Path(dir_okay=False))
-def explain(
-    workspace: str,
-    names: tuple[str, ...],
-    n: int,
-    n_passages: int,
-    json_file: str | None,
-    html_file: str | None,
-) -> None:
+@answer_target()
+def explain(workspace: str, names: tuple[str, ...], n: int, n_passages: int, target: str | None) -> None:
     """Print why a result is so, with passages of the corpus.
 
     The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
@@ -107,10 +104,7 @@ def explain(
     another topic than its own, the number of a topic. Of one word of a psdvec, wordspaces or comparison job it prints
     the passages. Given the job file, it also prints the file and the line of each document.
     """
-    job = read_job(workspace)
-    found = explain_job(job, Asked(names, n, n_passages))
-    write(as_text(found))
-    for file, written in ((json_file, as_json), (html_file, as_page)):
-        if file:
-            Path(file).write_text(written(found), encoding="utf-8")
-            write(f"written to {shown(file)}", err=True)
+    job: Any = read_source(workspace, open_job)
+    answer = explain_job(job, Request(names, n, n_passages))
+    write(as_text(answer))
+    save_answer(answer, target)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
-import pyarrow as pa
 
-from distembed.cli.command_line import Decorator, argument, command, flag, number, option, read_source, target
+from distembed.cli.command_line import (
+    Decorator,
+    answer_target,
+    argument,
+    command,
+    flag,
+    number,
+    option,
+    read_source,
+    save_answer,
+    target,
+)
 from distembed.cli.failures import fail
 from distembed.cli.jobs import terminal_reporter
 from distembed.corpus.readers import Layout, read_corpus
@@ -22,13 +31,13 @@ from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
 from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
 from distembed.evaluation.words import case_advice, item_table
 from distembed.evaluation.wordsets import find_sets, read_pairs
-from distembed.formats.names import unknown_format
 from distembed.job.model import locate
 from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
-from distembed.views.export import ExportOptions, TableFormat, export_source, table_format, write_table
+from distembed.views.answers import Answer, TermTable, known_words
+from distembed.views.export import ExportOptions, export_source, table_format, write_table
 from distembed.views.inference import NewFiles, infer_job
 from distembed.views.static_model import export_static
 from distembed.views.texts import encode_files, open_encoder
@@ -207,7 +216,7 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
 @command(
     "distembed evaluate vectors.txt --sets wordeval/",
     "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
-    "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --json scores.json",
+    "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --to scores.json",
     "distembed evaluate vectors.txt --sets priming.csv --columns word1=Prime,word2=Target,score=RT",
     "distembed evaluate runs/psdvec --sets pairs.csv --columns word1=cue,word2=target --items cosines.csv",
 )
@@ -219,7 +228,7 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     multiple=True,
     required=True,
 )
-@option("--json json_file", "Write the scores there as well.", type=click.Path(dir_okay=False))
+@answer_target()
 @flag("--same-words", "Judge several vector files on the words they share.")
 @number("--max-words", "Read only the first N vectors of a file.")
 @option(
@@ -249,18 +258,20 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     "whether its words are known: a table that ends in .csv, .tsv or .parquet.",
     names="--items",
     required=False,
+    ends=(".csv", ".tsv", ".parquet"),
 )
 @flag("--few", "Show scores of fewer than 10 known items, too.")
 def evaluate(
     vectors: tuple[str, ...],
     sets: tuple[str, ...],
-    json_file: str | None,
-    same_words: bool,
+    target: str | None,
     max_words: int | None,
     case: Case,
     unknown: Unknown | None,
     columns: str,
     items: str | None,
+    *,
+    same_words: bool,
     few: bool,
     **encoding: Any,
 ) -> None:
@@ -270,12 +281,14 @@ def evaluate(
     job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences (pairs with a
     score, and texts with a label) are encoded as `distembed encode` does.
     """
-    items_format = None if items is None else format_of(items)
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
     places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
     if columns:
-        roles = _roles_of(columns)
+        named = [part.partition("=") for part in columns.split(",") if part]
+        if not all(sign for _, sign, _ in named):
+            raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {columns!r}")
+        roles = {role.strip(): name.strip() for role, _, name in named}
         places = tuple(read_pairs(path, roles, needs_scores=items is None) for path in places)
     found = find_sets(places, sentences=True)
     sentences = [one for one in found.sets if one.task in SENTENCE_TASKS]
@@ -293,40 +306,31 @@ def evaluate(
         for path, source in sources.items():
             encoder = open_encoder(source, vectors=files[path], **encoding)
             scores[path] = scores[path] + evaluate_sentences(encoder, sentences)
-    _write_scores(scores, few=few)
-    advice = {path: case_advice(model.words, words, policy) for path, model in files.items()}
-    for line in filter(
-        None, [found.omissions, *(text and f"{path}: {text}" for path, text in advice.items())]
-    ):
-        write(shown(line), err=True)
-    if items and items_format:
-        rows = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
-        write_table(items, table_of(rows, "items"), format=items_format)
-        write(shown(f"{plural(rows.num_rows, 'item')} in {items}"))
-    if json_file:
-        records = {path: evaluation.score_records(column) for path, column in scores.items()}
-        Path(json_file).write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
-
-
-def _roles_of(columns: str) -> dict[str, str]:
-    """Return the columns that --columns names, by what they hold."""
-    roles = {}
-    for part in filter(None, columns.split(",")):
-        role, sign, name = part.partition("=")
-        if not sign:
-            raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {part!r}")
-        roles[role.strip()] = name.strip()
-    return roles
-
-
-def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
     safe = {
         shown(path): [(score if few else score.in_report)._replace(set=shown(score.set)) for score in found]
         for path, found in scores.items()
     }
-    write(evaluation.format_scores(*safe.values()) if len(safe) == 1 else evaluation.format_comparison(safe))
+    one = len(safe) == 1
+    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if not few and any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
+    advice = {path: case_advice(model.words, words, policy) for path, model in files.items()}
+    notes = [found.omissions] if found.omissions else []
+    notes += [f"{path}: {text}" for path, text in advice.items() if text]
+    for line in notes:
+        write(shown(line), err=True)
+    if items:
+        table = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
+        write_table(items, table_of(table, "items"), format=table_format(items) or "csv")
+        write(shown(f"{plural(table.num_rows, 'item')} in {items}"))
+    rows = [_score_row(path, score) for path, column in scores.items() for score in column]
+    save_answer(Answer("evaluation", notes, tables=[TermTable("scores", rows)]), target)
+
+
+def _score_row(path: str, score: Score) -> dict[str, Any]:
+    (record,) = evaluation.score_records([score])
+    low, high = record.pop("interval") or (None, None)
+    return {"vectors": path, **record, "low": low, "high": high}
 
 
 @command(
@@ -337,7 +341,7 @@ def _write_scores(scores: dict[str, list[Score]], *, few: bool) -> None:
 @argument("vectors")
 @click.argument("words", nargs=-1, required=True)
 @number("-n n", "How many neighbors of each word.", default=10)
-@target("Write a table, a row per neighbor, to a file that ends in .csv, .tsv or .parquet.", required=False)
+@answer_target()
 def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
     """Print the nearest words by cosine.
 
@@ -347,37 +351,28 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
     so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
     then 1.
     """
-    source, unknown = read_source(vectors), list[str]()
+    source = read_source(vectors)
     model, in_table = load_vectors(source), names_of(source)
-    found: dict[str, list[Neighbor]] = {}
-    for word in words:
+    unknown, rows = list[str](), list[dict[str, Any]]()
+    meant, notes = known_words(words, [*model.words, *in_table])
+    for line in notes:
+        write(shown(line), err=True)
+    for word in meant:
         try:
-            known = word if word in in_table else _known(model, word)
-            found[known] = model.most_similar(known if known in model else in_table.get(known, known), n=n)
+            near = model.most_similar(word if word in model else in_table.get(word, word), n=n)
         except UnknownWordError as error:
             unknown.append(str(error))
-    if target:
-        rows = [
-            {"word": word, "rank": rank, "neighbor": neighbor, "similarity": float(cosine)}
-            for word, near in found.items()
-            for rank, (neighbor, cosine) in enumerate(near, 1)
-        ]
-        table = table_of(pa.Table.from_pylist(rows, NEIGHBOR_COLUMNS), plural(len(rows), "neighbor"))
-        write_table(target, table, format=format_of(target))
-        write(shown(f"{table.contents} of {plural(len(found), 'word')} in {target}"))
-    else:
-        for word, near in found.items():
-            origin = "" if word in model else model.describe(word)
-            if word not in model and word in in_table:
-                origin = f"in the vectors {in_table[word]!r}"
-            write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
+            continue
+        origin = "" if word in model else model.describe(word)
+        if word not in model and word in in_table:
+            origin = f"in the vectors {in_table[word]!r}"
+        write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
+        names = ("word", "rank", "neighbor", "similarity")
+        rows += [dict(zip(names, (word, rank, *one), strict=True)) for rank, one in enumerate(near, 1)]
+    save_answer(Answer("neighbors", [*notes, *unknown], tables=[TermTable("neighbors", rows)]), target)
     if unknown:
         fail("; ".join(unknown), code=1)
 
-
-NEIGHBOR_COLUMNS = pa.schema(
-    {"word": pa.string(), "rank": pa.int64(), "neighbor": pa.string(), "similarity": pa.float64()}
-)
 
 SAME = 0.9995
 """The least cosine that is printed as 1.000."""
@@ -394,19 +389,3 @@ def _of_one_direction(model: WordVectors, word: str, near: list[Neighbor]) -> st
         f"{shown(word)}: {heaviest}; the heaviest of {len(same):,} words that have its direction, as words of one "
         "topic alone have"
     )
-
-
-def _known(model: WordVectors, word: str) -> str:
-    """Return a word, or the one that the vectors have in its place, which differs in case alone."""
-    row = -1 if word in model else int(model.index([word], ignore_case=True)[0])
-    if row < 0:
-        return word
-    write(shown(f"{word} has no vector, and {model.words[row]} is taken for it"), err=True)
-    return model.words[row]
-
-
-def format_of(target: str) -> TableFormat:
-    """Return the format of a table by the end of its name."""
-    if (found := table_format(target)) in (None, "npy"):
-        raise unknown_format(target, (".csv", ".tsv", ".parquet"))
-    return found

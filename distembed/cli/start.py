@@ -87,4 +87,4 @@ def demo(context: click.Context, method: str, folder: str | None) -> None:
     """
     job = lay_out(method, folder or Path("distembed-demo") / method)
     write(shown(f"distembed run {job}"))
-    context.invoke(run, job_file=str(job))
+    context.invoke(run, text=str(job))

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from distembed.cli.command_line import argument, command, flag, number, option, target
+from distembed.cli.command_line import (
+    answer_target,
+    argument,
+    command,
+    flag,
+    number,
+    option,
+    save_answer,
+)
 from distembed.cli.jobs import terminal_reporter
-from distembed.cli.results import format_of
 from distembed.job.model import Job, JobError
 from distembed.job.opening import open_job
-from distembed.job.terminal import shown, write
+from distembed.job.terminal import write
 from distembed.job.workers import Workers
 from distembed.views import tuning
-from distembed.views.export import write_table
-from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words, parse_grids
+from distembed.views.answers import Answer, TermTable, as_text
+from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
 
 
 @command(
@@ -43,7 +49,7 @@ from distembed.views.tuning import Candidate, Tuned, candidates_table, in_words,
     "Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
     metavar="DIR",
 )
-@target("Write the table there as well: .csv, .tsv or .parquet.", required=False)
+@answer_target()
 @option(
     "--collect",
     "Write this table of every candidate in place of the scores, after the values of its keys.",
@@ -69,7 +75,6 @@ def tune(
     all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
     are not made again.
     """
-    chosen = format_of(target) if target else None
     if how["collect"] and not target:
         raise JobError("--collect writes a table: name its file with --to")
 
@@ -82,48 +87,36 @@ def tune(
 
     with terminal_reporter(allow_code=how["allow_code"]) as reporter:
         tuned = tuning.tune(job_of, parse_grids(grids), on, workers=workers, reporter=reporter, **how)
-    write(_table(tuned))
-    best, base = tuned.candidates[0], tuned.as_it_is
+    answer = answer_of(tuned)
+    write(as_text(answer))
     given = "".join(f"--set {setting} " for setting in settings)
-    lines = [
-        "the half that is held out:",
-        f"  the best candidate  {_score(best.held_out)}",
-        f"  the job as it is    {_score(base.held_out)}",
-        *_doubts(best, base),
-        f"distembed run {job_file} {given}{in_words(best.keys)}",
-    ]
-    write("\n".join(line.rstrip() for line in lines))
-    if target and chosen:
-        table = candidates_table(tuned, collected=how["collect"] is not None)
-        write_table(target, table, format=chosen)
-        write(f"{table.contents} in {target}")
+    write(f"\ndistembed run {job_file} {given}{in_words(tuned.candidates[0].keys)}".rstrip())
+    if how["collect"]:
+        rows = [{**dict(as_settings(one.keys)), **row} for one in tuned.candidates for row in one.rows]
+        answer = answer._replace(tables=[TermTable(how["collect"], rows), *answer.tables])
+    save_answer(answer, target)
 
 
-def _table(tuned: Tuned) -> str:
-    """Return the candidates, the best first, as lines of text."""
-    rows = [(in_words(one.keys).replace("--set ", ""), one) for one in tuned.candidates]
-    width = max(9, *(len(words) for words, _ in rows))
-    lines = [
-        f"{tuned.measure}: the half that chooses",
-        f"{'candidate':<{width}}  x 100  95 %          known/total",
-    ]
-    lines += [f"{shown(words):<{width}}  {_score(one.chosen)}" for words, one in rows]
-    return "\n".join(lines)
-
-
-def _score(measures: dict[str, float]) -> str:
-    low, high = (100 * measures[name] for name in ("low", "high"))
-    interval = "" if math.isnan(low) else f"{low:.1f}..{high:.1f}"
-    return f"{100 * measures['value']:5.1f}  {interval:<12}  {measures['known']:.0f}/{measures['total']:.0f}"
-
-
-def _doubts(best: Candidate, base: Candidate) -> list[str]:
-    """Return why the best candidate may be no better than the job as it is."""
-    gain, doubts = best.held_out["value"] - base.held_out["value"], []
+def answer_of(tuned: Tuned) -> Answer:
+    """Return the candidates, the best first, by the half that chooses, and what the best gains in the other half."""
+    best, base, sentences = tuned.candidates[0], tuned.as_it_is, list[str]()
+    gain = best.held_out["value"] - base.held_out["value"]
     if gain <= 0:
-        doubts.append("the best candidate is not better there than the job as it is: keep the job")
+        sentences.append(
+            "Where it was not chosen, the best candidate is not better than the job as it is: keep the job."
+        )
     elif not best.held_out["low"] > base.held_out["value"]:
-        doubts.append("the difference there is within the interval of chance")
-    if {one["known"] for one in (best.chosen, base.chosen)} != {best.chosen["known"]}:
-        doubts.append("the candidates know different items: their scores compare only on the same ones")
-    return doubts
+        sentences.append("The difference where it was not chosen is within the interval of chance.")
+    if best.chosen["known"] != base.chosen["known"]:
+        sentences.append("The candidates know different items: their scores compare only on the same ones.")
+    chosen = [{**dict(as_settings(one.keys)), **one.chosen} for one in tuned.candidates]
+    rest = [
+        {"candidate": "the best one", **best.held_out},
+        {"candidate": "the job as it is", **base.held_out},
+    ]
+    decimals = dict.fromkeys(("value", "low", "high"), 3)
+    tables = [
+        TermTable("the half that chooses", chosen, decimals),
+        TermTable("the half that is held out", rest, decimals),
+    ]
+    return Answer(tuned.measure, sentences, tables=tables)

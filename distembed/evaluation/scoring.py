@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from distembed.display import aligned
 from distembed.dtypes import Float32s, Float64s, Int64s, Mask
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import EvaluationSet
@@ -239,7 +240,6 @@ def bootstrap_interval(
 
 def text_table(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of text as one aligned table, the first of them as its heading."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    return "\n".join(line.rstrip() for line in lines)
+    rule = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = aligned([*rows, rule], [True] * len(rule))
+    return "\n".join([lines[0], lines[-1], *lines[1:-1]])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import chain, zip_longest
-from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da
@@ -16,12 +13,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.corpus.concordance import Passage, find_passages, place_of, word_passages
-from distembed.display import format_number, plural, with_typeset_sign
+from distembed.corpus.concordance import find_passages, place_of, word_passages
+from distembed.display import plural
 from distembed.evaluation.contexts import SimilarityExplanation, explain_similarity
 from distembed.job.model import Job
 from distembed.job.stage import read_vectors, system_of
-from distembed.job.terminal import shown
 from distembed.lift import lift
 from distembed.linalg.operators import whole_csr
 from distembed.spelling import did_you_mean
@@ -29,63 +25,12 @@ from distembed.stages.corpus import titled_tokens
 from distembed.stages.corpus_sections import CorpusJob, corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.views.report.page import Section, escaped, marked, paragraph, render_report
-from distembed.views.report.tables import table
+from distembed.views.answers import Answer, Passages, TermTable, known_words
 from distembed.weighting.blocks import chosen_columns
 from distembed.weighting.pmi import marginals
 
 
-class TermTable(NamedTuple):
-    """A table of an explanation.
-
-    Attributes
-    ----------
-    title : str
-    rows : sequence of mappings
-        Column to value; None where there is no value.
-    decimals : mapping of column to int
-        The decimals that a column of fractions is written with; other numbers are written as they are.
-    caption : str
-        What the columns are.
-    """
-
-    title: str
-    rows: Sequence[Mapping[str, Any]]
-    decimals: Mapping[str, int]
-    caption: str = ""
-
-
-class Passages(NamedTuple):
-    """Passages of the corpus under a heading."""
-
-    title: str
-    lines: Sequence[Passage]
-
-
-class Explanation(NamedTuple):
-    """Why a result is what it is.
-
-    Attributes
-    ----------
-    title : str
-    sentences : sequence of str
-    facts : mapping
-        The numbers of the sentences, for programs.
-    tables : sequence of TermTable
-    passages : sequence of Passages
-    places : mapping of str to str
-        The file and the line of documents of the passages.
-    """
-
-    title: str
-    sentences: Sequence[str]
-    facts: Mapping[str, Any]
-    tables: Sequence[TermTable] = ()
-    passages: Sequence[Passages] = ()
-    places: Mapping[str, str] = MappingProxyType({})
-
-
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """What `distembed explain` was asked: the names, and how many terms and passages are shown."""
 
     names: tuple[str, ...]
@@ -93,7 +38,7 @@ class Asked(NamedTuple):
     n_passages: int
 
 
-def explain_job(job: Job, asked: Asked) -> Explanation:
+def explain_job(job: Job, request: Request) -> Answer:
     """Return why a result of a finished job is what it is, or the passages of one word where the method explains two.
 
     The file and the line of each document are told where the job's own file is known.
@@ -107,9 +52,9 @@ def explain_job(job: Job, asked: Asked) -> Explanation:
     """
     module = system_of(job).explanation
     if module is not None:
-        explained: Explanation = import_module(module).explain(job, Workspace.open(job.job.workspace), asked)
-    elif isinstance(job, CorpusJob) and len(asked.names) == 1:
-        explained = passages_of_word(Workspace.open(job.job.workspace), asked.names[0], asked.n)
+        explained: Answer = import_module(module).explain(job, Workspace.open(job.job.workspace), request)
+    elif isinstance(job, CorpusJob) and len(request.names) == 1:
+        explained = passages_of_word(Workspace.open(job.job.workspace), request.names[0], request.n)
     else:
         raise ValueError(
             f"results of the method {job.job.system} are not explained: "
@@ -126,7 +71,7 @@ def explain_job(job: Job, asked: Asked) -> Explanation:
     return explained._replace(facts={**explained.facts, "places": places}, places=places)
 
 
-def passages_of_word(workspace: Workspace, word: str, n: int) -> Explanation:
+def passages_of_word(workspace: Workspace, word: str, n: int) -> Answer:
     """Return the first n passages of a word.
 
     Raises
@@ -134,15 +79,16 @@ def passages_of_word(workspace: Workspace, word: str, n: int) -> Explanation:
     KeyError, ValueError
         If the corpus does not hold the word, or the tokens are not there any more.
     """
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    (word,), notes = known_words([word], words)
     try:
         lines = word_passages(titled_tokens(workspace), word, n)
     except (KeyError, FileNotFoundError):
         raise ValueError(NO_TOKENS) from None
     if not lines:
-        refuse_unknown("word", word, workspace.table("vocabulary")["word"].to_pylist())
-    return Explanation(
-        f"{word}: its first {plural(len(lines), 'passage')}", [], {}, [], [Passages(word, lines)]
-    )
+        refuse_unknown("word", word, words)
+    title = f"{word}: its first {plural(len(lines), 'passage')}"
+    return Answer(title, notes, passages=[Passages(word, lines)])
 
 
 COMPARED = 20_000
@@ -156,93 +102,6 @@ def refuse_unknown(what: str, name: str, names: Sequence[str]) -> NoReturn:
     raise KeyError(f"there is no {what} {name!r} among {len(names):,}; {advice}")
 
 
-LEFT_TOKENS = 9
-"""Tokens before the first word that is marked in a passage on a terminal."""
-
-
-def as_text(explanation: Explanation) -> str:
-    """Return an explanation as lines of text: sentences, aligned tables, passages with the words in brackets."""
-    parts = [explanation.title, *explanation.sentences]
-    for one in explanation.tables:
-        columns, shows = list(dict.fromkeys(name for row in one.rows for name in row)), _formats(one)
-        lines = [columns]
-        for row in one.rows:
-            cells = [(row.get(name), shows.get(name, format_number)) for name in columns]
-            texts = (
-                shown(cell) if isinstance(cell, str) else show(cell)
-                for cell, show in cells
-                if cell is not None
-            )
-            lines.append([next(texts) if cell is not None else "–" for cell, _ in cells])
-        # Texts stand at the left of their columns, and numbers at the right.
-        sides = [
-            str.ljust if any(isinstance(row.get(name), str) for row in one.rows) else str.rjust
-            for name in columns
-        ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        parts += ["", f"{one.title}:"]
-        for line in lines:
-            aligned = (side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True))
-            parts.append(f"  {'  '.join(aligned)}".rstrip())
-    for group in explanation.passages:
-        parts += ["", f"{group.title}:"]
-        for passage in group.lines:
-            first = max(min(passage.marked, default=0) - LEFT_TOKENS, 0)
-            words = [f"[{w}]" if place in passage.marked else w for place, w in enumerate(passage.words)][
-                first:
-            ]
-            parts.append(f"  {' '.join(words)}  ({passage.title or passage.document})")
-    if explanation.places:
-        parts += ["", "their files:", *(f"  {name}: {place}" for name, place in explanation.places.items())]
-    return "\n".join(shown(line) for part in parts for line in part.split("\n"))
-
-
-def as_json(explanation: Explanation) -> str:
-    """Return an explanation as JSON: its numbers whole, its passages as lists of words."""
-    record = {
-        "title": explanation.title,
-        "sentences": list(explanation.sentences),
-        **explanation.facts,
-        "tables": {one.title: [dict(row) for row in one.rows] for one in explanation.tables},
-        "passages": {group.title: [p._asdict() for p in group.lines] for group in explanation.passages},
-    }
-    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-
-
-def as_page(explanation: Explanation) -> str:
-    """Return an explanation as one HTML page."""
-    nothing = paragraph("No passage was found.")
-    tables = [
-        table(one.title, one.rows, caption=one.caption, formats=_formats(one)) for one in explanation.tables
-    ]
-    passages = [
-        Section(
-            group.title,
-            f"<ul>{items}</ul>" if (items := "".join(map(passage_item, group.lines))) else nothing,
-        )
-        for group in explanation.passages
-    ]
-    return render_report(explanation.title, " ".join(explanation.sentences), [*tables, *passages])
-
-
-def _formats(one: TermTable) -> Mapping[str, Callable[[Any], str]]:
-    return {column: partial(fixed, decimals=decimals) for column, decimals in one.decimals.items()}
-
-
-def fixed(value: float, *, decimals: int) -> str:
-    """Return a number with so many decimals and a typeset minus sign."""
-    return with_typeset_sign(f"{value:.{decimals}f}")
-
-
-def passage_item(passage: Passage) -> str:
-    """Return a passage as an item of an HTML list, the words that were looked for in bold, with its document."""
-    words = (
-        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
-        for place, word in enumerate(passage.words)
-    )
-    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
-
-
 CONTEXTS_SEARCHED = 5
 """Contexts, the largest ones, whose passages are shown."""
 
@@ -252,14 +111,14 @@ LOWERING = 3
 NO_TOKENS = "The token partitions are not in the workspace any more: run the job again to see passages."
 
 
-def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explanation:
+def explain_words(workspace: Workspace, request: Request, *, window: int) -> Answer:
     """Explain the cosine of two words of a workspace by their contexts.
 
     Parameters
     ----------
     workspace : Workspace
         With the arrays `vectors` and `core_vectors` of a psdvec job, and its counts.
-    asked : Asked
+    request : Request
         Two words; of one its passages are shown.
     window : int
         The window of the counts, in which passages are looked for.
@@ -269,18 +128,18 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
     UnknownWordError, ValueError
         If a word has no vector or a vector of zeros, or the words are more than two, or the same.
     """
-    if len(asked.names) == 1:
-        return passages_of_word(workspace, asked.names[0], asked.n)
-    if len(asked.names) != 2:
+    if len(request.names) == 1:
+        return passages_of_word(workspace, request.names[0], request.n)
+    if len(request.names) != 2:
         raise ValueError(
-            f"{plural(len(asked.names), 'word')} given: name one, for its passages, or the two whose similarity is to "
-            "be explained"
+            f"{plural(len(request.names), 'word')} given: name one, for its passages, or the two whose similarity is "
+            "to be explained"
         )
-    first, second = asked.names
     vectors = read_vectors(workspace)
+    (first, second), notes = known_words(request.names, vectors.words)
     contexts = vectors.head(workspace.array("core_vectors").shape[0])
     found = explain_similarity(
-        vectors, first, second, contexts=contexts, n=asked.n, n_lowering=min(LOWERING, asked.n)
+        vectors, first, second, contexts=contexts, n=request.n, n_lowering=min(LOWERING, request.n)
     )
     counts, remark, passages = WordCounts.of(workspace, vectors), "", list[Passages]()
     near = [one.word for one in found.raising if one.word not in (first, second)][:CONTEXTS_SEARCHED]
@@ -289,7 +148,7 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
     try:
         lines = (
             find_passages(titled_tokens(workspace), pairs, window=window, n=n)
-            if (n := asked.n_passages)
+            if (n := request.n_passages)
             else {}
         )
     except (KeyError, FileNotFoundError):
@@ -303,8 +162,8 @@ def explain_words(workspace: Workspace, asked: Asked, *, window: int) -> Explana
         passages = [group for group in groups if group.lines]
     half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
     terms = f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
-    sentences = [terms, *counts.remarks(first, second), remark]
-    return Explanation(
+    sentences = [*notes, terms, *counts.remarks(first, second), remark]
+    return Answer(
         f"{first} and {second}: cosine {found.cosine:.3f}",
         [sentence for sentence in sentences if sentence],
         {

@@ -20,12 +20,10 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
 import tomli_w
 from numpy.typing import NDArray
 from sklearn.model_selection import ParameterGrid
 
-from distembed.display import plural
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.words import evaluate_sets
@@ -39,7 +37,6 @@ from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import OwnItems, read_vectors, system_of
 from distembed.job.state import stage_states
-from distembed.job.tables import Table, table_of
 from distembed.job.workers import Workers
 from distembed.storage.records import digest_of_json
 from distembed.storage.workspace import Workspace
@@ -160,7 +157,7 @@ def tune(
 
         Where a file that was read is gone, what the workspace of the base job recorded of it stands in for it.
         """
-        job = job_of(tuple(map("=".join, _as_settings(keys))))
+        job = job_of(tuple(map("=".join, as_settings(keys))))
         specs = system_of(job).stages(job)
         names = [spec.name for spec in specs]
         if judge.shared not in names or judge.last not in names:
@@ -215,17 +212,6 @@ def tune(
     return Tuned(sorted(others, key=lambda one: -one.chosen["value"]), as_it_is, measure)
 
 
-def candidates_table(tuned: Tuned, *, collected: bool = False) -> Table:
-    """Return the measures of the half that chooses, or the collected rows, each after the keys of its candidate."""
-    rows = [
-        {**dict(_as_settings(one.keys)), **row}
-        for one in tuned.candidates
-        for row in (one.rows if collected else [one.chosen])
-    ]
-    contents = plural(len(rows), "row") if collected else f"{len(rows)} candidates"
-    return table_of(pa.Table.from_pylist(rows), contents)
-
-
 def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
     """Return the values of each key of grids ``section.key=value,value``, each value written as in TOML.
 
@@ -255,10 +241,10 @@ def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
 
 def in_words(keys: Keys) -> str:
     """Return values of keys as the options of a command that sets them."""
-    return " ".join(f"--set {name}={value}" for name, value in _as_settings(keys))
+    return " ".join(f"--set {name}={value}" for name, value in as_settings(keys))
 
 
-def _as_settings(keys: Keys) -> list[tuple[str, str]]:
+def as_settings(keys: Keys) -> list[tuple[str, str]]:
     """Return keys and their values as `--set` takes them: text as it is, everything else as in TOML."""
     written = {
         name: value if isinstance(value, str) else tomli_w.dumps({"v": value}).removeprefix("v = ")

@@ -348,7 +348,7 @@ def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
     finished: tuple[Path, str], tmp_path: Path
 ) -> None:
     found = tmp_path / "why.json"
-    succeed("explain", finished[0], "name 33", "-n", N_KNOWN, "--json", found)
+    succeed("explain", finished[0], "name 33", "-n", N_KNOWN, "--to", found)
     record = json.loads(found.read_text())
     *shares, total = record["tables"]["known names"]
     assert total["share %"] == pytest.approx(100)

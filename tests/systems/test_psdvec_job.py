@@ -158,10 +158,12 @@ def test_evaluate_prints_a_table(finished: tuple[Path, str, str], job: Path, tmp
     target, scores = tmp_path / "vectors.parquet", tmp_path / "scores.json"
     distembed("export", str(finished[0]), "--to", str(target))
     sets = Path(gensim.__file__).parent / "test" / "test_data" / "wordsim353.tsv"
-    done = distembed("evaluate", str(target), "--sets", str(sets), "--json", str(scores))
+    done = distembed("evaluate", str(target), "--sets", str(sets), "--to", str(scores))
     assert done.returncode == 0, done.stderr
     assert "wordsim353" in done.stdout
-    assert scores.exists()
+    (score,) = json.loads(scores.read_text())["tables"]["scores"]
+    assert score["set"] == "wordsim353"
+    assert score["low"] < score["value"] < score["high"]
 
 
 def test_the_options_of_the_job_are_those_of_the_estimator(job: Path, copy: Path) -> None:

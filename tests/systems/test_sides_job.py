@@ -116,7 +116,7 @@ def test_new_words_are_joined_as_those_of_the_job(folder: Path, tmp_path: Path) 
 
 
 def test_explain_says_which_part_makes_two_words_near(folder: Path, tmp_path: Path) -> None:
-    succeed("explain", folder / "w", "word2", "word4", "--json", tmp_path / "found.json")
+    succeed("explain", folder / "w", "word2", "word4", "--to", tmp_path / "found.json")
     record = json.loads((tmp_path / "found.json").read_text())
     rows = record["tables"]["parts"]
     vectors = array(folder, "vectors").astype(float)

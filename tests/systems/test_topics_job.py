@@ -456,7 +456,7 @@ def test_a_workspace_of_other_words_is_refused(job: Path, finished: tuple[Path, 
 
 def test_a_document_s_topic_is_explained_by_its_words(finished: tuple[Path, str], tmp_path: Path) -> None:
     found = tmp_path / "why.json"
-    done = run("explain", finished[0], "d1", "--json", found)  # a document of the class farm
+    done = run("explain", finished[0], "d1", "--to", found)  # a document of the class farm
     assert done.exit_code == 0, done.output
     record = json.loads(found.read_text())
     *terms, weight = record["tables"]["words"]

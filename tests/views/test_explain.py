@@ -14,17 +14,8 @@ from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.linalg.operators import row_blocks
-from distembed.views.explain import (
-    NO_TOKENS,
-    Asked,
-    Explanation,
-    Passages,
-    TermTable,
-    WordCounts,
-    as_page,
-    as_text,
-    explain_job,
-)
+from distembed.views.answers import Answer, Passages, TermTable, as_page, as_text
+from distembed.views.explain import NO_TOKENS, Request, WordCounts, explain_job
 from distembed.views.inference import NewFiles, infer_job
 from tests.commands import run, succeed
 
@@ -33,8 +24,10 @@ Finished = tuple[Path, str, str]
 
 def test_two_words_are_explained(finished: Finished, tmp_path: Path) -> None:
     workspace, found, page = finished[0], tmp_path / "e.json", tmp_path / "e.html"
-    done = succeed("explain", workspace, "music", "art", "-n", 8, "--json", found, "--html", page)
+    done = succeed("explain", workspace, "Music", "art", "-n", 8, "--to", found)
     assert done.output.startswith("music and art: cosine 0.")
+    assert "Music has no vector, and music is taken for it\n" in done.output
+    succeed("explain", workspace, "music", "art", "-n", 8, "--to", page)
     record = json.loads(found.read_text())
     *rows, last = record["tables"]["contexts"]
     assert last["context"] == "cosine"
@@ -92,7 +85,7 @@ def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message
 
 def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path: Path) -> None:
     found = tmp_path / "e.json"
-    done = succeed("explain", finished[0], "music", "-n", 5, "--json", found)
+    done = succeed("explain", finished[0], "music", "-n", 5, "--to", found)
     assert done.output.startswith("music: its first 5 passages\n")
     lines = json.loads(found.read_text())["passages"]["music"]
     assert [[line["words"][place] for place in line["marked"]] for line in lines] == [["music"]] * 5
@@ -128,9 +121,9 @@ def test_words_that_share_no_context_are_remarked_on(left: str, right: str, shar
 def test_what_is_written_cannot_steer_terminal_or_page() -> None:
     bad = Passage("id", "<script>", ("a", "\x1b[2Jb"), (1,))
     table = TermTable("terms", [{"context": "<b>\x1b", "term": 0.25}], {"term": 2})
-    explanation = Explanation("<title>", ["one"], {}, [table], [Passages("passages", [bad])])
-    assert "\x1b" not in as_text(explanation)
-    page = as_page(explanation)
+    answer = Answer("<title>", ["one"], {}, [table], [Passages("passages", [bad])])
+    assert "\x1b" not in as_text(answer)
+    page = as_page(answer)
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "0.25" in page
@@ -144,7 +137,7 @@ def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path)
     with pytest.raises(
         ValueError, match="comparison are not explained: explain takes psdvec, topics and imputation"
     ):
-        explain_job(job, Asked(("a", "b"), 1, 1))
+        explain_job(job, Request(("a", "b"), 1, 1))
     with pytest.raises(
         ValueError, match="infers nothing of new files; topics, psdvec and imputation jobs do"
     ):

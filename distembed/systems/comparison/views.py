@@ -17,8 +17,7 @@ from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Chan
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.systems.comparison.stages import stages
 from distembed.views import report
-from distembed.views.explain import passage_item
-from distembed.views.report.page import Section, escaped, marked
+from distembed.views.report.page import Section, escaped, marked, passage_item
 
 __all__ = ["TABLES", "closing_text", "page"]
 

@@ -15,10 +15,11 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.stages import METHODS
-from distembed.views.explain import Asked, Explanation, TermTable, refuse_unknown
+from distembed.views.answers import Answer, TermTable, known_words
+from distembed.views.explain import Request, refuse_unknown
 
 
-def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanation:  # noqa: ARG001 - the same for every job
+def explain(job: ImputationJob, workspace: Workspace, request: Request) -> Answer:  # noqa: ARG001 - the same for every job
     """Explain the vector of an imputed name: the weights of known names that add up to it, its neighbors and columns.
 
     Raises
@@ -28,15 +29,15 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     ValueError
         If more than one name is asked for, the name is not an imputed one, or the vectors are not those of the graph.
     """
-    if len(asked.names) != 1:
+    if len(request.names) != 1:
         raise ValueError(
-            f"{plural(len(asked.names), 'name')} given: name one imputed name; spaces stand in quotes"
+            f"{plural(len(request.names), 'name')} given: name one imputed name; spaces stand in quotes"
         )
     weights, graph = (whole_csr(one.read(workspace)) for one in (outputs.WEIGHTS, outputs.GRAPH))
     table = outputs.VOCABULARY.read(workspace).slice(0, weights.shape[0])
     known = np.array(table["origin"].to_pylist(), object) == "known"
     words, labels = ([one or "" for one in table[name].to_pylist()] for name in ("word", "label"))
-    row = _imputed_row(asked.names[0], words, workspace)
+    row = _imputed_row(request.names[0], words, workspace)
     if known[row]:
         raise ValueError(
             f"{words[row]!r} has a known vector, which the job took as it is: choose an imputed name"
@@ -49,7 +50,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
         )
     shares = known_shares(weights, known, row)
     n_shares = int((shares > 0).sum())
-    order = np.argsort(-shares, kind="stable")[: min(asked.n, n_shares)].tolist()
+    order = np.argsort(-shares, kind="stable")[: min(request.n, n_shares)].tolist()
     rows: list[dict[str, Any]] = []
     for at, path in zip(order, strongest_paths(weights, known, row, order), strict=True):
         label = {"label": labels[at]} if any(labels) else {}
@@ -89,7 +90,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
     of_neighbors = (
         "The names that it is rebuilt from in the table, their weights, which sum to one, and distances."
     )
-    return Explanation(
+    return Answer(
         f"{words[row]}: a mixture of {plural(n_shares, 'known name')}",
         [sentence],
         {"name": words[row], "difference": difference},
@@ -101,7 +102,7 @@ def explain(job: ImputationJob, workspace: Workspace, asked: Asked) -> Explanati
 
 
 def _imputed_row(name: str, words: list[str], workspace: Workspace) -> int:
-    name = name if name in words else names_in_table(workspace).get(name, name)
+    (name,), _ = known_words([name], words, names_in_table(workspace))
     if name not in words:
         left_out = {one["name"]: one["reason"] for one in outputs.LEFT_OUT.read(workspace).to_pylist()}
         if name in left_out:

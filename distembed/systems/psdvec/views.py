@@ -30,7 +30,8 @@ from distembed.systems.psdvec import outputs, sides, stages
 from distembed.systems.psdvec.job import METHOD, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
-from distembed.views.explain import Asked, Explanation, TermTable, explain_words
+from distembed.views.answers import Answer, TermTable
+from distembed.views.explain import Request, explain_words
 
 PARTS = ("psdvec", "sides")
 """The parts of the vectors of a job with sides."""
@@ -173,12 +174,12 @@ def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -
     return rows
 
 
-def explain(job: PSDVecJob, workspace: Workspace, asked: Asked) -> Explanation:
+def explain(job: PSDVecJob, workspace: Workspace, request: Request) -> Answer:
     """Explain the cosine of two words by their contexts, and by the parts of their vectors where the job has sides."""
-    found = explain_words(workspace, asked, window=job.counting.window)
-    if job.sides is None or len(asked.names) == 1:
+    found = explain_words(workspace, request, window=job.counting.window)
+    if job.sides is None or len(request.names) == 1:
         return found
-    rows = part_rows(job, workspace, asked.names)
+    rows = part_rows(job, workspace, [found.facts["first"], found.facts["second"]])
     cosine, nearest = sum(row["share"] for row in rows), max(rows, key=lambda row: row["share"])
     sentence = (
         f"Of the parts that are joined, {nearest['part']} makes the words nearest: {nearest['share']:.3f} of a joined "

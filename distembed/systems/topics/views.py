@@ -44,7 +44,8 @@ from distembed.systems.topics.report import document_names, heaviest_words, kept
 from distembed.systems.topics.shares import shares_table
 from distembed.systems.topics.stages import titled_tokens
 from distembed.systems.topics.starts import classes_of, kept_labels
-from distembed.views.explain import NO_TOKENS, Asked, Explanation, Passages, TermTable, refuse_unknown
+from distembed.views.answers import Answer, Passages, TermTable
+from distembed.views.explain import NO_TOKENS, Request, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
 
 
@@ -193,7 +194,7 @@ class _Document(NamedTuple):
     label: int
 
 
-def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
+def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
     """Explain the weight of a topic in a document, by default of the document's own topic.
 
     Raises
@@ -203,31 +204,31 @@ def explain(job: TopicsJob, workspace: Workspace, asked: Asked) -> Explanation:
     ValueError
         If the document holds no word of the vocabulary, or the names are not an id and a topic.
     """
-    if len(asked.names) > 2:
+    if len(request.names) > 2:
         raise ValueError(
-            f"{len(asked.names)} names given: name a document's id and, if you like, the number of a topic"
+            f"{len(request.names)} names given: name a document's id and, if you like, the number of a topic"
         )
-    document = _document(job, workspace, asked.names[0])
-    topic = _topic(document, asked.names[1:])
+    document = _document(job, workspace, request.names[0])
+    topic = _topic(document, request.names[1:])
     words = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
     terms = cosine_terms if job.topics.method == "spherical_kmeans" else weight_terms
     found = terms(document.weights, document.words, document.factors, words, topic)
     names = workspace.table("vocabulary")["word"].take(document.words).to_pylist()
     passages, remark = _passages(
-        job, workspace, document, dict(zip(names, found.words.tolist(), strict=True)), asked
+        job, workspace, document, dict(zip(names, found.words.tolist(), strict=True)), request
     )
     share = float(document.shares[topic])
-    title = f"{asked.names[0]}{f' ({document.title})' if document.title else ''}: topic {topic}, {100 * share:.1f} %"
-    return Explanation(
+    title = f"{request.names[0]}{f' ({document.title})' if document.title else ''}: topic {topic}, {100 * share:.1f} %"
+    return Answer(
         title,
         [one for one in (_sentence(job, document, topic), remark) if one],
         {
-            "document": asked.names[0],
+            "document": request.names[0],
             "topic": topic,
             "share": share,
             "weight": float(document.factors[topic]),
         },
-        [_table(document, found, names, words[:, topic], asked.n, topic)],
+        [_table(document, found, names, words[:, topic], request.n, topic)],
         passages,
     )
 
@@ -319,17 +320,17 @@ def _other_terms(
 
 
 def _passages(
-    job: TopicsJob, workspace: Workspace, document: _Document, weights: dict[str, float], asked: Asked
+    job: TopicsJob, workspace: Workspace, document: _Document, weights: dict[str, float], request: Request
 ) -> tuple[list[Passages], str]:
-    if not asked.n_passages:
+    if not request.n_passages:
         return [], ""
-    heavy = dict(sorted(weights.items(), key=lambda one: -one[1])[: asked.n])
+    heavy = dict(sorted(weights.items(), key=lambda one: -one[1])[: request.n])
     try:
         lines = document_passages(
             titled_tokens(job, workspace),
             document.number,
             {word: weight for word, weight in heavy.items() if weight > 0},
-            n=asked.n_passages,
+            n=request.n_passages,
         )
     except (KeyError, FileNotFoundError):
         return [], NO_TOKENS

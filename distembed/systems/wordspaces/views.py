@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+from distembed.display import aligned
 from distembed.evaluation.priming import PRIMING_EFFECT, UNTIED
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.words import percent
@@ -223,11 +224,7 @@ def _plain_table(scores: Scores) -> str:
         if first.task in CLOSING_TASKS:
             values = [percent(score.value) for score in each]
             lines.append([shown(first.set), first.metric, f"{first.known}/{first.total}", *values])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    return "\n".join(aligned(lines, [True] * len(lines[0])))
 
 
 # --- spaces ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from distembed.corpus.concordance import Passage
 from distembed.display import format_number
 from distembed.dtypes import Float64s
 from distembed.job.terminal import UNSAFE
@@ -67,6 +68,15 @@ def paragraph(text: str) -> str:
 def folded(summary: str, html: str) -> str:
     """Return trusted markup that a reader unfolds by its summary, plain text."""
     return f"<details><summary>{escaped(summary)}</summary>\n{html}\n</details>"
+
+
+def passage_item(passage: Passage) -> str:
+    """Return a passage as an item of an HTML list, the words that were looked for in bold, with its document."""
+    words = (
+        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
+        for place, word in enumerate(passage.words)
+    )
+    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
 
 
 def finite_values(values: ArrayLike) -> Float64s:

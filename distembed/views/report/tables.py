@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distembed.display import format_number, plural
+from distembed.display import fixed, format_number, plural
 from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.job.model import Job, check_figures
 from distembed.views.report.figures import Interval, interval_chart, line_chart, spread_points
@@ -142,9 +142,7 @@ def first_rows(
     return group(first.title, [first, Section(first.title, rest)])
 
 
-def three_decimals(value: float) -> str:
-    """Return a number with three decimals and a typeset minus sign, an en dash for NaN."""
-    return "–" if not math.isfinite(value) else f"{value:.3f}".replace("-", "−")
+three_decimals: Callable[[float], str] = fixed
 
 
 def neighbor_table(

@@ -82,12 +82,15 @@ def test_vectors_and_neighbors_as_tables(file: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(np.column_stack([*table.columns]), vectors.vectors[:3], rtol=1e-6)
     assert distembed("export", file, "--to", tmp_path / "v.csv", "--space", "_")[0] == 2
     code, said = distembed("neighbors", file, "king", "kingly", "-n", 2, "--to", tmp_path / "n.csv")
-    assert (code, said.startswith("4 neighbors of 2 words in ")) == (0, True)
+    assert (code, "written to " in said) == (0, True)
     near = pacsv.read_csv(tmp_path / "n.csv").to_pylist()
     assert [row["rank"] for row in near] == [1, 2, 1, 2]
     assert [row["neighbor"] for row in near[:2]] == [word for word, _ in vectors.most_similar("king", n=2)]
     code, said = distembed("neighbors", file, "king", "--to", tmp_path / "n.docx")
-    assert (code, "n.docx cannot be detected from its name: end it in .csv, .tsv or .parquet" in said) == (
+    assert (
+        code,
+        "n.docx cannot be detected from its name: end it in .json, .html, .csv, .tsv or .parquet" in said,
+    ) == (
         2,
         True,
     )

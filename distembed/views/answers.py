@@ -1,0 +1,174 @@
+"""What a command that reads answers: sentences, tables and passages, as text, and in a file by the end of its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from distembed.corpus.concordance import Passage
+from distembed.display import aligned, fixed, format_number
+from distembed.formats.names import suffix_of
+from distembed.formats.streams import writing
+from distembed.job.tables import table_of
+from distembed.job.terminal import shown
+from distembed.vectors.rows import rows_by_lower_case
+from distembed.views.export import table_format, write_table
+
+ENDS = (".json", ".html", ".csv", ".tsv", ".parquet")
+"""How the names of files end that hold an answer; the last three hold its first table."""
+
+
+class TermTable(NamedTuple):
+    """A table of an answer.
+
+    Attributes
+    ----------
+    title : str
+    rows : sequence of mappings
+        Column to value; None where there is no value.
+    decimals : mapping of column to int
+        The decimals that a column of fractions is written with; other numbers are written as they are.
+    caption : str
+        What the columns are.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    decimals: Mapping[str, int] = MappingProxyType({})
+    caption: str = ""
+
+
+class Passages(NamedTuple):
+    """Passages of the corpus under a heading."""
+
+    title: str
+    lines: Sequence[Passage]
+
+
+class Answer(NamedTuple):
+    """What a command answers.
+
+    Attributes
+    ----------
+    title : str
+    sentences : sequence of str
+    facts : mapping
+        The numbers of the sentences, for programs.
+    tables : sequence of TermTable
+    passages : sequence of Passages
+    places : mapping of str to str
+        The file and the line of documents of the passages.
+    """
+
+    title: str
+    sentences: Sequence[str] = ()
+    facts: Mapping[str, Any] = MappingProxyType({})
+    tables: Sequence[TermTable] = ()
+    passages: Sequence[Passages] = ()
+    places: Mapping[str, str] = MappingProxyType({})
+
+
+def known_words(
+    names: Sequence[str], words: Sequence[str], in_table: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[str], list[str]]:
+    """Return the words that a user means, and a sentence on each that is another one than was typed.
+
+    A name is looked up as it is typed, as a table spells it (`in_table`), and then without regard to case. One that is
+    not known stays as it is.
+    """
+    every, found, notes = set(words), list[str](), list[str]()
+    lowered: dict[str, int] = {}
+    for name in names:
+        word = name if name in every else in_table.get(name, name)
+        if word not in every:
+            lowered = lowered or rows_by_lower_case(words)
+            if (row := lowered.get(word.lower())) is not None:
+                word = words[row]
+                notes.append(f"{name} has no vector, and {word} is taken for it")
+        found.append(word)
+    return found, notes
+
+
+LEFT_TOKENS = 9
+"""Tokens before the first word that is marked in a passage on a terminal."""
+
+
+def as_text(answer: Answer) -> str:
+    """Return an answer as lines of text: sentences, aligned tables, passages with the words in brackets."""
+    parts = [answer.title, *answer.sentences]
+    for one in answer.tables:
+        columns = _columns(one.rows)
+        shows = {name: partial(fixed, decimals=decimals) for name, decimals in one.decimals.items()}
+        cells = [
+            [
+                name,
+                *("–" if cell is None else _shown(cell, shows.get(name, format_number)) for cell in column),
+            ]
+            for name, column in columns.items()
+        ]
+        lines = list(zip(*cells, strict=True))
+        is_text = [any(isinstance(cell, str) for cell in column) for column in columns.values()]
+        parts += ["", f"{one.title}:", *(f"  {line}" for line in aligned(lines, is_text))]
+    for group in answer.passages:
+        parts += ["", f"{group.title}:"]
+        for passage in group.lines:
+            first = max(min(passage.marked, default=0) - LEFT_TOKENS, 0)
+            words = [f"[{w}]" if place in passage.marked else w for place, w in enumerate(passage.words)]
+            parts.append(f"  {' '.join(words[first:])}  ({passage.title or passage.document})")
+    if answer.places:
+        parts += ["", "their files:", *(f"  {name}: {place}" for name, place in answer.places.items())]
+    return "\n".join(shown(line) for part in parts for line in part.split("\n"))
+
+
+def _shown(cell: Any, show: Callable[[Any], str]) -> str:
+    return shown(cell) if isinstance(cell, str) else show(cell)
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return the columns of a table, in order of first appearance."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def save(answer: Answer, path: str) -> None:
+    """Write an answer to a file or URL whose name ends in one of `ENDS`: whole, or its first table."""
+    form = table_format(path)
+    if form is not None:
+        columns = _columns(answer.tables[0].rows) if answer.tables else {}
+        write_table(path, table_of(pa.table(columns), ""), format=form)
+        return
+    if suffix_of(path) == ".json":
+        record = {
+            "title": answer.title,
+            "sentences": list(answer.sentences),
+            **answer.facts,
+            "tables": {one.title: [dict(row) for row in one.rows] for one in answer.tables},
+            "passages": {group.title: [p._asdict() for p in group.lines] for group in answer.passages},
+        }
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+    else:
+        text = as_page(answer)
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+def as_page(answer: Answer) -> str:
+    """Return an answer as one HTML page."""
+    from distembed.views.report.page import Section, paragraph, passage_item, render_report  # noqa: PLC0415
+    from distembed.views.report.tables import table  # noqa: PLC0415 - they draw, which takes half a second to import
+
+    sections = []
+    for one in answer.tables:
+        formats = {name: partial(fixed, decimals=decimals) for name, decimals in one.decimals.items()}
+        sections.append(table(one.title, one.rows, caption=one.caption, formats=formats))
+    for group in answer.passages:
+        items = "".join(map(passage_item, group.lines))
+        sections.append(
+            Section(group.title, f"<ul>{items}</ul>" if items else paragraph("No passage was found."))
+        )
+    return render_report(answer.title, " ".join(answer.sentences), sections)
