@@ -71,7 +71,7 @@ def test_a_shell_completes_commands_systems_and_options(words: str, offered: str
 
 def test_a_shell_completes_job_files() -> None:
     run_command = dict(commands())["run"]
-    parameter = next(each for each in run_command.params if each.name == "job_file")
+    parameter = next(each for each in run_command.params if each.name == "text")
     (item,) = parameter.shell_complete(click.Context(run_command), "jo")
     assert item.type == "file"
 
