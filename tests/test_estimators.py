@@ -300,7 +300,6 @@ READERS = {
     "counts of marginals": (marginals, "counts"),
     "vectors of words": (lambda X: de.WordVectors(map(str, range(ROWS)), X), "vectors"),
     "vectors of n-grams": (lambda X: de.SubwordMap().fit([f"w{row}" for row in range(ROWS)], X), "vectors"),
-    "core vectors": (lambda X: de.PSDVec(1).set_core(X, np.ones(ROWS), np.ones(ROWS)), "core_vectors"),
     "counts of words": (lambda X: de.PSDVec(1).fit(np.eye(ROWS), X), "word_counts"),
     "known features": (lambda V: de.FeaturePreservingEmbedding(1).fit(documents(), V), "V"),
     "an adjacency": (lambda X: de.FeaturePreservingEmbedding(1).fit_graph(X, documents()), "adjacency"),

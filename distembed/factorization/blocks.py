@@ -8,14 +8,14 @@ smoothing; `G = log(kappa) + D` the smoothed PMI and `W` the weights, both only 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Floats, Int64s, Mask
+from distembed.dtypes import Floats, Int64s
 from distembed.linalg.blocks import sampled_product
 from distembed.linalg.csr import canonical_csr, rows_of, with_values, without_diagonal
 from distembed.temporaries import block
@@ -79,8 +79,18 @@ def weigh_pairs(
         If a word has pairs, but a total of 0.
     """
     left, right = canonical_csr(forward), canonical_csr(backward)
-    _refuse_uncounted(left, row_totals, column_unigram)
-    _refuse_uncounted(right, row_unigram, column_totals)
+    for counts, of_rows, of_columns in (
+        (left, row_totals, column_unigram),
+        (right, row_unigram, column_totals),
+    ):  # the probability of a word whose total is 0 would be a division by 0
+        n_rows = np.count_nonzero((of_rows == 0) & (np.diff(counts.indptr) > 0))
+        zero = np.flatnonzero(of_columns == 0)
+        n_columns = np.isin(zero, counts.indices).sum() if zero.size else 0
+        if n_rows or n_columns:
+            raise ValueError(
+                f"{max(n_rows, n_columns)} words occur in pairs of counts, but their word count or row total is 0: "
+                "give the occurrences and the row totals of the words in the text that the pairs come from"
+            )
     capacity = left.nnz + right.nnz
     indices = np.empty(capacity, np.int32)
     values = np.empty((4, capacity), np.float32)
@@ -92,18 +102,6 @@ def weigh_pairs(
         indptr = indptr.astype(np.int32)
     support = csr_array((np.ones(size, np.bool_), indices[:size].copy(), indptr), shape=left.shape)
     return Pairs(support, *values[:, :size])
-
-
-def _refuse_uncounted(counts: csr_array, of_rows: Floats, of_columns: Floats) -> None:
-    """Raise ValueError for pairs of a word whose total is 0: their probability would be a division by 0."""
-    n_rows = np.count_nonzero((of_rows == 0) & (np.diff(counts.indptr) > 0))
-    zero = np.flatnonzero(of_columns == 0)
-    n_columns = np.isin(zero, counts.indices).sum() if zero.size else 0
-    if n_rows or n_columns:
-        raise ValueError(
-            f"{max(n_rows, n_columns)} words occur in pairs of counts, but their word count or row total is 0: give "
-            "the occurrences and the row totals of the words in the text that the pairs come from"
-        )
 
 
 # One loop for the union of two sorted supports and the values on it: as separate NumPy passes the same
@@ -199,12 +197,6 @@ def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
 
 
 @block(temporaries=0.5)
-def chosen_columns(counts: csr_array, *, columns: Any) -> csr_array:
-    """Return columns of a block, by their numbers or a slice."""
-    return counts[:, columns]
-
-
-@block(temporaries=0.5)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:
@@ -231,15 +223,7 @@ def solve_new_words(
     weighting: PairWeighting,
     uniform_weight: float,
 ) -> Floats:
-    """Return the vectors of a batch of noncore words from their counts with the core: `solve_words`."""
-    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
-    return solve_words(pairs, core, core_gram, ridge, uniform_weight=uniform_weight)
-
-
-def solve_words(
-    pairs: Pairs, core: Floats, core_gram: Floats, ridge: Floats, *, uniform_weight: float
-) -> Floats:
-    """Return the ridge solutions of one block of noncore words against fixed core vectors.
+    """Return the ridge solutions of a batch of noncore words against fixed core vectors.
 
     ``v_i = (V1ᵀ diag(w) V1 + mu_i I)^-1 V1ᵀ diag(w) g`` with ``w = w_ij + w_ji`` and g the weighted mean
     of the two targets; core words without a count have weight 0, so that ``V1ᵀ diag(w) V1 = sum w_j v_j v_jᵀ``
@@ -249,13 +233,18 @@ def solve_words(
 
     Parameters
     ----------
-    pairs : Pairs of (words, c)
+    forward, backward : csr_array (words, c)
+        x_ij and x_ji, the counts with core words in either order.
+    own, facing : (words, 2), (c, 2) float64
+        n and u of the words, and of the core words.
+    ridge : (words,) float64
+        mu_i.
     core : (c, d) array
         V1.
     core_gram : (d, d) float64
         V1ᵀV1.
-    ridge : (words,) float64
-        mu_i.
+    weighting : PairWeighting
+        How counts become weights.
     uniform_weight : float
         The weight that each order of every pair has in addition to its own.
 
@@ -264,78 +253,50 @@ def solve_words(
     (words, d) float32
         Zero for a word without any count.
     """
+    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
     weights = pairs.weights + pairs.backward_weights
     moment = (pairs.weights + uniform_weight) * pairs.targets
     moment += (pairs.backward_weights + uniform_weight) * pairs.backward_targets
     roots = np.sqrt(weights)
     right = moment / roots.astype(np.float64)
     out = np.zeros((len(ridge), core.shape[1]), np.float32)
-    sizes = np.diff(pairs.support.indptr)
+    bounds, indices = pairs.support.indptr, pairs.support.indices
+    sizes = np.diff(bounds)
     for mu in np.unique(ridge):
         base = 2 * uniform_weight * core_gram + mu * np.identity(len(core_gram))
-        own = (ridge == mu) & (sizes > 0)
-        few = own & (sizes < core.shape[1])
-        if np.count_nonzero(few) * core.shape[1] <= core.shape[0]:
-            few[:] = False  # core @ root would cost more than it saves
-        many = own & ~few
+        own_ridge = (ridge == mu) & (sizes > 0)
+        is_few = own_ridge & (sizes < core.shape[1])
+        if np.count_nonzero(is_few) * core.shape[1] <= core.shape[0]:
+            is_few[:] = False  # core @ root would cost more than it saves
+        few, many = np.flatnonzero(is_few), np.flatnonzero(own_ridge & ~is_few)
         try:
-            # The upper triangular T with T Tᵀ the inverse of the base.
+            # The upper triangular T with T Tᵀ the inverse of the base B.
             root = solve_triangular(np.linalg.cholesky(base), np.identity(len(base)), lower=True).T
-            out[few] = _from_few_pairs(pairs, few, core, roots, right, root)
-            out[many] = _from_many_pairs(pairs, many, core, roots, right, base)
+            if few.size:
+                # Systems of the words' own pairs, n × n for n < d. With P the rows ``sqrt(w_j) v_jᵀ T`` of the whitened
+                # core, ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``.
+                whitened = core @ root.astype(core.dtype)
+                found = np.empty((few.size, core.shape[1]), core.dtype)
+                _solve_few(bounds, indices, few, whitened, roots, right, found)
+                out[few] = found @ root.T
+            found = np.empty((many.size, core.shape[1]), core.dtype)
+            _solve_many(bounds, indices, many, core, roots, right, base, found)
+            out[many] = found
         except np.linalg.LinAlgError:
-            # Some system is singular (ridge 0), or to the precision of the core.
-            out[own] = _one_by_one(pairs, own, core, weights, moment, base)
+            # Some system is singular (ridge 0), or to the precision of the core: least squares, one by one.
+            for word in np.flatnonzero(own_ridge):
+                pair = slice(*bounds[word : word + 2])
+                # Clipped, NumPy gathers faster, and lets other threads run.
+                rows = np.take(core, indices[pair], axis=0, mode="clip")
+                half = rows * np.sqrt(weights[pair]).astype(rows.dtype)[:, None]
+                normal, moments = base + (half.T @ half).astype(np.float64), rows.T @ moment[pair]
+                try:
+                    # NumPy's factorization lets other threads run, SciPy's does not.
+                    factor = np.linalg.cholesky(normal)
+                    out[word] = lapack.dpotrs(factor.T, moments.astype(np.float64)[:, None])[0][:, 0]
+                except np.linalg.LinAlgError:
+                    out[word] = np.linalg.lstsq(normal, moments, rcond=None)[0]
     return out
-
-
-def _one_by_one(
-    pairs: Pairs, words: Mask, core: Floats, weights: Floats, moment: Floats, base: Floats
-) -> Floats:
-    """Return ``(B + sum w_j v_j v_jᵀ)^-1 sum m_j v_j`` of each word; of a singular system by least squares."""
-    out = np.empty((np.count_nonzero(words), core.shape[1]))
-    for number, word in enumerate(np.flatnonzero(words)):
-        own = slice(*pairs.support.indptr[word : word + 2])
-        # Clipped, NumPy gathers faster, and lets other threads run.
-        rows = np.take(core, pairs.support.indices[own], axis=0, mode="clip")
-        half = rows * np.sqrt(weights[own]).astype(rows.dtype)[:, None]
-        normal, right = base + (half.T @ half).astype(np.float64), rows.T @ moment[own]
-        try:
-            # NumPy's factorization lets other threads run, SciPy's does not.
-            factor = np.linalg.cholesky(normal)
-            out[number] = lapack.dpotrs(factor.T, right.astype(np.float64)[:, None])[0][:, 0]
-        except np.linalg.LinAlgError:
-            out[number] = np.linalg.lstsq(normal, right, rcond=None)[0]
-    return out
-
-
-def _from_many_pairs(
-    pairs: Pairs, words: Mask, core: Floats, roots: Floats, right: Floats, base: Floats
-) -> Floats:
-    """Return the same from each word's d × d system, for a positive definite B."""
-    out = np.empty((np.count_nonzero(words), core.shape[1]), core.dtype)
-    _solve_many(
-        pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), core, roots, right, base, out
-    )
-    return out
-
-
-def _from_few_pairs(
-    pairs: Pairs, words: Mask, core: Floats, roots: Floats, right: Floats, root: Floats
-) -> Floats:
-    """Return the same from systems of the words' own pairs, n × n for n < d, with the root T of B^-1.
-
-    With ``B = (T Tᵀ)^-1`` and P the rows ``sqrt(w_j) v_jᵀ T`` of the whitened core,
-    ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``.
-    """
-    if not words.any():
-        return np.empty((0, core.shape[1]), core.dtype)
-    whitened = core @ root.astype(core.dtype)
-    out = np.empty((np.count_nonzero(words), whitened.shape[1]), whitened.dtype)
-    _solve_few(
-        pairs.support.indptr, pairs.support.indices, np.flatnonzero(words), whitened, roots, right, out
-    )
-    return out @ root.T
 
 
 @_jit

@@ -11,8 +11,7 @@ Reference: Li, Zhu & Miao, PSDVec: a toolbox for incremental and scalable word e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Any, ClassVar, overload
+from typing import ClassVar
 
 import dask.array as da
 import numpy as np
@@ -25,17 +24,15 @@ from distembed.dtypes import Float32s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec_core import (
-    CoreWords,
-    NewWords,
+    Learned,
+    Words,
     check_core_size,
     check_length,
-    count_in_corpus,
-    factorize,
     noncore_vectors,
-    noncore_weighting,
     pairs_between,
-    ridge_of_words,
     rounds_of,
+    solve_core,
+    solve_noncore,
 )
 from distembed.lift import lift
 from distembed.linalg.csr import row_sums
@@ -48,8 +45,8 @@ from distembed.options import (
     RandomState,
     check_options,
 )
-from distembed.states import keep, scope
-from distembed.typing import InMemory, MatrixLike, VectorLike, refuse_collection
+from distembed.states import scope
+from distembed.typing import MatrixLike, VectorLike, refuse_collection
 from distembed.validation import check_matrix, like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
 
@@ -107,7 +104,7 @@ class PSDVec(BaseEstimator):
         The cut-off of the core's weights, inf for none, and the largest weight, by which all are divided.
     noncore_cutoff_, noncore_scale_ : float
         The same for the weights of noncore words. `transform` uses them, so that a new word gets the same weights
-        whatever words are solved with it. Until `fit_noncore` has learned them, they are those of the core.
+        whatever words are solved with it. Where all words are core words, they are those of the core.
     total_count_ : float
         Occurrences of all words of the fit; the probability of a word is its share of them.
     core_counts_, core_row_totals_ : (n_core,) float64
@@ -223,7 +220,7 @@ class PSDVec(BaseEstimator):
         if isinstance(word_counts, Vocabulary):
             word_counts = word_counts.counts
         word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
-        n_core = self.core_size(matrix.shape[0])
+        n_core = self.n_core_ = check_core_size(self.n_core, self.n_components, matrix.shape[0])
         with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):
             every = row_blocks(matrix)
             sums = marginals(every)
@@ -238,145 +235,24 @@ class PSDVec(BaseEstimator):
             first, rest = slice(n_core), slice(n_core, None)
             is_whole = n_core == len(word_counts)
             corner = every if is_whole else pairs_between(every, first, first)
-            self._learn_core(corner, word_counts[first], totals[first])
+            self.core_counts_, self.core_row_totals_ = word_counts[first], totals[first]
+            vectors, self.objective_, self.eigenvalues_, weighting = solve_core(
+                corner, self.core_counts_, self.core_row_totals_, self
+            )
+            self.core_vectors_ = self.vectors_ = vectors
+            self.ranks_ = [one.rank for one in rounds_of(self, n_core)]
+            _, self.weight_cutoff_, self.weight_scale_ = weighting
+            learned = Learned(weighting.cutoff, weighting.scale, float(word_counts.sum()))
             if not is_whole:
-                pairs = pairs_between(every, rest, first), pairs_between(every, first, rest)
-                ridge = ridge_of_words(self.ridge, self.bands, len(word_counts) - n_core)
-                noncore = self._learn_noncore(NewWords(*pairs, word_counts[rest], totals[rest], ridge))
-                self.vectors_ = da.concatenate([self.core_vectors_, noncore])
+                noncore, learned = solve_noncore(
+                    every, Words(word_counts, totals), rest, first, vectors, self
+                )
+                self.vectors_ = da.concatenate([vectors, noncore])
+            self.noncore_cutoff_, self.noncore_scale_, self.total_count_ = learned
             if not isinstance(counts, da.Array):
                 self.vectors_ = compute(self.vectors_)
                 self.core_vectors_ = self.vectors_[:n_core]
             return self
-
-    def fit_core(
-        self, counts: MatrixLike, word_counts: VectorLike, row_totals: VectorLike | None = None
-    ) -> PSDVec:
-        """Learn the core vectors alone (core mode): the first step of `fit`.
-
-        Parameters
-        ----------
-        counts : Dask array of csr_array row blocks, sparse matrix or array (n_core, n_core)
-        word_counts : (n_core,) array
-        row_totals : (n_core,) array, optional
-            Over the whole vocabulary, noncore words too.
-
-        Returns
-        -------
-        PSDVec
-            With `vectors_` and `core_vectors_` as Dask arrays.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from distembed.demos import title_counts
-        >>> vocabulary, counts = title_counts()
-        >>> model = de.PSDVec(n_components=2).fit_core(counts[:6, :6], vocabulary.counts[:6])
-        >>> model.core_vectors_.shape
-        (6, 2)
-        """
-        rows = row_blocks(training_matrix(self, counts, name="counts", nonnegative=True))
-        totals = marginals(rows).rows if row_totals is None else row_totals
-        n_core = rows.shape[0]
-        with scope("psdvec", self.get_params(), counts, word_counts, totals):
-            return self._learn_core(
-                rows,
-                check_length(word_counts, n_core, "word_counts"),
-                check_length(totals, n_core, "row_totals"),
-            )
-
-    def _learn_core(self, counts: da.Array, word_counts: Floats, row_totals: Floats) -> PSDVec:
-        words = self.core_counts_, self.core_row_totals_ = word_counts, row_totals
-        with one_blas_thread():
-            vectors, objective, self.eigenvalues_, weighting = factorize(counts, *words, self)
-        self.core_vectors_ = self.vectors_ = vectors
-        self.objective_, self.n_core_ = np.array(objective), counts.shape[0]
-        self.ranks_ = [one.rank for one in rounds_of(self, self.n_core_)]
-        _, self.weight_cutoff_, self.weight_scale_ = weighting
-        self.noncore_cutoff_, self.noncore_scale_ = self.weight_cutoff_, self.weight_scale_
-        self.total_count_ = float(self.core_counts_.sum())
-        return self
-
-    def set_core(
-        self,
-        core_vectors: Floats | da.Array,
-        word_counts: VectorLike,
-        row_totals: VectorLike,
-        *,
-        noncore_cutoff: float | None = None,
-        noncore_scale: float | None = None,
-        total_count: float | None = None,
-    ) -> PSDVec:
-        """Take core vectors learned before, so that `fit_noncore` and `transform` solve words against them.
-
-        Parameters
-        ----------
-        core_vectors : Dask array or array (n_core, d)
-        word_counts, row_totals : (n_core,) arrays
-            What `fit_core` was given.
-        noncore_cutoff, noncore_scale, total_count : float, optional
-            The attributes of the fit. `transform` needs them, and `fit_noncore` learns them again.
-
-        Returns
-        -------
-        PSDVec
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from distembed.demos import title_counts
-        >>> vocabulary, counts = title_counts()
-        >>> import numpy as np
-        >>> x = counts.compute()
-        >>> model = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).fit(counts, vocabulary.counts)
-        >>> later = de.PSDVec(n_components=2, n_core=6, smoothing=0.1).set_core(
-        ...     model.core_vectors_, model.core_counts_, model.core_row_totals_,
-        ...     noncore_cutoff=model.noncore_cutoff_, noncore_scale=model.noncore_scale_,
-        ...     total_count=model.total_count_,
-        ... )
-        >>> new = x[6:, :6], x[:6, 6:], vocabulary.counts[6:]
-        >>> np.array_equal(later.transform(*new), model.transform(*new))
-        True
-        """
-        refuse_collection(core_vectors, "core_vectors")
-        self.n_core_ = core_vectors.shape[0]
-        self.core_vectors_ = core_vectors
-        self.core_counts_ = check_length(word_counts, self.n_core_, "word_counts")
-        self.core_row_totals_ = check_length(row_totals, self.n_core_, "row_totals")
-        learned = {
-            "noncore_cutoff": noncore_cutoff,
-            "noncore_scale": noncore_scale,
-            "total_count": total_count,
-        }
-        for name, value in learned.items():
-            setattr(self, f"{name}_", value)
-        return self
-
-    @overload
-    def transform(
-        self,
-        new_rows: da.Array,
-        new_columns: MatrixLike,
-        new_counts: VectorLike,
-        *,
-        new_row_totals: VectorLike | None = ...,
-        core_counts: VectorLike | None = ...,
-        core_row_totals: VectorLike | None = ...,
-        ridge: float | VectorLike | None = ...,
-    ) -> da.Array: ...
-
-    @overload
-    def transform(
-        self,
-        new_rows: InMemory,
-        new_columns: MatrixLike,
-        new_counts: VectorLike,
-        *,
-        new_row_totals: VectorLike | None = ...,
-        core_counts: VectorLike | None = ...,
-        core_row_totals: VectorLike | None = ...,
-        ridge: float | VectorLike | None = ...,
-    ) -> Float32s: ...
 
     def transform(
         self,
@@ -420,8 +296,8 @@ class PSDVec(BaseEstimator):
         Raises
         ------
         ValueError
-            If shapes do not fit, a count is NaN, infinite or negative, or the core was set without what the
-            fit learned beside it. The counts of a Dask array are checked when they are computed.
+            If shapes do not fit, or a count is NaN, infinite or negative. The counts of a Dask array are checked when
+            they are computed.
 
         Examples
         --------
@@ -436,108 +312,37 @@ class PSDVec(BaseEstimator):
         >>> np.allclose(vectors, model.vectors_[6:], atol=1e-6)  # the same as by the fit
         True
         """
-        rows, columns = self._pairs_with_core(new_rows, new_columns)
-        m = rows.shape[0]
-        if None in {self.noncore_cutoff_, self.noncore_scale_, self.total_count_}:
-            raise ValueError(
-                "the core was set without noncore_cutoff, noncore_scale and total_count, which transform needs: "
-                "give set_core those of the fit, or call fit_noncore first"
-            )
-        weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
-        words = NewWords(
-            rows,
-            columns,
-            check_length(new_counts, m, "new_counts"),
-            lift(row_sums, "wc->w", rows, dtype=np.float64)
-            if new_row_totals is None
-            else check_length(new_row_totals, m, "new_row_totals"),
-            np.broadcast_to(np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)),
-        )
-        with one_blas_thread():
-            core = count_in_corpus(self._core(), core_counts, core_row_totals)
-            return like_input(noncore_vectors(words, core, weighting, self), new_rows)
-
-    def fit_noncore(
-        self, rows: MatrixLike, columns: MatrixLike, word_counts: VectorLike, row_totals: VectorLike
-    ) -> da.Array:
-        """Return vectors of the noncore words, by the ridge of their band (noncore mode): the second step of `fit`.
-
-        Parameters
-        ----------
-        rows, columns : Dask arrays, sparse matrices or arrays (m, n_core), (n_core, m)
-        word_counts, row_totals : (m,) arrays
-
-        Returns
-        -------
-        Dask array (m, d) float32
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> from distembed.demos import title_counts
-        >>> vocabulary, counts = title_counts()
-        >>> from distembed.weighting.pmi import marginals
-        >>> x, totals, occurrences = counts.compute(), marginals(counts).rows, vocabulary.counts
-        >>> core = x[:6, :6], occurrences[:6], totals[:6]  # the six most frequent words
-        >>> model = de.PSDVec(n_components=2).fit_core(*core)
-        >>> model.fit_noncore(x[6:, :6], x[:6, 6:], occurrences[6:], totals[6:]).compute().shape
-        (5, 2)
-        """
-        rows, columns = self._pairs_with_core(rows, columns)
-        m = rows.shape[0]
-        words = NewWords(
-            rows,
-            columns,
-            check_length(word_counts, m, "word_counts"),
-            check_length(row_totals, m, "row_totals"),
-            ridge_of_words(self.ridge, self.bands, m),
-        )
-        with scope("psdvec", self.get_params(), rows, columns, word_counts, row_totals, self._core()):
-            return self._learn_noncore(words)
-
-    def _pairs_with_core(self, new_rows: Any, new_columns: Any) -> tuple[da.Array, da.Array]:
-        """Return the counts of m new words with the core words, and the reverse, as row blocks."""
         check_is_fitted(self, "core_vectors_")
-        rows = check_matrix(new_rows, name="new_rows", estimator=self, nonnegative=True)
-        columns = check_matrix(new_columns, name="new_columns", estimator=self, nonnegative=True)
+        rows, columns = (
+            row_blocks(check_matrix(counts, name=name, estimator=self, nonnegative=True))
+            for name, counts in (("new_rows", new_rows), ("new_columns", new_columns))
+        )
         (m, c), n_core = rows.shape, self.n_core_
         if c != n_core or columns.shape != (c, m):
             raise ValueError(
                 f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
                 f"for new words and {n_core} core words give m × {n_core} and {n_core} × m"
             )
-        return row_blocks(rows), row_blocks(columns)
-
-    def _learn_noncore(self, words: NewWords) -> da.Array:
-        """Return vectors of the noncore words, and keep what decides the weights of later ones."""
+        own = Words(
+            check_length(new_counts, m, "new_counts"),
+            lift(row_sums, "wc->w", rows, dtype=np.float64)
+            if new_row_totals is None
+            else check_length(new_row_totals, m, "new_row_totals"),
+        )
+        facing = Words(
+            self.core_counts_ if core_counts is None else check_length(core_counts, n_core, "core_counts"),
+            self.core_row_totals_
+            if core_row_totals is None
+            else check_length(core_row_totals, n_core, "core_row_totals"),
+        )
+        # The occurrences of all words of another corpus are estimated from those of its core words.
+        of_fit, found = float(self.core_counts_.sum()), float(facing.counts.sum())
+        n_all = self.total_count_ * (found / of_fit) if of_fit else found
+        ridges = np.broadcast_to(
+            np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)
+        )
+        weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
+        core = self.core_vectors_
         with one_blas_thread():
-            weighting = noncore_weighting(words, self.smoothing, self.weight_cutoff)
-            _, self.noncore_cutoff_, self.noncore_scale_ = weighting
-            self.total_count_ = float(words.counts.sum() + self.core_counts_.sum())
-            make = partial(noncore_vectors, words, self._core(), weighting, self)
-            return keep("noncore", make)
-
-    def _core(self) -> CoreWords:
-        return CoreWords(self.core_vectors_, self.core_counts_, self.core_row_totals_, self.total_count_)
-
-    def core_size(self, n: int) -> int:
-        """Return how many of `n` words are core words, after checking `n_core` and `n_components`.
-
-        Parameters
-        ----------
-        n : int
-            The number of words.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> de.PSDVec(n_components=100, n_core=5000).core_size(30_000)
-        5000
-        >>> de.PSDVec(n_components=100).core_size(30_000)
-        30000
-        """
-        return check_core_size(self.n_core, self.n_components, n)
+            vectors = noncore_vectors(rows, columns, own, facing, core, n_all, ridges, weighting, self)
+            return like_input(vectors, new_rows)

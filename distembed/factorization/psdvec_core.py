@@ -6,7 +6,6 @@ regression against the fixed core vectors, by its counts with core words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Floats, Int64s
-from distembed.execution import compute, counted_from, tell
+from distembed.execution import compute, counted_from, one_blas_thread, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.lift import first_rows, fold, lift, total, total_of_part
@@ -31,6 +30,7 @@ from distembed.linalg.operators import (
 from distembed.states import keep, newest, scope
 from distembed.typing import VectorLike, refuse_collection
 from distembed.validation import seed_of
+from distembed.weighting.blocks import chosen_columns
 from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
 
 # --- what is given ----------------------------------------------------------------------------------------------
@@ -78,24 +78,6 @@ def check_core_size(n_core: int | None, n_components: int, n: int) -> int:
     return n_core
 
 
-def ridge_of_words(ridge: float | Sequence[float], bands: Sequence[int] | None, m: int) -> Floats:
-    """Return the ridge of each of m noncore words, which is that of its frequency band, (m,).
-
-    Raises
-    ------
-    ValueError
-        If there is not one ridge for each band.
-    """
-    values = np.atleast_1d(np.asarray(ridge, float))
-    sizes = [m] if bands is None else list(bands)
-    if len(values) != len(sizes) or min(sizes) < 0:
-        raise ValueError(
-            f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
-        )
-    # The last band takes what is left: how many words a corpus has is known only once it is counted.
-    return np.repeat(values, [*sizes[:-1], m])[:m]
-
-
 # --- pairs of words ---------------------------------------------------------------------------------------------
 
 
@@ -108,10 +90,10 @@ def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighti
 def pairs_between(matrix: da.Array, rows: Int64s | slice, columns: Int64s | slice) -> da.Array:
     """Return some rows and columns of a sparse matrix of row blocks, by rising numbers or a slice, lazily."""
     width = len(np.arange(matrix.shape[1])[columns])
+    sizes = {"c": width}
     return lift(
-        blocks.chosen_columns, "wc->wc", matrix[rows],
-        dtype=matrix.dtype, sparse=True, sizes={"c": width}, columns=columns,
-    )  # fmt: skip
+        chosen_columns, "wc->wc", matrix[rows], dtype=matrix.dtype, sparse=True, sizes=sizes, columns=columns
+    )
 
 
 # --- the core ---------------------------------------------------------------------------------------------------
@@ -151,9 +133,9 @@ class CoreRound(NamedTuple):
     objective: Floats
 
 
-def factorize(
+def solve_core(
     counts: da.Array, word_counts: Floats, row_totals: Floats, options: Any
-) -> tuple[da.Array, list[float], Floats, PairWeighting]:
+) -> tuple[da.Array, Floats, Floats, PairWeighting]:
     """Run the rounds of core mode: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
 
     Each round is kept until there is the next, and its Krylov basis until it is done, in the scope of the caller.
@@ -176,18 +158,19 @@ def factorize(
     rounds = rounds_of(options, counts.shape[0])
     passes = np.cumsum([0, *(one.n_passes for one in rounds)]).tolist()
     weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
-    words = _sides(word_counts, row_totals)
     with scope("core"):
         done, now = newest("round", CoreRound)
-        problem = keep("problem", partial(_core_problem, counts, words, weighting), CoreProblem)
+        problem = keep(
+            "problem", partial(_core_problem, counts, word_counts, row_totals, weighting), CoreProblem
+        )
         for number, one in enumerate(rounds[done:], start=done + 1):
             make = partial(_round, problem, now if number > 1 else None, one, options)
             with counted_from("passes", passes[number - 1], passes[-1]):
                 now = keep("round", make, CoreRound, number=number)
             tell("passes", passes[number], passes[-1])
-        vectors, before = now.vectors, compute(now.objective)
-        last = _objective_of(problem, _residual_of(problem, vectors))
-    return vectors, [*before.tolist(), last], compute(column_powers(vectors, 2)), weighting
+        last = _objective_of(problem, _residual_of(problem, now.vectors))
+    eigenvalues = compute(column_powers(now.vectors, 2))
+    return now.vectors, np.append(compute(now.objective), last), eigenvalues, weighting
 
 
 def objective_of(
@@ -195,7 +178,7 @@ def objective_of(
 ) -> tuple[float, PairWeighting]:
     """Return the weighted squared error of given vectors for the counts of core words, and their weighting."""
     weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
-    problem = _core_problem(counts, _sides(word_counts, row_totals), weighting)
+    problem = _core_problem(counts, word_counts, row_totals, weighting)
     residual = _residual_of(problem, vectors.rechunk((counts.chunks[0], -1)))
     return _objective_of(problem, residual), weighting
 
@@ -209,24 +192,22 @@ def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> Pair
     return weighting_of(smoothing, cutoff, largest_count(off))
 
 
-def _sides(word_counts: Floats, row_totals: Floats) -> Floats:
-    """Return the bigrams with each core word on the left, and its share of all occurrences, (n, 2) float64."""
-    n_all = word_counts.sum()
-    return np.stack([row_totals, word_counts / n_all if n_all else word_counts], axis=1)
-
-
-def _core_problem(counts: da.Array, words: Floats, weighting: PairWeighting) -> CoreProblem:
+def _core_problem(
+    counts: da.Array, word_counts: Floats, row_totals: Floats, weighting: PairWeighting
+) -> CoreProblem:
     """Return the input of the rounds."""
     backward = keep("transposed", partial(transpose_row_blocks, counts))
+    # The bigrams with each core word on the left, and its share of all occurrences.
+    words = np.stack([row_totals, word_counts / (word_counts.sum() or 1)], axis=1)
     sides = counts, backward, words, words, first_rows(counts)
     pairs = lift(
         blocks.core_pairs, "wc,wc,wf,cf,w->w", *sides, dtype=object, sizes={"w": 1}, weighting=weighting
     )
+    sizes = {"w": counts.chunks[0], "c": counts.shape[1]}
     start, weights, target = (
-        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name,
-             sizes={"w": counts.chunks[0], "c": counts.shape[1]})
+        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name, sizes=sizes)
         for name in ("start", "weights", "target")
-    )  # fmt: skip
+    )
     return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))
 
 
@@ -277,72 +258,91 @@ def _objective_of(problem: CoreProblem, residual: da.Array) -> float:
 # --- the noncore words -------------------------------------------------------------------------------------------
 
 
-class NewWords(NamedTuple):
-    """Words that are solved against the core."""
+class Learned(NamedTuple):
+    """What a fit learns of its noncore words, by which later ones are weighed: attributes of the estimator."""
 
-    rows: da.Array
-    """Their counts with the new word on the left of the core word. Dask array (m, n_core) of csr_array row blocks."""
-    columns: da.Array
-    """The counts with the new word on the right. Dask array (n_core, m) of csr_array row blocks."""
-    counts: Floats
-    row_totals: Floats | da.Array
-    """Their occurrences, and the bigrams with the word on the left. Shape (m,), float64."""
-    ridge: Floats
-    """The ridge of each word. Shape (m,), float64."""
-
-
-class CoreWords(NamedTuple):
-    """The core words that others are solved against."""
-
-    vectors: Any
-    """Their vectors, in memory or as a Dask array. Array (n_core, d)."""
-    counts: Floats
-    row_totals: Floats
-    """Their occurrences, and the bigrams with the word on the left. Shape (n_core,), float64."""
+    noncore_cutoff: float
+    noncore_scale: float
     total_count: float
-    """The occurrences of all words, core and noncore."""
 
 
-def count_in_corpus(core: CoreWords, counts: VectorLike | None, row_totals: VectorLike | None) -> CoreWords:
-    """Return the core words with their counts or totals in another corpus than that of the fit.
+class Words(NamedTuple):
+    """What is known of some words beside their pairs."""
 
-    The occurrences of all words of the other corpus are estimated from those of its core words.
+    counts: Floats
+    row_totals: Any
+    """Their occurrences, and the bigrams with the word on the left. Shape (n,), float64; the second may be lazy."""
+
+
+def solve_noncore(
+    counts: da.Array,
+    words: Words,
+    new: Int64s | slice,
+    core: Int64s | slice,
+    vectors: Any,
+    options: Any,
+) -> tuple[da.Array, Learned]:
+    """Return the vectors of some words of a vocabulary, solved against those of others, and what is learned of them.
+
+    Parameters
+    ----------
+    counts : Dask array (n, n) of csr_array row blocks
+    words : Words
+        All n words.
+    new, core : slice or (k,) int64
+        Which of them are solved, and which have the vectors.
+    vectors : array or Dask array (k, d)
+    options : PSDVec
+        The estimator, for its options.
+
+    Raises
+    ------
+    ValueError
+        If there is not one ridge for each band of words.
     """
-    n = len(core.counts)
-    here = core.counts if counts is None else check_length(counts, n, "core_counts")
-    totals = core.row_totals if row_totals is None else check_length(row_totals, n, "core_row_totals")
-    own, found = float(core.counts.sum()), float(here.sum())
-    return CoreWords(core.vectors, here, totals, core.total_count * (found / own) if own else found)
-
-
-def noncore_weighting(words: NewWords, smoothing: float, rule: CutoffRule) -> PairWeighting:
-    """Return how the counts of new words with core words become weights."""
+    rows, columns = pairs_between(counts, new, core), pairs_between(counts, core, new)
     # The cut-off comes from the counts of core words left of new ones, as in the program, and the
     # largest weight from both orders.
-    cutoff = weight_cutoff(words.columns, rule, corner=corner_count(words.columns))
-    return weighting_of(smoothing, cutoff, max(largest_count(words.columns), largest_count(words.rows)))
+    with one_blas_thread():
+        cutoff = weight_cutoff(columns, options.weight_cutoff, corner=corner_count(columns))
+        weighting = weighting_of(options.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
+        own, facing = (Words(*(values[chosen] for values in words)) for chosen in (new, core))
+        n_all = float(own.counts.sum() + facing.counts.sum())
+        m = rows.shape[0]
+        values, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [m]
+        if len(values) != len(sizes):
+            raise ValueError(
+                f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
+            )
+        # The last band takes what is left: how many words a corpus has is known only once it is counted.
+        ridge = np.repeat(values, [*sizes[:-1], m])[:m]
+        make = partial(noncore_vectors, rows, columns, own, facing, vectors, n_all, ridge, weighting, options)
+        return keep("noncore", make), Learned(weighting.cutoff, weighting.scale, n_all)
 
 
-def noncore_vectors(words: NewWords, core: CoreWords, weighting: PairWeighting, options: Any) -> da.Array:
+def noncore_vectors(
+    rows: da.Array,
+    columns: da.Array,
+    own: Words,
+    facing: Words,
+    vectors: Any,
+    n_all: float,
+    ridge: Floats,
+    weighting: PairWeighting,
+    options: Any,
+) -> da.Array:
     """Return the vectors (m, d) of new words, float32, lazily, in batches of words.
 
-    Each is a ridge regression against the core vectors. `options` is the estimator.
+    Each is a ridge regression against the core vectors. `rows` (m, n_core) are the counts with the new word on the left
+    of the core word, `columns` (n_core, m) those with it on the right, and `n_all` counts the occurrences of all words.
     """
-    forward = words.rows.rechunk((options.batch_words, -1))
-    backward = transpose_row_blocks(words.columns).rechunk(forward.chunks)
-    n_all = max(core.total_count, 1e-300)
-    own, facing = (np.stack([side.row_totals, side.counts / n_all], axis=1) for side in (words, core))
-    vectors = gathered(core.vectors) if isinstance(core.vectors, da.Array) else core.vectors
+    forward = rows.rechunk((options.batch_words, -1))
+    backward = transpose_row_blocks(columns).rechunk(forward.chunks)
+    sides = (np.stack([side.row_totals, side.counts / max(n_all, 1e-300)], axis=1) for side in (own, facing))
+    of_new, of_core = sides
+    core = gathered(vectors) if isinstance(vectors, da.Array) else vectors
     return lift(
-        blocks.solve_new_words,
-        "wc,wc,wf,cf,w,cr,rs->wr",
-        forward,
-        backward,
-        dense_blocks(own, forward.chunks[0]),
-        facing,
-        words.ridge,
-        vectors,
-        column_products(vectors, vectors),
-        weighting=weighting,
-        uniform_weight=options.uniform_weight,
-    )
+        blocks.solve_new_words, "wc,wc,wf,cf,w,cr,rs->wr",
+        forward, backward, dense_blocks(of_new, forward.chunks[0]), of_core, ridge, core, column_products(core, core),
+        weighting=weighting, uniform_weight=options.uniform_weight,
+    )  # fmt: skip

@@ -91,10 +91,8 @@ def test_words_without_a_pair_have_vectors_of_zeros(n):
 
 
 def test_a_total_of_zero_is_refused_where_a_word_has_pairs():
-    counts, word_counts = COUNTS[:20, :20], np.where(np.arange(20) == 0, 0, WORD_COUNTS[:20])
+    counts = COUNTS[:20, :20]
     message = "1 words occur in pairs of counts, but their word count or row total is 0"
-    with pytest.raises(ValueError, match=message):
-        exact().fit_core(counts, word_counts)
     with pytest.raises(ValueError, match=message):
         exact().fit(counts, WORD_COUNTS[:20], np.where(np.arange(20) == 0, 0, counts.sum(1)))
     model = exact().fit(counts, WORD_COUNTS[:20])
@@ -168,18 +166,6 @@ def test_the_scale_of_noncore_weights_is_the_largest_of_both_orders(order):
     counts[(70, 3) if order == "left" else (3, 70)] = 400
     model = PSDVec(D, n_core=CORE, n_iter=1, weight_cutoff="none").fit(counts, WORD_COUNTS)
     assert model.noncore_scale_ == 20
-
-
-def test_a_core_that_was_set_transforms_with_what_the_fit_learnt():
-    fitted = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
-    core = fitted.core_vectors_, WORD_COUNTS[:CORE], COUNTS.sum(1)[:CORE]
-    learned = {
-        name: getattr(fitted, f"{name}_") for name in ("noncore_cutoff", "noncore_scale", "total_count")
-    }
-    again = PSDVec(D).set_core(*core, **learned).transform(*noncore_counts())
-    np.testing.assert_array_equal(again, fitted.transform(*noncore_counts()))
-    with pytest.raises(ValueError, match="set without noncore_cutoff, noncore_scale and total_count"):
-        PSDVec(D).set_core(*core).transform(*noncore_counts())
 
 
 def test_transform_of_another_corpus_uses_its_core_counts():
@@ -370,43 +356,56 @@ def test_new_words_of_the_wrong_shape_are_refused():
         model.transform(COUNTS[CORE:, :CORE], COUNTS[:CORE, CORE:], WORD_COUNTS)
 
 
-@pytest.mark.parametrize("uniform_weight", [0.0, 0.1])
-def test_words_of_few_and_of_many_pairs_solve_their_normal_equations(uniform_weight: float) -> None:
+def batch_of_words(core, shares, m):
+    """Return the arguments of `solve_new_words` for m words with pairs of random counts, but for ridge and core."""
+    random, c = np.random.default_rng(0), len(core)
+    forward, backward = (random.poisson(random.random((m, c)) < shares).astype(float) for _ in range(2))
+    own, facing = (random.uniform(20, 40, (n, 1)) * [1, 0.001] for n in (m, c))
+    return csr_array(forward), csr_array(backward), own, facing
+
+
+@pytest.mark.parametrize("uniform", [0.0, 0.1])
+def test_words_of_few_and_of_many_pairs_equal_plain_ridge(uniform):
     """Words with fewer pairs than dimensions take another way than the rest, to the same vectors."""
     c, d, m = 60, 20, 80
-    random = np.random.default_rng(0)
-    core = random.standard_normal((c, d)).astype(np.float32)
+    core = np.random.default_rng(0).standard_normal((c, d)).astype(np.float32)
     shares = np.where(np.arange(m) % 2, 0.1, 0.6)[:, None]  # about 6 and 36 pairs; the first word has none
     shares[0] = 0
-    support = csr_array(random.random((m, c)) < shares)
-    values = random.uniform(0.1, 1, (4, support.nnz)).astype(np.float32)
-    ridge = np.where(np.arange(m) < m // 2, 2.0, 5.0)
-    gram = core.astype(np.float64).T @ core
-    pairs = blocks.Pairs(support, *values)
-    found = blocks.solve_words(pairs, core, gram, ridge, uniform_weight=uniform_weight)
-    for i in range(m):
-        own = slice(*support.indptr[i : i + 2])
-        V, (w, back, g, back_g) = core[support.indices[own]].astype(np.float64), values[:, own]
-        normal = 2 * uniform_weight * gram + ridge[i] * np.identity(d) + (V.T * (w + back)) @ V
-        right = V.T @ ((w + uniform_weight) * g + (back + uniform_weight) * back_g)
-        wanted = np.linalg.solve(normal, right) if V.size else np.zeros(d)
-        np.testing.assert_allclose(found[i], wanted, atol=2e-5)
+    batch = batch_of_words(core, shares, m)
+    forward, backward, own, facing = batch
+    ridge, gram = np.where(np.arange(m) < m // 2, 2.0, 5.0), core.astype(np.float64).T @ core
+    cutoff = plain.halved_cutoff(backward.toarray().T)
+    scale = min(cutoff, np.sqrt(max(forward.max(), backward.max())))
+    weighting = blocks.PairWeighting(0.02, cutoff, scale)
+    found = blocks.solve_new_words(*batch, ridge, core, gram, weighting=weighting, uniform_weight=uniform)
+    for own_ridge in (2.0, 5.0):
+        wanted = plain.noncore(
+            forward.toarray(), backward.toarray().T, core.astype(float), own[:, 0], facing[:, 0], own[:, 1],
+            facing[:, 1], ridge=own_ridge, uniform=uniform,
+        )  # fmt: skip
+        np.testing.assert_allclose(found[ridge == own_ridge], wanted[ridge == own_ridge], atol=2e-5)
+    assert not found[0].any()
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-13])
-def test_words_whose_systems_are_singular_are_solved_by_least_squares(ridge: float) -> None:
+def test_words_whose_systems_are_singular_are_solved_by_least_squares(ridge):
     """A core of half its rank and next to no ridge: no Cholesky factor exists, the fitted values do."""
     c, d, m = 60, 20, 30
     random = np.random.default_rng(0)
     core = random.standard_normal((c, d)).astype(np.float32)
     core[:, d // 2 :] = core[:, : d // 2] @ random.standard_normal((d // 2, d // 2))
-    support = csr_array(random.random((m, c)) < np.where(np.arange(m) % 2, 0.1, 0.9)[:, None])
-    values = random.uniform(0.1, 1, (4, support.nnz)).astype(np.float32)
-    gram, pairs = core.astype(np.float64).T @ core, blocks.Pairs(support, *values)
-    found = blocks.solve_words(pairs, core, gram, np.full(m, ridge), uniform_weight=0.0)
+    batch = batch_of_words(core, np.where(np.arange(m) % 2, 0.1, 0.9)[:, None], m)
+    weighting = blocks.PairWeighting(0.02, np.inf, 1.0)
+    gram = core.astype(np.float64).T @ core
+    found = blocks.solve_new_words(
+        *batch, np.full(m, ridge), core, gram, weighting=weighting, uniform_weight=0.0
+    )
+    forward, backward, own, facing = batch
+    pairs = blocks.weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
     for i in range(m):
-        own = slice(*support.indptr[i : i + 2])
-        V, (w, back, g, back_g) = core[support.indices[own]].astype(np.float64), values[:, own]
+        own_pairs = slice(*pairs.support.indptr[i : i + 2])
+        V = core[pairs.support.indices[own_pairs]].astype(np.float64)
+        w, back, g, back_g = (values[own_pairs] for values in pairs[1:])
         weights, target = w + back, (w * g + back * back_g) / (w + back)
         best = np.linalg.lstsq(np.sqrt(weights)[:, None] * V, np.sqrt(weights) * target, rcond=1e-5)[0]
         np.testing.assert_allclose(V @ found[i], V @ best, atol=2e-3)

@@ -31,7 +31,7 @@ from distembed.counting.partition_rows import TokenSpan
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import pairs_between
+from distembed.factorization.psdvec_core import check_core_size, pairs_between
 from distembed.factorization.replicates import (
     FEWEST_GROUPS,
     Design,
@@ -195,10 +195,10 @@ def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly, from all text."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
     model = PSDVec(**ctx.job.psdvec.model_dump(mode="json"))
-    n_core = model.core_size(counts.shape[0])
+    n_core = check_core_size(model.n_core, model.n_components, counts.shape[0])
     row_totals = compute(outputs.GROUP_TOTALS.read(ctx.workspace)).sum(axis=0)
     of_core = core_counts(ctx, counts, n_core)
-    model.fit_core(of_core, vocabulary_of(ctx.workspace).counts[:n_core], row_totals[:n_core])
+    model.fit(of_core, vocabulary_of(ctx.workspace).counts[:n_core], row_totals[:n_core])
     ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
     return {
         "n_core": n_core,

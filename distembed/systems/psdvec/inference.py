@@ -19,7 +19,7 @@ from distembed.dtypes import Float32s, Mask
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import joined_rows
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import core_weighting, pairs_between
+from distembed.factorization.psdvec_core import Learned, core_weighting, pairs_between
 from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
 from distembed.job.stage import read_subwords, read_vectors, removed_directions
@@ -30,7 +30,6 @@ from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
-from distembed.systems.psdvec.given_core import LEARNED
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
 from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
 from distembed.vectors import WordVectors
@@ -107,14 +106,17 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     n_core, counts = core.shape[0], vocabulary_of(workspace).counts
     row_totals = np.asarray(outputs.ROW_TOTALS.read(workspace)["n_pairs"])
     model = PSDVec(**job.psdvec.options)
-    learned = workspace.stages()["vectors"].facts
-    if "noncore_scale" in learned:
-        values = {name: float(learned[name]) for name in LEARNED}
+    facts = workspace.stages()["vectors"].facts
+    if "noncore_scale" in facts:
+        learned = Learned(*(float(facts[name]) for name in Learned._fields))
     else:  # where all words are core, new ones are weighed as these are
         pairs = corpus_outputs.COOCCURRENCE.read(workspace)
         _, cutoff, scale = core_weighting(pairs, model.smoothing, model.weight_cutoff)
-        values = dict(zip(LEARNED, (cutoff, scale, float(counts.sum())), strict=True))
-    return model.set_core(core, counts[:n_core], row_totals[:n_core], **values)
+        learned = Learned(cutoff, scale, float(counts.sum()))
+    model.core_vectors_, model.n_core_ = core, n_core
+    model.core_counts_, model.core_row_totals_ = counts[:n_core].astype(float), row_totals[:n_core]
+    model.noncore_cutoff_, model.noncore_scale_, model.total_count_ = learned
+    return model
 
 
 def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: NewWords) -> Float32s:

@@ -13,13 +13,16 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 
+from distembed.display import plural
+from distembed.dtypes import Float32s
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
+from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
 from distembed.factorization.joined_vectors import first_directions
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import pairs_between
+from distembed.factorization.psdvec_core import Learned, Words, check_core_size, objective_of, solve_noncore
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.factorization.subwords import (
     NAME_BYTES,
@@ -29,6 +32,7 @@ from distembed.factorization.subwords import (
     with_spelling,
 )
 from distembed.job.inputs import sizes_at
+from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
     NGRAMS,
@@ -44,9 +48,11 @@ from distembed.job.stage import (
     System,
     read_subwords,
     read_vectors,
+    vectors_at,
 )
 from distembed.lift import lift
 from distembed.linalg.blocks import centered_gram, split_columns, without_directions
+from distembed.linalg.operators import column_powers
 from distembed.linalg.singular import check_rank
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
@@ -71,9 +77,9 @@ from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_word
 from distembed.stages.words import check_figures_of_scores, set_lines, store_scores
 from distembed.states import BLOCK_MEMORY, keep
 from distembed.systems.psdvec import outputs
-from distembed.systems.psdvec.given_core import LEARNED, check_given_vectors, store_given_core
 from distembed.systems.psdvec.job import METHOD, PRESETS, PSDVecJob
 from distembed.systems.psdvec.sides import JOINED, n_dimensions, sides_stages, solved_vectors
+from distembed.vectors import WordVectors
 from distembed.vectors.ngram_blocks import add_spelling
 from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
@@ -207,19 +213,81 @@ def plan_core(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly; or take the vectors that the job names, and solve all other words against them."""
     counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    vocabulary, row_totals = vocabulary_of(ctx.workspace), marginals(counts).rows
-    word_counts = vocabulary.counts.astype(float)
-    model = PSDVec(**ctx.job.psdvec.options)
-    n_core = model.core_size(counts.shape[0])
-    of_core = core_counts(ctx, counts, n_core)
-    ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
-    if ctx.job.psdvec.core_vectors is not None:
-        return store_given_core(ctx, model, counts, of_core, row_totals)
-    model.fit_core(of_core, word_counts[:n_core], row_totals[:n_core])
-    ctx.store(outputs.CORE_VECTORS, da.asarray(model.core_vectors_))
-    ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": model.eigenvalues_}))
-    ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": model.objective_}))
-    return {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+    words = Words(vocabulary_of(ctx.workspace).counts.astype(float), marginals(counts).rows)
+    model, n_words = PSDVec(**ctx.job.psdvec.options), len(counts)
+    n_core = check_core_size(model.n_core, model.n_components, n_words)
+    of_core, first = core_counts(ctx, counts, n_core), Words(*(values[:n_core] for values in words))
+    ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": words.row_totals}))
+    if ctx.job.psdvec.core_vectors is None:
+        model.fit(of_core, *first)
+        vectors, eigenvalues, objective = model.core_vectors_, model.eigenvalues_, model.objective_
+        facts = {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+    else:
+        found, learned = _completed(ctx, counts, words, model)
+        vectors = da.from_array(found, chunks=("auto", -1))
+        error, weighting = objective_of(of_core, *first, vectors[:n_core], model)
+        eigenvalues, objective = np.sort(compute(column_powers(vectors, 2)))[::-1], np.array([error])
+        facts = {"n_core": n_words, "weight_cutoff": str(weighting.cutoff), **learned}
+    ctx.store(outputs.CORE_VECTORS, da.asarray(vectors))
+    ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": eigenvalues}))
+    ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": objective}))
+    return facts
+
+
+def _completed(
+    ctx: Context, counts: da.Array, words: Words, model: PSDVec
+) -> tuple[Float32s, dict[str, str]]:
+    """Return vectors of all words: the given ones as they are, others solved against them; and what was learned.
+
+    Raises
+    ------
+    JobError
+        If no word of the vocabulary has a given vector, or these have another number of components.
+    """
+    given = _given_vectors(ctx.job)
+    rows = given.index(vocabulary_of(ctx.workspace).words)
+    known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+    if not len(known):
+        raise JobError(
+            f"the vectors in {ctx.job.psdvec.core_vectors} have none of the words of the core: are they of one "
+            "language, and written in one case?"
+        )
+    ctx.reporter.note(f"core: {plural(len(known), 'word')} known, {plural(len(new), 'word')} new")
+    found = np.zeros((len(rows), given.vectors.shape[1]), np.float32)
+    found[known] = given.vectors[rows[known]]
+    if not len(new):
+        return found, {}
+    solved, learned = solve_noncore(counts, words, new, known, da.from_array(found[known]), model)
+    found[new] = compute(solved)
+    return found, _written(learned)
+
+
+def _given_vectors(job: PSDVecJob, *, max_words: int | None = None) -> WordVectors:
+    """Return the finished vectors of core words that a job names.
+
+    Raises
+    ------
+    JobError
+        If they have another number of components than the job asks for.
+    """
+    path = job.psdvec.core_vectors
+    assert path is not None
+    found = vectors_at(path, max_words=max_words)
+    width = found.vectors.shape[1]
+    if width != job.psdvec.n_components:
+        raise JobError(
+            f"the vectors in {path} have {width} components and psdvec.n_components is {job.psdvec.n_components}: give "
+            f"psdvec.n_components = {width}, or leave psdvec.core_vectors out"
+        )
+    return found
+
+
+def check_given_vectors(job: PSDVecJob) -> list[str]:
+    """Open the finished vectors of core words, where a job names some, and return how long they are."""
+    if job.psdvec.core_vectors is None:
+        return []
+    width = _given_vectors(job, max_words=1).vectors.shape[1]
+    return [f"core: finished vectors of {width} dimensions"]
 
 
 def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
@@ -272,7 +340,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     """Put the vectors of all words together, and add the directions of their spelling."""
     if solves_noncore_first(ctx.job):
         vectors, facts = unspelled_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
-        facts = {name: facts[name] for name in ("n_noncore", *LEARNED) if name in facts}
+        facts = {name: facts[name] for name in ("n_noncore", *Learned._fields) if name in facts}
     elif ctx.job.sides:
         vectors, facts = unspelled_vectors(ctx), {"n_noncore": 0}
     else:
@@ -307,18 +375,16 @@ def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
     n_core, n_words = len(core), len(counts)
     if n_core == n_words:
         facts = ctx.workspace.stages()["core"].facts
-        return None, {"n_noncore": 0, **{name: facts[name] for name in LEARNED if name in facts}}
-    word_counts = vocabulary_of(ctx.workspace).counts
+        return None, {"n_noncore": 0, **{name: facts[name] for name in Learned._fields if name in facts}}
     row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
-    model = PSDVec(**ctx.job.psdvec.options).set_core(core, word_counts[:n_core], row_totals[:n_core])
-    noncore = model.fit_noncore(
-        pairs_between(counts, slice(n_core, n_words), slice(n_core)),
-        pairs_between(counts, slice(n_core), slice(n_core, n_words)),
-        word_counts[n_core:],
-        row_totals[n_core:],
-    )
-    learned = {name: str(getattr(model, f"{name}_")) for name in LEARNED}
-    return noncore, {"n_noncore": n_words - n_core, **learned}
+    words, new = Words(vocabulary_of(ctx.workspace).counts.astype(float), row_totals), slice(n_core, n_words)
+    model = PSDVec(**ctx.job.psdvec.options)
+    noncore, learned = solve_noncore(counts, words, new, slice(n_core), core, model)
+    return noncore, {"n_noncore": n_words - n_core, **_written(learned)}
+
+
+def _written(learned: Learned) -> dict[str, str]:
+    return {name: str(value) for name, value in learned._asdict().items()}
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
