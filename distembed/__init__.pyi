@@ -37,9 +37,9 @@ from .views.memory_jobs import impute as impute
 from .views.memory_jobs import topics as topics
 from .weighting.documents import log_entropy as log_entropy
 from .weighting.documents import tf_idf as tf_idf
+from .weighting.pmi import directional_contexts as directional_contexts
 from .weighting.pmi import pmi as pmi
 from .weighting.pmi import ppmi as ppmi
 from .weighting.pmi import smoothed_pmi as smoothed_pmi
-from .weighting.spaces import directional_contexts as directional_contexts
 
 __version__: str

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, cast, overload
+from typing import Any, Literal, NamedTuple, Self, overload
 from uuid import uuid4
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -21,13 +22,11 @@ from sklearn.utils import Tags
 from distembed.corpus import records
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.records import HEADS, Batch, document_table
-from distembed.corpus.scanners import Scanned, Scanner
 from distembed.corpus.streams import Partition
 from distembed.corpus.texts import column_names, columns_of, text_array, to_list
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
-from distembed.encoding import blocks
 from distembed.execution import compute, delayed, one_blas_thread, shared
 from distembed.lift import lift
 from distembed.linalg.csr import unit_rows
@@ -46,6 +45,11 @@ others (the rows are then any basis), and similar words are no longer near (docs
 """
 
 Counts = VectorLike | Mapping[str, float]
+
+LEAST_EIGENVALUE = 1e-6
+"""The share of the largest eigenvalue below which a direction counts as one without any words: far above the rounding
+of unit rows, whose square is 4e-15 for float32, and 8e-8 for float16 or for a file with three decimals.
+"""
 
 BLOCK_ROWS = 1 << 13
 """Rows that are weighted at a time, in float64: 20 MB of 300 components."""
@@ -176,30 +180,35 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
                 "a job with [subwords] enabled = true"
             )
-        vectors, weights, map_ = self.vectors.vectors, None, None
-        n_words, n_components = vectors.shape
+        vectors, words, map_ = self.vectors.vectors, self.vectors.words, None
+        n_words, d = vectors.shape
         shares, self.counts_source_ = word_shares(self.vectors, self.counts)
-        default: Whitening = "none"
-        if self.weighting == "sif":
-            weights = self.a / (self.a + shares)
-            default = "full" if n_words >= FULL_WORDS * n_components else "half"
-        self.whitening_: Whitening = self.whitening or default
-        self.tokenizer_ = self.tokenizer or tokenizer_of(self.vectors.words)
+        weights = self.a / (self.a + shares) if self.weighting == "sif" else None
+        default: Whitening = "full" if n_words >= FULL_WORDS * d else "half"
+        self.whitening_: Whitening = self.whitening or ("none" if weights is None else default)
         known: UnknownWords = "skip" if self.vectors.subwords is None else "subwords"
         self.unknown_: UnknownWords = self.unknown or known
+        # By default the tokenizer that the vocabulary looks made by: its case, its digits and its apostrophes.
+        least = max(COMMON * n_words, 1)
+        n_apostrophes = sum(any(sign in word[1:-1] for sign in APOSTROPHES) for word in words)
+        self.tokenizer_ = self.tokenizer or Tokenizer(
+            lowercase=all(word == word.lower() for word in words),
+            numbers=sum(any(map(str.isdigit, word)) for word in words) >= least,
+            apostrophes=n_apostrophes >= least,
+        )
         slices = [slice(first, first + BLOCK_ROWS) for first in range(0, n_words, BLOCK_ROWS)]
-        parts = [(vectors[part], weights if weights is None else weights[part]) for part in slices]
+        parts = [(vectors[part], None if weights is None else weights[part]) for part in slices]
         with one_blas_thread():
             if self.whitening_ != "none":
-                moments = np.zeros((n_components, n_components))
-                for part, (own, own_weights) in zip(slices, parts, strict=True):
-                    rows = weigh_rows(own, own_weights)
+                moments = np.zeros((d, d))
+                for part, each in zip(slices, parts, strict=True):
+                    rows = weigh_rows(*each)
                     moments += (rows * shares[part, None]).T @ rows
-                map_ = blocks.whitening_map(moments, self.whitening_)
-            folded = [fold_rows(*part, map_) for part in parts]
-        self.rows_, self.n_features_out_ = np.concatenate(folded), n_components
+                map_ = whitening_map(moments, self.whitening_)
+            folded = [fold_rows(*each, map_) for each in parts]
+        self.rows_, self.n_features_out_ = np.concatenate(folded), d
         # Further words are as rare as the rarest of the vocabulary.
-        self._rest = self.vectors, weights if weights is None else weights.max(keepdims=True), map_
+        self._rest = self.vectors, None if weights is None else weights.max(keepdims=True), map_
         self._token, self.n_without_words_ = uuid4().hex, 0
         return self
 
@@ -252,10 +261,21 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         refuse_collection(X, "X")
         if isinstance(X, da.Array):
             # A copy, because other parameters may be set before the array is computed.
-            return lift(
-                encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=shared(copy(self))
-            )
-        encoded = self.encode(texts_in(X))
+            encoder = shared(copy(self))
+            return lift(encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=encoder)
+        texts: Any = X
+        if column_names(X) is not None:
+            columns = {name: to_list(column) for name, column in columns_of(X).items()}
+            named = [
+                name for name, values in columns.items() if any(isinstance(each, str) for each in values)
+            ]
+            if len(named) != 1:
+                raise TypeError(
+                    f"X is a table with {plural(len(named), 'column')} of text among "
+                    f"{', '.join(map(repr, columns))}: give one column, such as X['text']"
+                )
+            texts = columns[named[0]]
+        encoded = self.encode(texts)
         self.n_without_words_ = int((encoded.n_known == 0).sum())
         if self.n_without_words_:
             warnings.warn(without_words(self.n_without_words_, len(encoded.n_known)), stacklevel=2)
@@ -292,12 +312,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self._fit_once()
         nothing = np.zeros(0, np.int64)
         found = [EncodedTexts(np.zeros((0, self.n_features_out_), np.float32), nothing, nothing)]
-        encoder = shared(copy(self))
-        iterator, encode = iter(texts), delayed(encode_batch, traverse=False)
+        iterator, encoder, encode = iter(texts), shared(copy(self)), delayed(encode_batch, traverse=False)
         pieces = enumerate(iter(lambda: list(islice(iterator, TASK_TEXTS)), []))
-        found += compute(
-            [encode(encoder, batch_of(piece, first=TASK_TEXTS * number)) for number, piece in pieces]
-        )
+        found += compute([encode(encoder, batch_of(piece, TASK_TEXTS * number)) for number, piece in pieces])
         return EncodedTexts(*map(np.concatenate, zip(*found, strict=True)))
 
     def __dask_tokenize__(self) -> tuple[str, str]:
@@ -316,26 +333,6 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return tags
 
 
-def texts_in(X: Any) -> Iterable[str]:
-    """Return the one column of texts of a data frame or a table; other texts as they are.
-
-    Raises
-    ------
-    TypeError
-        If a frame has no column of texts, or several.
-    """
-    if column_names(X) is None:
-        return cast("Iterable[str]", X)
-    columns = {name: to_list(column) for name, column in columns_of(X).items()}
-    texts = [name for name, values in columns.items() if any(isinstance(value, str) for value in values)]
-    if len(texts) != 1:
-        raise TypeError(
-            f"X is a table with {plural(len(texts), 'column')} of text among {', '.join(map(repr, columns))}: give one "
-            "column, such as X['text']"
-        )
-    return columns[texts[0]]
-
-
 @block(temporaries=4.5)
 def encode_block(texts: NDArray[np.object_] | str, *, encoder: TextEncoder) -> Float32s:
     """Return the vectors of some texts, or of one that stands alone in its block."""
@@ -347,30 +344,46 @@ def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
     return TextStream(encoder).add(batch)
 
 
+def batch_of(texts: Iterable[str], first: int = 0) -> Batch:
+    """Return whole texts as one batch; `first` is the number of the first, for errors.
+
+    Raises
+    ------
+    TypeError
+        If one of them is no text.
+    ValueError
+        If one of them holds half a surrogate pair, which UTF-8 cannot represent.
+    """
+    array = text_array(texts, allow_missing=False, first=first)
+    nothing = pa.nulls(len(array), pa.string())
+    return records.batch_of(array, document_table(nothing, nothing))
+
+
 class TextStream:
     """Encodes the batches of one file in their order with a fitted encoder; a text may go on over several batches."""
 
     def __init__(self, encoder: TextEncoder) -> None:
-        self.rows = encoder.rows_
-        self.vectors, self.weight, self.map_ = encoder._rest
-        self.composes = encoder.unknown_ == "subwords"
-        self.scanner = text_scanner(encoder.tokenizer_)
-        self.total = np.zeros(self.rows.shape[1])
-        self.n_open = 0
+        self.encoder, self.total, self.n_open = encoder, np.zeros(encoder.n_features_out_), 0
+        # A short text counts, and no window has borders.
+        self.scanner = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
 
     def add(self, batch: Batch) -> EncodedTexts:
         """Return the texts that end in a batch."""
-        scanned, rows, distinct = known_tokens(batch, self.scanner, self.vectors)
-        extra, places = self.rows[:0], np.flatnonzero(rows[:-1] < 0)
-        if self.composes and places.size:  # those of which no n-gram is known are left out
-            table: Any = self.vectors.subwords
-            unknown = [distinct[place] for place in places.tolist()]
-            own = len(self.vectors) + np.arange(len(places))
-            rows[places] = np.where(table.n_known(unknown) == 0, -1, own)
+        vectors, weight, map_ = self.encoder._rest
+        scanned = self.scanner.scan(batch)
+        words = [word for part in self.scanner.words() for word in part.words.to_pylist()]
+        self.scanner.forget()  # its dictionary holds the words of one batch only
+        rows = np.append(vectors.index(words), -1)  # the last is for the id -1
+        extra, places = self.encoder.rows_[:0], np.flatnonzero(rows[:-1] < 0)
+        if self.encoder.unknown_ == "subwords" and places.size:
+            table: Any = vectors.subwords
+            unknown = [words[place] for place in places.tolist()]
+            # Those of which no n-gram is known are left out.
+            rows[places] = np.where(table.n_known(unknown) == 0, -1, len(vectors) + np.arange(len(places)))
             with one_blas_thread():
-                extra = fold_rows(table.compose(unknown), self.weight, self.map_)
-        means, n_known, self.n_open = blocks.mean_rows(
-            self.rows, extra, rows[scanned.ids], scanned.id_stops, self.total, self.n_open
+                extra = fold_rows(table.compose(unknown), weight, map_)
+        means, n_known, self.n_open = mean_rows(
+            self.encoder.rows_, extra, rows[scanned.ids], scanned.id_stops, self.total, self.n_open
         )
         return EncodedTexts(means, scanned.n_tokens, n_known)
 
@@ -395,19 +408,89 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[p
     stream, most = TextStream(encoder), max(1, HELD_VALUES // encoder.n_features_out_)
     for whole in read_batches(partition):
         for first in range(0, len(whole.starts), most):  # each piece of a longer text, too
-            part = slice(first, first + most)
-            starts, stops = whole.starts[part], whole.stops[part]
+            starts, stops = (bounds[first : first + most] for bounds in (whole.starts, whole.stops))
             batch = whole._replace(starts=starts, stops=stops, documents=whole.documents.slice(first, most))
             if not batch.continues:
-                spans = zip(
-                    starts.tolist(), np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS).tolist(), strict=True
+                texts = batch._replace(stops=np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS)).texts()
+                snippets = [text.decode("utf-8", "ignore")[:SNIPPET_CHARACTERS] for text in texts]
+                heads = batch.documents.select(HEADS).append_column(
+                    "snippet", pa.array(snippets, pa.string())
                 )
-                texts = [batch.data[start:stop].tobytes().decode("utf-8", "ignore") for start, stop in spans]
-                snippets = pa.array([text[:SNIPPET_CHARACTERS] for text in texts], pa.string())
-                heads = batch.documents.select(HEADS).append_column("snippet", snippets)
             encoded = stream.add(batch)
             if not batch.is_open:
                 yield heads.combine_chunks().to_batches()[0], encoded
+
+
+# ---- the rows that texts are sums of ----------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def mean_rows(
+    table: np.ndarray,
+    extra: np.ndarray,
+    rows: np.ndarray,
+    stops: np.ndarray,
+    total: np.ndarray,
+    n_before: int,
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the mean of the rows of the known tokens of each text that ends here.
+
+    Parameters
+    ----------
+    table : float32 array (n_words, d)
+        The rows of the vocabulary.
+    extra : float32 array (k, d)
+        Rows of further words, which follow those of the table.
+    rows : int64 array (n_tokens,)
+        The row of each token, -1 for an unknown word.
+    stops : int64 array (n_texts,)
+        The end of the tokens of each text; the tokens after the last one belong to a text that goes on.
+    total : float64 array (d,)
+        The sum of the known tokens of the text that began before; replaced by that of the text that goes on.
+    n_before : int
+        The number of these tokens.
+
+    Returns
+    -------
+    means : float32 array (n_texts, d)
+        Zero for a text without a known token.
+    n_known : int64 array (n_texts,)
+        The number of known tokens of each text.
+    n_open : int
+        The number of known tokens of the text that goes on.
+    """
+    means, n_known = np.zeros((len(stops), len(total)), np.float32), np.zeros(len(stops), np.int64)
+    k, n = 0, n_before
+    for text in range(len(stops) + 1):
+        stop = stops[text] if text < len(stops) else len(rows)
+        for row in rows[k:stop]:
+            if row >= 0:
+                source = table[row] if row < len(table) else extra[row - len(table)]
+                for j in range(len(total)):
+                    total[j] += source[j]
+                n += 1
+        if text < len(stops):
+            for j in range(len(total)):
+                means[text, j] = total[j] / max(n, 1)
+            k, n_known[text], n = stop, n, 0
+            total[:] = 0.0
+    return means, n_known, n
+
+
+def whitening_map(moments: Float64s, whitening: str) -> Float64s:
+    r"""Return the symmetric map, float64 (d, d), that follows from the second moments of weighted rows.
+
+    "component" removes the direction in which the rows spread most. "half" and "full" are :math:`E\,l^{p} E^\top` with
+    p = -1/4 and -1/2, E the eigenvectors of the moments and l their eigenvalues, which makes all spreads equal;
+    directions in which the rows do not spread are left out, so that noise is not amplified.
+    """
+    values, directions = np.linalg.eigh(moments)
+    if whitening == "component":
+        return np.asarray(np.eye(len(moments)) - np.outer(directions[:, -1], directions[:, -1]))
+    spreads = values > LEAST_EIGENVALUE * max(values[-1], 0.0)
+    scale = np.zeros_like(values)
+    scale[spreads] = values[spreads] ** {"half": -0.25, "full": -0.5}[whitening]
+    return np.asarray((directions * scale) @ directions.T)
 
 
 def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None) -> Float32s:
@@ -419,75 +502,6 @@ def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None
 def weigh_rows(vectors: Float32s, weights: Float64s | None) -> Float64s:
     """Return the unit vectors of words times their weights; the vectors as they are where these are None."""
     return vectors.astype(np.float64) if weights is None else unit_rows(vectors) * weights[:, None]
-
-
-def without_words(n: int, total: int) -> str:
-    """Return the sentence on texts that have no known word."""
-    has = "has" if n == 1 else "have"
-    return f"{n:,} of {plural(total, 'text')} {has} no known word: the vector is zero"
-
-
-def rows_in_words(encoder: TextEncoder) -> str:
-    """Return what the words of an encoder are weighted and whitened by, and why where neither is named."""
-    if encoder.weighting == "mean" and encoder.whitening_ == "none":
-        return "plain mean of the word vectors"
-    weights = "" if encoder.weighting == "mean" else f"weights from {encoder.counts_source_}, "
-    chosen = " (the default: best on the development part of STS-B)" if encoder.whitening_ == "full" else ""
-    return f"{weights}whitening {encoder.whitening_}{'' if encoder.whitening else chosen}"
-
-
-# ---- the tokens of texts --------------------------------------------------------------------------------
-
-
-def tokenizer_of(words: Sequence[str]) -> Tokenizer:
-    """Return the tokenizer that a vocabulary looks made by: its case, its digits and its apostrophes."""
-    least = max(COMMON * len(words), 1)
-    n_digits = sum(any(map(str.isdigit, word)) for word in words)
-    n_apostrophes = sum(any(sign in word[1:-1] for sign in APOSTROPHES) for word in words)
-    return Tokenizer(
-        lowercase=all(word == word.lower() for word in words),
-        numbers=n_digits >= least,
-        apostrophes=n_apostrophes >= least,
-    )
-
-
-def text_scanner(tokenizer: Tokenizer) -> Scanner:
-    """Return a scanner of texts, in which a short text counts and no window has borders."""
-    return scanner(replace(tokenizer, border="document", min_border_tokens=1))
-
-
-def batch_of(texts: Iterable[str], *, first: int = 0) -> Batch:
-    """Return whole texts as one batch; `first` is the number of the first, for errors.
-
-    Raises
-    ------
-    TypeError
-        If one of them is no text.
-    ValueError
-        If one of them holds half a surrogate pair, which UTF-8 cannot represent.
-    """
-    array = text_array(texts, allow_missing=False, first=first)
-    nothing = pa.nulls(len(array), pa.string())
-    return records.batch_of(array, document_table(nothing, nothing))
-
-
-def known_tokens(batch: Batch, words: Scanner, vectors: WordVectors) -> tuple[Scanned, Int64s, list[str]]:
-    """Return the tokens of a batch, the row of each distinct word in the vocabulary or -1, and these words.
-
-    Parameters
-    ----------
-    batch : Batch
-    words : Scanner
-        It has read the batches before; its dictionary is emptied, so that it holds the words of one batch only.
-    vectors : WordVectors
-    """
-    scanned = words.scan(batch)
-    distinct = [word for part in words.words() for word in part.words.to_pylist()]
-    words.forget()
-    return scanned, np.append(vectors.index(distinct), -1), distinct  # the last row is for the id -1
-
-
-# ---- the rows that texts are sums of ----------------------------------------------------------------------
 
 
 def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, str]:
@@ -505,14 +519,13 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, 
     ValueError
         If there is not one count per word, a count is negative or not finite, or all of them are zero.
     """
+    source = "the counts of the words"
     if counts is None:
-        found, source = 1.0 / np.arange(1, len(vectors) + 1), "Zipf's law, by the order of the words"
+        counts, source = 1.0 / np.arange(1, len(vectors) + 1), "Zipf's law, by the order of the words"
     elif isinstance(counts, Mapping):
         rarest = min(counts.values(), default=0)
-        found = np.array([counts.get(word, rarest) for word in vectors.words], dtype=np.float64)
-        source = "the counts of the words"
-    else:
-        found, source = np.asarray(counts, dtype=np.float64), "the counts of the words"
+        counts = np.array([counts.get(word, rarest) for word in vectors.words])
+    found = np.asarray(counts, dtype=np.float64)
     if found.shape != (len(vectors),):
         raise ValueError(
             f"counts has shape {found.shape}, but there are {len(vectors)} words: give one count per word"
@@ -520,3 +533,21 @@ def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, 
     if not (np.isfinite(found).all() and (found >= 0).all() and found.any()):
         raise ValueError("counts are numbers of tokens: give finite ones of 0 or more, not all of them 0")
     return found / found.sum(), source
+
+
+# ---- in words -----------------------------------------------------------------------------------------------
+
+
+def without_words(n: int, total: int) -> str:
+    """Return the sentence on texts that have no known word."""
+    has = "has" if n == 1 else "have"
+    return f"{n:,} of {plural(total, 'text')} {has} no known word: the vector is zero"
+
+
+def rows_in_words(encoder: TextEncoder) -> str:
+    """Return what the words of an encoder are weighted and whitened by, and why where neither is named."""
+    if encoder.weighting == "mean" and encoder.whitening_ == "none":
+        return "plain mean of the word vectors"
+    weights = "" if encoder.weighting == "mean" else f"weights from {encoder.counts_source_}, "
+    chosen = " (the default: best on the development part of STS-B)" if encoder.whitening_ == "full" else ""
+    return f"{weights}whitening {encoder.whitening_}{'' if encoder.whitening else chosen}"

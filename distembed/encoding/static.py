@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.numpy
 
+from distembed.corpus.tokenizer import scanner
 from distembed.corpus.tokenizer_json import tokenizer_json
-from distembed.encoding.encoder import TextEncoder, batch_of, known_tokens, text_scanner
+from distembed.encoding.encoder import TextEncoder, batch_of
 from distembed.files import replacing_folder
 
 WRITER = "distembed"
@@ -85,15 +86,32 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
         )
     if not hasattr(encoder, "rows_"):
         encoder = encoder.fit()
-    words = list(encoder.vectors.words)
-    tokenizer = tokenizer_json(encoder.tokenizer_, words)
+    config = {
+        "model_type": "model2vec",
+        "architectures": ["StaticModel"],
+        "tokenizer_name": WRITER,
+        "embedding_dtype": "float32",
+        "normalize": False,
+        "max_length": None,
+        "written_by": WRITER,
+        "weighting": encoder.weighting,
+        "whitening": encoder.whitening_,
+    }
+    static = {"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}
+    transformers = {"model_type": "SentenceTransformer", "__version__": {}, "prompts": {}}
+    cosine = {"default_prompt_name": None, "similarity_fn_name": "cosine"}
+    files = {
+        "tokenizer.json": tokenizer_json(encoder.tokenizer_, list(encoder.vectors.words)),
+        "README.md": card or model_card(place.name, encoder),
+        "config.json": json.dumps(config, indent=2) + "\n",
+        "modules.json": json.dumps([static], indent=2) + "\n",
+        "config_sentence_transformers.json": json.dumps(transformers | cosine, indent=2) + "\n",
+    }
     with replacing_folder(place) as partial:
         rows = np.vstack([encoder.rows_, np.zeros((1, encoder.n_features_out_), np.float32)])
         safetensors.numpy.save_file({"embeddings": rows}, partial / "model.safetensors", {"format": "pt"})
-        (partial / "tokenizer.json").write_text(tokenizer, encoding="utf-8")
-        (partial / "README.md").write_text(card or model_card(place.name, encoder), encoding="utf-8")
-        for name, content in _configuration(encoder).items():
-            (partial / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        for name, text in files.items():
+            (partial / name).write_text(text, encoding="utf-8")
         # The library gives its own file to the owner alone.
         (partial / "model.safetensors").chmod((partial / "README.md").stat().st_mode)
     return place
@@ -101,13 +119,12 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
 
 def unreadable_words(encoder: TextEncoder) -> list[str]:
     """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
-    words = encoder.vectors.words
-    rules = replace(encoder.tokenizer_, phrases_file=None)  # tokenizer.json joins no words
-    scanned, rows, _ = known_tokens(batch_of(words), text_scanner(rules), encoder.vectors)
-    starts = scanned.id_stops - scanned.n_tokens
-    whole = scanned.n_tokens == 1
-    whole[whole] = rows[scanned.ids[starts[whole]]] == np.flatnonzero(whole)
-    return [words[row] for row in np.flatnonzero(~whole).tolist()]
+    words, rules = encoder.vectors.words, replace(encoder.tokenizer_, border="document", min_border_tokens=1)
+    tokens = scanner(replace(rules, phrases_file=None))  # tokenizer.json joins no words
+    ids, stops, _ = tokens.scan(batch_of(words))
+    known = [word for part in tokens.words() for word in part.words.to_pylist()]
+    found = ([known[number] for number in ids[begin:end]] for begin, end in pairwise([0, *stops.tolist()]))
+    return [word for word, own in zip(words, found, strict=True) if own != [word]]
 
 
 def model_card(name: str, encoder: TextEncoder, *, about: str = "") -> str:
@@ -145,12 +162,7 @@ def model_card(name: str, encoder: TextEncoder, *, about: str = "") -> str:
 CARD = """---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
-tags:
-- sentence-transformers
-- model2vec
-- static-embeddings
-- word-vectors
-- distembed
+tags: [sentence-transformers, model2vec, static-embeddings, word-vectors, distembed]
 ---
 
 # {name}
@@ -162,9 +174,7 @@ A static text embedding model: the vector of a text is the mean of the rows of i
 from sentence_transformers import SentenceTransformer
 
 SentenceTransformer("{name}").encode(["a text", "another text"])
-```
 
-```python
 from model2vec import StaticModel
 
 StaticModel.from_pretrained("{name}").encode(["a text", "another text"])
@@ -176,28 +186,3 @@ of the mean, and
 sentence-transformers counts them in its divisor, which changes the length of a vector and not its direction. A text
 without a known word has the zero vector.
 {about}"""
-
-
-def _configuration(encoder: TextEncoder) -> dict[str, Any]:
-    static = {"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}
-    return {
-        "config.json": {
-            "model_type": "model2vec",
-            "architectures": ["StaticModel"],
-            "tokenizer_name": WRITER,
-            "embedding_dtype": "float32",
-            "normalize": False,
-            "max_length": None,
-            "written_by": WRITER,
-            "weighting": encoder.weighting,
-            "whitening": encoder.whitening_,
-        },
-        "modules.json": [static],
-        "config_sentence_transformers.json": {
-            "model_type": "SentenceTransformer",
-            "__version__": {},
-            "prompts": {},
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        },
-    }

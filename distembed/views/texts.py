@@ -142,7 +142,10 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
         pieces = (piece for path in parts for piece in _pieces(path, schema))
         contents = f"{plural(total.n_texts, 'text')} x {plural(width, 'component')}"
         table = Table(with_numbers(schema, pieces, VECTOR, width), total.n_texts, contents)
-        write_table(target, table, format=ending)
+        # A call that is killed leaves nothing but the folder, which the next one removes.
+        write_table(target if beside is None else f"{folder}/{own.name}", table, format=ending)
+        if beside is not None:
+            Path(folder, own.name).replace(own)
     lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
     composed, share = (
         " or composed" if encoder.unknown_ == "subwords" else "",

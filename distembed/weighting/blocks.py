@@ -64,8 +64,7 @@ def pmi(
     result = with_values(counts, np.log(counts.data / expected) - shift)
     if positive:
         np.maximum(result.data, 0, out=result.data)
-        return canonical_csr(result)
-    return result
+    return canonical_csr(result) if positive else result
 
 
 @numba.njit(cache=True, nogil=True)

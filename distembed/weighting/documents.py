@@ -106,36 +106,6 @@ def select_pairs(counts: Any, words: Int64s) -> Any:
     return lift(blocks.stack_rows, "Wk,k,r->rk", pieces, words, rows, dtype=dtype, sparse=True)
 
 
-def inverse_document_frequencies(frequencies: Int64s, n_documents: int, *, smooth: bool = True) -> Float64s:
-    """Return the weight of each word by the number of documents that it occurs in, float64 (words,).
-
-    The weight is ``log((1 + n) / (1 + df)) + 1`` if `smooth` is true, as in scikit-learn's `TfidfTransformer`, and
-    ``log(n / df)`` otherwise. A word in no document has weight 0.
-
-    Parameters
-    ----------
-    frequencies : int64 array (words,)
-        The number of documents with each word, df.
-    n_documents : int
-        The number of all documents, n.
-    smooth : bool
-        Whether the weight is smoothed.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from distembed.weighting.documents import inverse_document_frequencies
-    >>> inverse_document_frequencies(np.array([1, 6, 0]), 6).round(2).tolist()
-    [2.25, 1.0, 0.0]
-    """
-    used = frequencies > 0
-    if smooth:
-        weight = np.log((1 + n_documents) / (1 + frequencies)) + 1
-    else:
-        weight = np.log(n_documents / np.maximum(frequencies, 1))
-    return np.where(used, weight, 0.0)
-
-
 def tf_idf(
     counts: Counts,
     *,
@@ -148,7 +118,9 @@ def tf_idf(
 ) -> Counts:
     """Weight documents × words by ``tf · idf``, with rows of unit Euclidean length.
 
-    The result equals that of scikit-learn's `TfidfTransformer` with the same options where `smooth` is true.
+    The weight idf of a word in df of n documents is ``log((1 + n) / (1 + df)) + 1`` if `smooth` is true, and
+    ``log(n / df)`` otherwise; a word in no document has weight 0. The result equals that of scikit-learn's
+    `TfidfTransformer` with the same options where `smooth` is true.
 
     Parameters
     ----------
@@ -159,7 +131,7 @@ def tf_idf(
     n_documents : int, optional
         The number of documents that `frequencies` come from.
     smooth : bool
-        See `inverse_document_frequencies`.
+        Whether idf is smoothed.
     sublinear : bool
         Use 1 + log tf instead of tf.
     normalize : bool
@@ -204,7 +176,8 @@ def tf_idf(
             f"The frequencies hold numbers that are not between 0 and n_documents, which is {n_documents}; give the "
             "number of these documents that hold each word."
         )
-    idf = inverse_document_frequencies(frequencies, n_documents, smooth=smooth)
+    idf = np.log((smooth + n_documents) / np.maximum(smooth + frequencies, 1)) + smooth
+    idf = np.where(frequencies > 0, idf, 0.0)
     weigh = partial(blocks.weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
     found: Counts = lift(weigh, "wc,c->wc", matrix, idf, dtype=dtype, sparse=True)
     return found
@@ -229,12 +202,10 @@ def entropy_weights(counts: Matrix) -> Float64s:
     """
     matrix = check_counts(counts)
     sums = compute(fold(total(blocks.column_entropy_sums), "wc", matrix, shape=(2, matrix.shape[1])))
-    total_counts, log_sums = sums
-    entropy = np.log(np.maximum(total_counts, 1e-300)) - log_sums / np.where(
-        total_counts > 0, total_counts, 1.0
-    )
+    used, totals = sums[0] > 0, np.where(sums[0] > 0, sums[0], 1.0)
+    entropy = np.log(totals) - sums[1] / totals
     scale = np.log(matrix.shape[0]) or 1.0
-    return np.where(total_counts > 0, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
+    return np.where(used, np.clip(1 - entropy / scale, 0.0, 1.0), 0.0)
 
 
 def log_entropy(counts: Counts, *, weights: Float64s | None = None, dtype: FloatType = np.float32) -> Counts:

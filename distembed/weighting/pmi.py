@@ -1,4 +1,4 @@
-"""Counts to association: PMI, PPMI and the cut-off of PSDVec's weights.
+"""Counts of words by words to association: PMI, PPMI, the cut-off of PSDVec's weights, and the contexts of HAL.
 
 Counts are a Dask array (csr_array or NumPy chunks), a SciPy sparse matrix or a NumPy array; row = left word,
 column = right word. What comes back is of the same kind; from a Dask array it is lazy, in blocks of whole rows. A
@@ -7,21 +7,27 @@ pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf)
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import Sum, fold, lift, total
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import whole_rows
+from distembed.linalg.operators import transpose_row_blocks, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import MatrixLike, VectorLike
 from distembed.weighting import blocks
-from distembed.weighting.documents import check_counts
+from distembed.weighting.documents import (
+    check_counts,
+    document_frequencies,
+    entropy_weights,
+    select_words,
+)
 
 CutoffRule = Literal["halving", "none"] | PositiveFloat
 
@@ -322,3 +328,102 @@ def _weighed(function: Any, counts: Any, checked: Any, rows: Any, columns: Float
     """Apply a block function of (counts, row vector, column vector); the result is dense where `counts` are."""
     result = lift(function, "wc,w,c->wc", checked, rows, columns, sparse=True, **options)
     return result if isinstance(counts, da.Array) or issparse(counts) else result.toarray()
+
+
+# ---- contexts on either side, and the choice of columns ------------------------------------------------------------
+
+
+def directional_contexts(counts: Pairs, before: Pairs | None = None) -> Pairs:
+    """Return the contexts of words on either side: first the words after a word, then the words before it.
+
+    Of counts L of words on the left they are ``[L | L^T]``, as in HAL.
+
+    Parameters
+    ----------
+    counts : Dask array of csr_array row blocks, or sparse matrix (n, n)
+        ``count_cooccurrences(..., direction="left")``.
+    before : of the same kind and chunks, optional
+        Their transpose, where it is stored: counts with ``direction="right"``. By default it is made.
+
+    Returns
+    -------
+    Dask array of csr_array row blocks, or csr_array (n, 2 * n)
+        The contexts, in the dtype and the row chunks of the counts; of a Dask array they are lazy.
+
+    Raises
+    ------
+    ValueError
+        If the counts are not those of words by words.
+
+    References
+    ----------
+    Lund & Burgess, Producing high-dimensional semantic spaces from lexical co-occurrence, 1996.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> docs = de.read_corpus(titles())
+    >>> vocabulary = de.build_vocabulary(docs, min_count=2, stop_words="english")
+    >>> counts = de.count_cooccurrences(docs, vocabulary, window=2, direction="left")
+    >>> contexts = de.directional_contexts(counts).compute()
+    >>> contexts.shape
+    (11, 22)
+    >>> user, response = vocabulary.index(["user", "response"])
+    >>> int(contexts[user, response])  # "user perceived response": after user
+    1
+    >>> int(contexts[response, 11 + user])  # before response
+    1
+    """
+    n, m = counts.shape
+    if not n or n != m:
+        raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
+    is_lazy = isinstance(counts, da.Array)
+    whole: Any = whole_rows if is_lazy else csr_array
+    after = whole(counts)
+    if before is None:
+        turned = transpose_row_blocks(after, row_chunks=after.chunks[0]) if is_lazy else after.T
+    else:
+        turned = whole(before)
+    contexts: Pairs = lift(
+        blocks.beside, "wa,wb->wc", after, turned, dtype=after.dtype, sparse=True, sizes={"c": 2 * n}
+    )
+    return contexts
+
+
+def chosen_columns(
+    matrix: da.Array,
+    words: Sequence[str],
+    *,
+    n_columns: int | None = None,
+    without: Collection[str] = (),
+) -> da.Array:
+    r"""Return a space with its columns of the highest entropy, those of the words `without` left out.
+
+    The entropy of a column is that of its counts over the rows; of equal columns those that come first are taken:
+
+    .. math:: H_j = -\sum_i p_{ij} \log p_{ij}, \quad p_{ij} = x_{ij} / \sum_i x_{ij}
+
+    Parameters
+    ----------
+    matrix : Dask array (n, m) of csr_array row blocks
+    words : sequence of str
+        Of the columns; m a whole multiple of their number, as the two halves of HAL are.
+    n_columns : int, optional
+        Default: all that are left. A HAL space is cut so (Lund and Burgess 1996).
+    without : collection of str
+        `sklearn.feature_extraction.text.ENGLISH_STOP_WORDS`, for one.
+
+    Raises
+    ------
+    ValueError
+        If n_columns is not between 1 and the number of columns, or a count is negative, NaN or infinite.
+    """
+    kept = np.flatnonzero(np.tile([word not in without for word in words], matrix.shape[1] // len(words)))
+    if n_columns is not None:
+        if not 1 <= n_columns <= len(kept):
+            raise ValueError(f"n_columns is {n_columns} of {len(kept)} columns; choose 1 to {len(kept)}")
+        # Less than the logarithm of the number of rows, as all entropies are; an empty column is last.
+        entropies = (1 - entropy_weights(matrix)) * (document_frequencies(matrix) > 0)
+        kept = np.sort(kept[np.argsort(-entropies[kept], kind="stable")[:n_columns]])
+    return matrix if len(kept) == matrix.shape[1] else select_words(matrix, kept)

@@ -21,9 +21,8 @@ from sklearn.pipeline import make_pipeline
 
 import distembed as de
 from distembed.corpus.partitions import read_batches
-from distembed.encoding import blocks
 from distembed.encoding import encoder as module
-from distembed.encoding.encoder import tokenizer_of, word_shares
+from distembed.encoding.encoder import word_shares
 from distembed.linalg.csr import unit_rows
 from tests.references.texts import text_vectors
 
@@ -202,12 +201,17 @@ def test_counts_are_given_or_follow_zipf():
             de.TextEncoder(VECTORS, counts=wrong).fit()
 
 
-def test_the_tokenizer_follows_the_words():
-    assert tokenizer_of(["a", "b"]) == de.Tokenizer()
-    wide = de.Tokenizer(lowercase=False, numbers=True, apostrophes=True)
-    assert tokenizer_of(["Paris", "b2", "l'an"]) == wide
-    capitals = de.TextEncoder(de.WordVectors(["Paris", "paris"], np.eye(2)))
-    assert capitals.transform(["Paris"]).argmax() == 0
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (["a", "b"], {}),
+        (["Paris", "b2", "l'an"], {"lowercase": False, "numbers": True, "apostrophes": True}),
+    ],
+)
+def test_the_tokenizer_follows_the_words(words, options):
+    encoder = de.TextEncoder(de.WordVectors(words, np.eye(len(words)))).fit()
+    assert encoder.tokenizer_ == de.Tokenizer(**options)
+    assert encoder.transform([words[0]]).argmax() == 0
 
 
 @pytest.mark.parametrize(
@@ -283,14 +287,6 @@ def test_a_frame_gives_its_one_column_of_texts():
             TypeError, match=rf"X is a table with {count} of text among 'id'.*give one column"
         ):
             encoder.transform(frame.assign(title="a")[names])
-
-
-@pytest.mark.parametrize("wrong", [{"rows": np.array([2])}, {"extra": np.zeros((1, 2), np.float32)}])
-def test_a_row_that_is_not_there_is_refused(wrong):
-    given = {"extra": np.zeros((0, 3), np.float32), "rows": np.array([0]), **wrong}
-    words = np.ones((2, 3), np.float32)
-    with pytest.raises(IndexError, match="further words"):
-        blocks.mean_rows(words, given["extra"], given["rows"], np.array([1]), np.zeros(3), 0)
 
 
 def test_it_is_a_scikit_learn_transformer():

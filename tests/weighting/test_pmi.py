@@ -10,19 +10,16 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
-from scipy.sparse import csr_array, issparse
+import scipy.stats
+from scipy.sparse import coo_matrix, csr_array, issparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import distembed as de
 from distembed.evaluation.documents import topic_coherence
 from distembed.execution import compute
 from distembed.lift import fold, total
-from distembed.linalg.csr import row_sums, without_diagonal
 from distembed.linalg.operators import transpose_row_blocks
-from distembed.weighting import blocks, pmi
-from distembed.weighting.spaces import hal_space
+from distembed.weighting import pmi
 from tests.references import psdvec as plain
 
 CHUNKINGS = [(30,), (10, 10, 10), (7, 20, 3), (1,) * 30]
@@ -74,17 +71,6 @@ def test_independent_counts_have_pmi_zero():
     np.testing.assert_allclose(pmi.pmi(counts), 0, atol=1e-6)
 
 
-@given(arrays(np.float32, (5, 8), elements=st.integers(0, 3)))
-@settings(max_examples=40, deadline=None)
-def test_column_and_row_sums_and_diagonal(counts):
-    block = csr_array(counts)
-    np.testing.assert_array_equal(row_sums(block), counts.sum(1))
-    np.testing.assert_array_equal(blocks.column_sums(block), counts.sum(0))
-    expected = counts.copy()
-    expected[np.arange(5), np.arange(5) + 2] = 0
-    np.testing.assert_array_equal(without_diagonal(block, 2).toarray(), expected)
-
-
 @pytest.mark.parametrize("axis", [0, 1])
 def test_sums_of_float32_are_added_in_float64(axis):
     """A column of counts that fall as 1 / rank, as those of a frequent word do: sums in float32 lose five digits."""
@@ -102,7 +88,7 @@ OF_COUNTS = {
     "halving": lambda counts, words: pmi.weight_cutoff(counts, "halving", corner=300.0),
     "largest_count": lambda counts, words: pmi.largest_count(counts),
     "corner_count": lambda counts, words: pmi.corner_count(counts),
-    "hal_space": lambda counts, words: hal_space(counts, counts),
+    "contexts": lambda counts, words: pmi.directional_contexts(counts, counts),
     "transpose": lambda counts, words: transpose_row_blocks(counts),
     "coherence": lambda counts, words: np.array(topic_coherence([[1, 2, 25], [3, 4, 20]], counts)),
 }
@@ -152,11 +138,6 @@ def test_a_bad_count_is_named_with_its_place(bad, lazy, name):
         da.compute(OF_COUNTS[name](lifted(counts, (10, 20)) if lazy else counts, np.ones(30)))
 
 
-def test_negative_samples_has_to_be_positive():
-    with pytest.raises(ValueError, match="negative_samples is 0"):
-        pmi.pmi(np.ones((2, 2)), negative_samples=0)
-
-
 # --- what is public ------------------------------------------------------------------------------------------------
 
 
@@ -185,18 +166,24 @@ def test_smoothed_pmi_is_the_reference_for_every_kind_and_chunking(chunks):
         assert excess.tobytes() == lists[0].tobytes()
 
 
-@pytest.mark.parametrize("smoothing", [0, 1, -0.5, np.nan])
-def test_smoothing_is_a_share(smoothing):
-    with pytest.raises(ValueError, match=f"smoothing is {smoothing}"):
-        de.smoothed_pmi(np.ones((2, 2)), [1, 1], smoothing=smoothing)
+SQUARE = np.ones((2, 2))
 
 
-def test_word_counts_are_those_of_the_words():
-    with pytest.raises(ValueError, match="3 word_counts were given for counts of 2 words"):
-        de.smoothed_pmi(np.ones((2, 2)), [1, 1, 1])
-    for bad in (np.nan, 0, -1):
-        with pytest.raises(ValueError, match="not above zero"):
-            de.smoothed_pmi(np.ones((2, 2)), [1, bad])
+@pytest.mark.parametrize(
+    ("function", "arguments", "options", "message"),
+    [
+        *(
+            (de.smoothed_pmi, ([1, 1],), {"smoothing": each}, f"smoothing is {each}")
+            for each in (0, 1, -0.5, np.nan)
+        ),
+        (de.smoothed_pmi, ([1, 1, 1],), {}, "3 word_counts were given for counts of 2 words"),
+        *((de.smoothed_pmi, ([1, each],), {}, "not above zero") for each in (np.nan, 0, -1)),
+        (de.pmi, (), {"negative_samples": 0}, "negative_samples is 0"),
+    ],
+)
+def test_bad_options_are_refused(function, arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        function(SQUARE, *arguments, **options)
 
 
 PUBLIC = {
@@ -256,3 +243,53 @@ def test_counts_are_read_once_more_for_the_sums_of_columns_and_not_held(weigh, n
         assert compute(sizes) > 0
     assert source.n_reads == 3 * n_passes
     assert source.most_held == 1
+
+
+# --- contexts on either side, and the choice of columns ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunks", CHUNKINGS)
+def test_contexts_of_either_side_are_counts_and_their_transpose(chunks):
+    counts = draw_counts()
+    expected, blocks = np.hstack([counts, counts.T]), lifted(counts, chunks)
+    lazy = de.directional_contexts(blocks)
+    assert (lazy.dtype, lazy.chunks) == (np.float32, (chunks, (60,)))
+    stored = de.directional_contexts(blocks, transpose_row_blocks(blocks, row_chunks=chunks))
+    for found in (*dask.compute(lazy, stored), de.directional_contexts(coo_matrix(counts))):
+        assert isinstance(found, csr_array)
+        assert found.has_canonical_format
+        assert np.array_equal(found.toarray(), expected)
+
+
+@pytest.mark.parametrize("shape", [(12, 24), (12, 0), (0, 0)])
+def test_contexts_of_other_shapes_are_refused(shape):
+    with pytest.raises(ValueError, match=rf"{shape[0]} rows and {shape[1]} columns; give counts of words"):
+        de.directional_contexts(csr_array(shape))
+
+
+COLUMNS = ["the", "sea", "of", "green", "ship", "sand"]
+
+
+@pytest.mark.parametrize("chunks", CHUNKINGS)
+@pytest.mark.parametrize("n_columns", [None, 2, 4])
+def test_columns_are_chosen_by_entropy_and_word(chunks, n_columns):
+    counts = draw_counts(30, 12)
+    counts[:, 3], counts[:, 10] = 0, counts[:, 4]  # an empty column, and two that are equal
+    kept = np.flatnonzero(
+        np.tile([word not in ENGLISH_STOP_WORDS for word in COLUMNS], 2)
+    )  # both halves lose them
+    entropies = np.nan_to_num(scipy.stats.entropy(counts[:, kept].astype(float)))
+    kept = np.sort(kept[np.argsort(-entropies, kind="stable")[:n_columns]])
+    lazy = pmi.chosen_columns(
+        lifted(counts, chunks), COLUMNS, n_columns=n_columns, without=ENGLISH_STOP_WORDS
+    )
+    assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
+
+
+def test_a_space_kept_whole_is_the_same_array_and_bad_ones_are_refused():
+    space = lifted(draw_counts(30, 3), (30,))
+    assert pmi.chosen_columns(space, ["a", "b", "c"]) is space
+    with pytest.raises(ValueError, match="Negative values in data: counts"):
+        pmi.chosen_columns(-space, ["a", "b", "c"], n_columns=2)
+    with pytest.raises(ValueError, match="n_columns is 4 of 3 columns"):
+        pmi.chosen_columns(space, ["a", "b", "c"], n_columns=4)

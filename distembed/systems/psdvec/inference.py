@@ -36,8 +36,7 @@ from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import marginals, ppmi
-from distembed.weighting.spaces import directional_contexts
+from distembed.weighting.pmi import directional_contexts, marginals, ppmi
 
 LISTED = 5
 """Words that are named where several have no vector."""

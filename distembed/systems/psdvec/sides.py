@@ -27,8 +27,7 @@ from distembed.states import keep, scope
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
-from distembed.weighting.pmi import marginals, ppmi
-from distembed.weighting.spaces import directional_contexts
+from distembed.weighting.pmi import directional_contexts, marginals, ppmi
 
 OVERSAMPLING = 10
 """Vectors of the start of the decomposition beyond those that are kept, as in `distembed.LSA`."""

@@ -46,8 +46,7 @@ from distembed.stages.singular import plan_of_triplets
 from distembed.systems.wordspaces import outputs
 from distembed.weighting import blocks as weighting_blocks
 from distembed.weighting.documents import log_entropy, tf_idf
-from distembed.weighting.pmi import ppmi
-from distembed.weighting.spaces import chosen_columns, hal_space
+from distembed.weighting.pmi import chosen_columns, directional_contexts, ppmi
 
 COUNTED: dict[str, tuple[str, ...]] = {
     "documents": ("counts", "tf_idf", "log_entropy"),
@@ -97,7 +96,7 @@ class RecipeSection(Section):
             return corpus_outputs.DOCUMENT_TERMS.read(ctx.workspace)
         if self.of in COUNTED:
             read = [outputs.TABLE.read(ctx.workspace, table=table) for table in TABLES[self.of]]
-            return hal_space(*read) if self.of == "hal" else read[0]
+            return directional_contexts(*read) if self.of == "hal" else read[0]
         return outputs.SPACE.read(ctx.workspace, recipe=self.of)
 
     @abstractmethod
