@@ -375,12 +375,12 @@ def directional_contexts(counts: Pairs, before: Pairs | None = None) -> Pairs:
     >>> int(contexts[response, 11 + user])  # before response
     1
     """
-    n, m = counts.shape
-    if not n or n != m:
-        raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
     is_lazy = isinstance(counts, da.Array)
     whole: Any = whole_rows if is_lazy else csr_array
     after = whole(counts)
+    n, m = after.shape
+    if not n or n != m:
+        raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
     if before is None:
         turned = transpose_row_blocks(after, row_chunks=after.chunks[0]) if is_lazy else after.T
     else:
