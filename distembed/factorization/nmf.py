@@ -54,7 +54,7 @@ class NMF(DocumentFactorization):
         columns have unit length after each round, and overlap far less than those of the others, but seldom become
         orthogonal; the objective may rise in a round. A consensus of several starts has the factors of NMF.
     graph_weight : float
-        λ, where `fit` is given a graph; 100 in the paper (docs/papers/semantic_nmf.md compares).
+        λ, where `fit` is given a graph; 100 in the paper (docs/results/topics.md compares).
     init : {"spherical_kmeans", "random"}
         Where the factors start: at spherical k-means, or at random.
     max_iter : int
