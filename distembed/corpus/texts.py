@@ -114,6 +114,10 @@ def store_texts(
     """
     if isinstance(texts, str | bytes):
         raise TypeError("one text was given where a list of texts is needed: put it into brackets")
+    if isinstance(texts, Corpus | Tokens):
+        raise TypeError(
+            "a corpus was given where texts are needed: give the list, column or data frame of them"
+        )
     is_lazy = is_dask_collection(texts) and hasattr(texts, "to_delayed")
     names = column_names(texts)
     if isinstance(texts, Mapping | Set) or not (is_lazy or names is not None or hasattr(texts, "__iter__")):

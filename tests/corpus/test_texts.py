@@ -130,6 +130,11 @@ def test_what_is_no_texts_is_refused_with_its_place(
         de.read_texts(texts, **options)
 
 
+def test_a_corpus_is_no_list_of_texts() -> None:
+    with pytest.raises(TypeError, match="a corpus was given where texts are needed"):
+        de.topics(de.read_texts(TEXTS))
+
+
 @pytest.mark.parametrize(
     "count",
     [
