@@ -110,7 +110,7 @@ SYSTEMS = {
     ),
     "topics": System(
         topics.write_long,
-        ("matrices.keep=['shifted_ppmi']",),
+        (),
         "60 words, 1,800 pairs",
         {
             "corpus.paths=['none.jsonl']": (ITSELF, "none.jsonl"),

@@ -165,6 +165,11 @@ class MeanShares(NamedTuple):
     means: NDArray[np.float64]
     errors: NDArray[np.float64]
 
+    def ends(self, place: int, topic: int) -> tuple[float, float] | None:
+        """Return the ends of the interval of a topic for a value; None where the value has one source."""
+        mean, error = float(self.means[place, topic]), float(self.errors[place, topic])
+        return None if np.isnan(error) else (max(mean - error, 0.0), min(mean + error, 1.0))
+
 
 def mean_shares(
     values: Sequence[str], sources: Sequence[str], blocks: Iterable[NDArray[Any]], n_topics: int

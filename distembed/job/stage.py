@@ -206,11 +206,15 @@ def _plan_report(_job: Job, _dims: Dimensions) -> StagePlan:
     return stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
 
 
-def sections(*names: str) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that takes the named sections of a job as parameters of a stage."""
+def sections(*names: str, grid: bool = False) -> Callable[[Any], dict[str, Any]]:
+    """Return a function that takes the named sections of a job as parameters of a stage.
+
+    With `grid` the memory of a block is one, which lays the grid and tells what is whole.
+    """
 
     def parameters(job: Any) -> dict[str, Any]:
-        return {name: getattr(job, name).model_dump(mode="json") for name in names}
+        found = {name: getattr(job, name).model_dump(mode="json") for name in names}
+        return found | ({"block_memory": job.resources.block_memory} if grid else {})
 
     return parameters
 

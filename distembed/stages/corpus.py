@@ -52,7 +52,7 @@ from distembed.job.stage import Context, StageSpec, sections
 from distembed.options import options_of
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs
-from distembed.stages.corpus_sections import CorpusJob, CountingJob, corpus_of, counting_options
+from distembed.stages.corpus_sections import CorpusJob, corpus_of, counting_options
 from distembed.stages.dimensions import PAIR_BYTES
 from distembed.stages.ranges import count_bundle_of
 from distembed.states import block_memory
@@ -406,11 +406,6 @@ def titled_tokens(workspace: Workspace, output: FilesOutput = outputs.TOKENS) ->
 # --- token ids -> counts ---------------------------------------------------------------------------------------
 
 
-def counting_parameters(job: CountingJob) -> dict[str, Any]:
-    """Return the section of counting and the memory of a block, which lays the grid."""
-    return {**sections("counting")(job), "block_memory": job.resources.block_memory}
-
-
 def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -> dict[str, Any]:
     """Count each word in each document, or in those that are kept: rising numbers of documents."""
     counts = count_document_terms(tokens_of(ctx.workspace), vocabulary_of(ctx.workspace))
@@ -523,5 +518,5 @@ VOCABULARY = StageSpec(
     counts=True,
 )
 COOCCURRENCE = StageSpec(
-    "cooccurrence", ("tokens", "vocabulary"), counting_parameters, run_cooccurrence, plan_counts
+    "cooccurrence", ("tokens", "vocabulary"), sections("counting", grid=True), run_cooccurrence, plan_counts
 )

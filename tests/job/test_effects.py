@@ -87,7 +87,6 @@ def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
         ),
         ("topics.method=['nmf']", "topics.method = "),
         ("topics.compare_with=3", "topics.compare_with = 3 is not allowed: input should be a list"),
-        ("matrices.keep=['shifted_ppmi']", "is what Semantic-NMF factorizes: give topics.method"),
     ],
 )
 def test_a_method_that_is_none_is_refused(setting: str, sentence: str) -> None:

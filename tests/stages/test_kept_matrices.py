@@ -17,7 +17,6 @@ from distembed.job.load import load_job
 from distembed.job.model import Job, JobError
 from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
-from distembed.linalg.operators import whole_csr
 from distembed.plan import Dimension, Dimensions
 from distembed.stages.kept_matrices import KeptRows
 from distembed.systems.psdvec.outputs import VECTORS
@@ -143,20 +142,6 @@ def test_words_are_compared_by_either_metric(kept: tuple[str, Finished], tmp_pat
     np.testing.assert_allclose(found.values.compute(), plain(vectors, "euclidean"), rtol=1e-4, atol=1e-6)
 
 
-def test_the_matrix_of_semantic_nmf_is_kept(tmp_path: Path) -> None:
-    import_module("tests.small_jobs.topics").write(tmp_path)
-    settings = ("matrices.keep=['shifted_ppmi']", "topics.shift=1.7")
-    job = load_job(tmp_path / "job.toml", settings=settings)
-    assert run_stages(job, until="shifted_ppmi").ran[-1] == "shifted_ppmi"
-    workspace = de.Workspace.open(tmp_path / "w")
-    ppmi, kept = (whole_csr(workspace.array(name)) for name in ("ppmi", "shifted_ppmi"))
-    expected = np.maximum(ppmi.toarray() - np.log(1.7), 0)
-    np.testing.assert_allclose(kept.toarray(), expected, rtol=1e-6, atol=1e-6)
-    assert 0 < kept.nnz < ppmi.nnz
-    planned = plan_job(job).stages["shifted_ppmi"].stored_bytes
-    assert bytes_of(tmp_path / "w", "shifted_ppmi") <= planned + 4096
-
-
 REFUSED = {
     "wordspaces": (
         "matrices.keep=['distances']",
@@ -164,7 +149,6 @@ REFUSED = {
         "needs wordspaces.vectors, the space whose words are compared",
     ),
     "transfer": ("matrices.keep=['distances']", "pairs.share=0.1", "unknown key matrices"),
-    "topics": ("matrices.keep=['distances']", "topics.max_iter=5", "'distances' is not allowed"),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 import distembed as de
 from distembed.demos import titles
 from distembed.storage.records import DamagedError
-from distembed.systems.topics.shares import shares_table
+from distembed.systems.topics.views import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
 

@@ -1,20 +1,29 @@
-"""What each topic is: its heaviest words beside those that tell it apart, what its documents share, its stability."""
+"""The topics of a finished workspace, as reports, tables and answers read them: what each is, and how stable."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from distembed.corpus.concordance import beginnings
 from distembed.dtypes import Float64s, Int64s
-from distembed.evaluation.topics import LargestPart, found_again, largest_parts, telling_words
+from distembed.evaluation.topics import MeanShares, found_again, largest_parts, mean_shares, telling_words
 from distembed.execution import compute, one_blas_thread
+from distembed.factorization.clustering import take_rows
+from distembed.factorization.nmf_blocks import topic_shares
 from distembed.factorization.nmf_rounds import column_norms
+from distembed.job.outputs import ArrayOutput
+from distembed.job.tables import rows_of_blocks
+from distembed.stages.corpus import tokens_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.job import Method, TopicsJob
-from distembed.systems.topics.starts import kept_labels, rows_of
 
 MUCH = 0.25
 """A value of a column is named where so large a share of a topic's documents have it."""
@@ -28,80 +37,161 @@ PARTS_NAMED = 3
 NAME_WORDS = 2
 """The words of each kind that a topic is called by."""
 
+MOST_VALUES = 30
+"""Columns of more values are not compared: an id, a date to the day."""
 
-def topic_rows(workspace: Workspace, method: Method) -> list[dict[str, Any]]:
-    """Return what is stored of each topic of a method."""
-    return [row for row in outputs.TOPICS.read(workspace).to_pylist() if row["method"] == method]
+QUOTED_WORDS, HEAVY_WORDS = 10, 3
+"""First words of a document that stand for one without a title, and heaviest ones for one whose text is gone."""
 
 
-def described_topics(job: TopicsJob, workspace: Workspace, method: Method) -> list[dict[str, Any]]:
-    """Return what is known of each topic of a method, computed from its documents.
+class Topics:
+    """What the workspace of a job holds of a method, by default of the job's own; each part is read once.
 
-    Beside the keys of the stored rows these are `telling`, the words that set its documents apart, as many as are
-    listed; `parts`, the values that many of its documents have in common; and `found_again`, how well the other starts
-    find it, NaN where there is one start.
+    Attributes
+    ----------
+    places : dict of int to dict
+        What is known of the starts and of their consensus, by their rows in the array of labels.
+    starts : list of dict
+        What is known of the starts alone.
+    kept : dict
+        What is known of what is kept: one of the starts, or their consensus, whose start is None.
     """
-    rows = topic_rows(workspace, method)
-    labels, n_topics = kept_labels(workspace, method), len(rows)
-    n_words = max((len(row["words"]) for row in rows), default=0)
-    words = workspace.table("vocabulary")["word"].to_pylist()
-    telling = telling_words(outputs.DOCUMENT_TERMS.read(workspace), labels, n_topics, n_words)
-    parts = _parts(known_columns(job, workspace), labels, n_topics)
-    places = [place for place, row in rows_of(workspace, method).items() if not row.kept]
-    again = found_again(labels, np.asarray(compute(outputs.LABELS.read(workspace)[places])), n_topics)
-    return [
-        row
-        | {
-            "telling": [words[place] for place in telling[topic]],
-            "parts": parts[topic],
-            "found_again": float(again[topic]),
-        }
-        for topic, row in enumerate(rows)
-    ]
 
+    def __init__(self, job: TopicsJob, workspace: Workspace, method: Method | None = None) -> None:
+        self.job, self.workspace, self.method = job, workspace, method or job.topics.method
+        every = enumerate(outputs.STARTS.read(workspace).to_pylist())
+        self.places = {place: row for place, row in every if row["method"] == self.method}
+        self.starts = [row for row in self.places.values() if row["start"] is not None]
+        self._place, self.kept = next((place, row) for place, row in self.places.items() if row["kept"])
 
-def known_columns(job: TopicsJob, workspace: Workspace) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of documents that topics are compared with, by the names that their source gives them.
+    def labels_of(self, places: list[int]) -> Int64s:
+        """Return the topics of the documents by some rows of the array of labels, (rows, documents)."""
+        return np.asarray(compute(outputs.LABELS.read(self.workspace)[places]))
 
-    The first is the title.
-    """
-    documents = workspace.table("documents")
-    named = {"title": job.corpus.title_field or "title", "label": job.corpus.label_field or "label"}
-    columns = [name for name in documents.column_names if name not in ("id", "n_tokens")]
-    return {named.get(name, name): documents[name] for name in columns}
+    def read(self, output: ArrayOutput) -> da.Array:
+        """Return an output of the method, lazily."""
+        return output.read(self.workspace, of=outputs.prefix_of(self.job, self.method))
 
+    @cached_property
+    def labels(self) -> Int64s:
+        """The topic of each document by what is kept, -1 for none, (documents,)."""
+        return np.asarray(self.labels_of([self._place])[0])
 
-def _parts(columns: dict[str, pa.ChunkedArray], labels: Int64s, n_topics: int) -> list[list[LargestPart]]:
-    """Return the values that stand out in each topic, the one most above its share in all documents first."""
-    by_column = [largest_parts(name, values, labels, n_topics) for name, values in columns.items()]
-    standing_out = [
-        [
-            part
-            for part in parts
-            if part and part.share >= MUCH and part.share >= MORE_THAN_ELSEWHERE * part.share_of_all
+    @cached_property
+    def words(self) -> NDArray[np.float32]:
+        """The word factors, (words, topics)."""
+        return np.asarray(compute(self.read(outputs.WORD_FACTORS)))
+
+    @property
+    def documents(self) -> da.Array:
+        """The document factors, of which a block is in memory at a time."""
+        return self.read(outputs.DOCUMENT_FACTORS)
+
+    @cached_property
+    def norms(self) -> Float64s:
+        """The lengths that the factors of a document are divided by before they are compared, (topics,)."""
+        if self.method == "spherical_kmeans":  # its factors are cosines
+            return np.ones(self.documents.shape[1])
+        with one_blas_thread():
+            return column_norms(self.documents)
+
+    @cached_property
+    def losses(self) -> list[float]:
+        """The losses by round of the start that is kept; of a consensus, of its start of the smallest loss."""
+        number = self.kept["start"]
+        if number is None:
+            number = min(self.starts, key=lambda row: row["loss"])["start"]
+        rows = outputs.LOSSES.read(self.workspace).to_pylist()
+        return [row["loss"] for row in rows if (row["method"], row["start"]) == (self.method, number)]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """What is stored of each topic."""
+        return [
+            row for row in outputs.TOPICS.read(self.workspace).to_pylist() if row["method"] == self.method
         ]
-        for parts in zip(*by_column, strict=True)
-    ]
+
+    @cached_property
+    def described(self) -> list[dict[str, Any]]:
+        """What is known of each topic, computed from its documents.
+
+        Beside the keys of the stored rows these are `telling`, the words that set its documents apart, as many as are
+        listed; `parts`, what many of its documents have in common, in words, that which is most above its share in all
+        documents first; `found_again`, how well the other starts find it, NaN where there is one start; and `name`, its
+        number with its heaviest and its telling words.
+        """
+        labels, n_topics = self.labels, len(self.rows)
+        n_words = max((len(row["words"]) for row in self.rows), default=0)
+        words = self.workspace.table("vocabulary")["word"].to_pylist()
+        telling = telling_words(outputs.DOCUMENT_TERMS.read(self.workspace), labels, n_topics, n_words)
+        parts = [largest_parts(name, values, labels, n_topics) for name, values in self.columns.items()]
+        others = self.labels_of([place for place, row in self.places.items() if not row["kept"]])
+        again, described = found_again(labels, others, n_topics), []
+        for topic, (row, of_topic) in enumerate(zip(self.rows, zip(*parts, strict=True), strict=True)):
+            found = [
+                part
+                for part in of_topic
+                if part and part.share >= MUCH and part.share >= MORE_THAN_ELSEWHERE * part.share_of_all
+            ]
+            found = sorted(found, key=lambda part: part.share_of_all / part.share)[:PARTS_NAMED]
+            said = [f"{p.share:.0%} have {p.column} {p.value} (of all {p.share_of_all:.0%})" for p in found]
+            tell = [words[place] for place in telling[topic]]
+            first = row["words"][:NAME_WORDS]
+            kinds = (first, [word for word in tell if word not in first][:NAME_WORDS])
+            name = f"{row['topic']}: {' | '.join(' '.join(kind) for kind in kinds if kind)}"
+            more = {"telling": tell, "parts": said, "found_again": float(again[topic]), "name": name}
+            described.append(row | more)
+        return described
+
+    @property
+    def columns(self) -> dict[str, pa.ChunkedArray]:
+        """The columns of documents that topics are compared with, by the names that their source gives them.
+
+        The first is the title.
+        """
+        documents, corpus = self.workspace.table("documents"), self.job.corpus
+        named = {"title": corpus.title_field or "title", "label": corpus.label_field or "label"}
+        columns = [name for name in documents.column_names if name not in ("id", "n_tokens")]
+        return {named.get(name, name): documents[name] for name in columns}
+
+    def shares_by_column(self) -> dict[str, MeanShares]:
+        """Return the mean shares by each column of 2 to 30 values; documents of one title are one source."""
+        titles = next(iter(self.columns.values())).fill_null("").to_pylist()
+        sources = [title or str(row) for row, title in enumerate(titles)]
+        found = {}
+        for name, column in self.columns.items():
+            values = column.cast(pa.string()).fill_null("")
+            n_values = pc.count_distinct(values.filter(pc.not_equal(values, ""))).as_py()
+            if 2 <= n_values <= MOST_VALUES:
+                shares = (topic_shares(block, self.norms) for block in rows_of_blocks(self.documents))
+                found[name] = mean_shares(values.to_pylist(), sources, shares, len(self.norms))
+        return found
+
+    def names_of(self, rows: Int64s) -> dict[int, str]:
+        """Return titles of documents, or how those begin that have none; their heaviest words where text is gone."""
+        titles = self.workspace.table("documents").take(rows)["title"].to_pylist()
+        if all(titles):
+            return dict(zip(rows.tolist(), titles, strict=True))
+        try:
+            quoted = beginnings(
+                tokens_of(self.workspace, outputs.tokens_output(self.job)), rows, QUOTED_WORDS
+            )
+        except (KeyError, FileNotFoundError):
+            quoted = dict(zip(rows.tolist(), heaviest_words(self.workspace, rows, HEAVY_WORDS), strict=True))
+        return {row: title or quoted.get(row, "") for row, title in zip(rows.tolist(), titles, strict=True)}
+
+
+def classes_of(workspace: Workspace) -> NDArray[np.object_] | None:
+    """Return the label each document came with, or None where there are not two different ones."""
+    labels = np.array(workspace.table("documents")["label"].to_pylist(), dtype=object)
+    return labels if len({label for label in labels if label is not None}) > 1 else None
+
+
+def heaviest_words(workspace: Workspace, rows: Int64s, n: int) -> list[str]:
+    """Return the words of the most weight in some documents, the heaviest first."""
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    weights = take_rows(outputs.TF_IDF.read(workspace), rows)
     return [
-        sorted(parts, key=lambda part: part.share_of_all / part.share)[:PARTS_NAMED] for parts in standing_out
+        " ".join(words[word] for word in row.indices[np.argsort(-row.data, kind="stable")[:n]])
+        for row in (weights[[place]] for place in range(len(rows)))
     ]
-
-
-def document_norms(job: TopicsJob, workspace: Workspace) -> Float64s:
-    """Return the lengths that the factors of a document are divided by before they are compared, (topics,)."""
-    if job.topics.method == "spherical_kmeans":  # its factors are cosines
-        return np.ones(outputs.WORD_FACTORS.read(workspace, of="").shape[1])
-    with one_blas_thread():
-        return column_norms(outputs.DOCUMENT_FACTORS.read(workspace, of=""))
-
-
-def topic_name(row: dict[str, Any]) -> str:
-    """Return the number of a topic with its heaviest and its telling words."""
-    telling = [word for word in row["telling"] if word not in row["words"][:NAME_WORDS]]
-    kinds = (row["words"][:NAME_WORDS], telling[:NAME_WORDS])
-    return f"{row['topic']}: {' | '.join(' '.join(words) for words in kinds if words)}"
-
-
-def part_text(part: LargestPart) -> str:
-    """Return in words what many documents of a topic have in common."""
-    return f"{part.share:.0%} have {part.column} {part.value} (of all {part.share_of_all:.0%})"

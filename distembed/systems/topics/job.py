@@ -14,16 +14,9 @@ from distembed.factorization.consensus import Choose
 from distembed.factorization.nmf import SemanticNMF
 from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_rounds import Init
-from distembed.job.model import (
-    OPTION,
-    InputPath,
-    Section,
-    ShownSection,
-    section_of,
-)
+from distembed.job.model import OPTION, InputPath, Section, ShownSection, section_of
 from distembed.options import PositiveInt, options_of
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, VocabularySection
-from distembed.stages.kept_matrices import MatricesSection
 
 
 class DocumentsSection(Section):
@@ -232,15 +225,6 @@ class CoherenceSection(ReferenceSection):
     """
 
 
-class TopicMatricesSection(MatricesSection):
-    """`[matrices]` of topics."""
-
-    keep: tuple[Literal["shifted_ppmi"], ...] = ()
-    """The matrices that are kept: `shifted_ppmi`, which is positive PMI less log `topics.shift`, cut off at zero: what
-    Semantic-NMF factorizes with the documents. tf-idf and positive PMI itself, `tf_idf` and `ppmi`, always are.
-    """
-
-
 class TopicsReportSection(ShownSection):
     """`[report]` of topics: how much of each topic is shown."""
 
@@ -276,14 +260,4 @@ class TopicsJob(CountingJob):
     semantic: ReferenceSection = ReferenceSection()
     topics: Topics = SemanticTopics()
     coherence: CoherenceSection = CoherenceSection()
-    matrices: TopicMatricesSection = TopicMatricesSection()
     report: TopicsReportSection = TopicsReportSection()
-
-    @model_validator(mode="after")
-    def _what_is_kept_is_made(self) -> Self:
-        if self.matrices.keep and not isinstance(self.topics, SemanticTopics):
-            raise ValueError(
-                'matrices.keep = ["shifted_ppmi"] is what Semantic-NMF factorizes: give topics.method or '
-                'topics.compare_with = "semantic_nmf", or leave it out'
-            )
-        return self

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
 from distembed.stages import outputs as corpus
+from distembed.systems.topics.job import Method, TopicsJob
 
 SELECTED_TOKENS = FilesOutput("selected_tokens", "The tokens of the documents that are kept, as `tokens`.")
 DOCUMENT_TERMS = replace(
@@ -18,12 +19,6 @@ TF_IDF = ArrayOutput(
 PPMI = ArrayOutput(
     "ppmi",
     "Positive pointwise mutual information of two words, not shifted.",
-    dims=("word", "context_word"),
-    units="nat",
-)
-SHIFTED_PPMI = ArrayOutput(
-    "shifted_ppmi",
-    "Positive pointwise mutual information of two words less log {shift}, cut off at zero.",
     dims=("word", "context_word"),
     units="nat",
 )
@@ -65,3 +60,13 @@ TOPICS = TableOutput(
     "The size, the first words and the coherence of each topic that is kept.",
     columns=("method", "topic", "n_documents", "words", "pmi", "npmi", "n_pairs", "n_joint"),
 )
+
+
+def prefix_of(job: TopicsJob, method: Method) -> str:
+    """Return what the names of the outputs of a method begin with: nothing for the method of the job."""
+    return "" if method == job.topics.method else f"{method}_"
+
+
+def tokens_output(job: TopicsJob) -> FilesOutput:
+    """Return the tokens that a job counts: of the documents that stay."""
+    return SELECTED_TOKENS if job.documents.labels or job.documents.drop_duplicates else corpus.TOKENS

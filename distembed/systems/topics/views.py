@@ -1,22 +1,26 @@
-"""Why a document has its topic: the words that carry its weight, term by term, and where they stand.
+"""What a topics job gives of a finished workspace: tables, the topics of new documents, a page, and reasons.
 
-Each word of the document brings its term, and each other topic takes what it explains already: see
+Why a document has its topic: the words that carry its weight, term by term, and where they stand. Each word of the
+document brings its term, and each other topic takes what it explains already: see
 `distembed.factorization.nmf_blocks.weight_terms`. Of spherical k-means the weight is the cosine with the center.
 """
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 
 from distembed.corpus.concordance import document_passages
+from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
+from distembed.factorization.clustering import SphericalKMeans
 from distembed.factorization.nmf_blocks import (
     WeightTerms,
     column_shares,
@@ -24,8 +28,10 @@ from distembed.factorization.nmf_blocks import (
     topic_shares,
     weight_terms,
 )
+from distembed.formats.names import unknown_format
 from distembed.job.tables import (
     MakeTable,
+    Numbered,
     Table,
     paired,
     rows_of_blocks,
@@ -36,87 +42,119 @@ from distembed.job.tables import (
 from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import whole_csr
 from distembed.stages import corpus as corpus_stages
+from distembed.stages.corpus_sections import corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
-from distembed.systems.topics.descriptions import described_topics, document_norms, part_text, topic_name
+from distembed.systems.topics.descriptions import MOST_VALUES, Topics, classes_of, heaviest_words
 from distembed.systems.topics.job import TopicsJob
-from distembed.systems.topics.report import document_names, heaviest_words, kept_result
-from distembed.systems.topics.shares import shares_table
-from distembed.systems.topics.stages import titled_tokens
-from distembed.systems.topics.starts import classes_of, kept_labels
+from distembed.systems.topics.starts import ESTIMATORS
 from distembed.views.answers import Answer, Passages, TermTable
 from distembed.views.explain import NO_TOKENS, Request, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
+from distembed.views.export import table_format, write_table
+from distembed.views.inference import NewFiles
+from distembed.weighting.documents import tf_idf
+
+# --- tables ----------------------------------------------------------------------------------------------------------
 
 
 def documents_table(job: TopicsJob, workspace: Workspace) -> Table:
     """Return every document with its topic by the job's own method, and the share of each topic in it."""
-    factors = outputs.DOCUMENT_FACTORS.read(workspace, of="")
-    norms = document_norms(job, workspace)
-    shares = (topic_shares(block, norms).astype(np.float32) for block in rows_of_blocks(factors))
-    labels = kept_labels(workspace, job.topics.method)
+    own = Topics(job, workspace)
+    batches = workspace.batches("documents")
+    return _documents(workspace.schema("documents"), batches, own.documents, own.norms, own.labels)
+
+
+def _documents(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    factors: da.Array,
+    norms: Float64s,
+    labels: Int64s | None = None,
+) -> Table:
+    """Return documents with their topics, by default those of the largest weight, and their weights as shares."""
+    wider = pa.schema([*schema, pa.field("topic", pa.int64())])
+
+    def pieces() -> Iterator[Numbered]:
+        first = 0
+        for columns, block in paired(batches, rows_of_blocks(factors)):
+            topics = (
+                column_shares(block, norms).ravel() if labels is None else labels[first : first + len(block)]
+            )
+            wide = pa.record_batch([*columns.columns, pa.array(topics.astype(np.int64))], schema=wider)
+            yield wide, topic_shares(block, norms).astype(np.float32)
+            first += len(block)
+
     n_documents, n_topics = factors.shape
-    pieces = paired(beside_topics(workspace.batches("documents"), labels), shares)
-    rows = with_numbers(with_topic(workspace.schema("documents")), pieces, "weight", n_topics, apart=True)
+    rows = with_numbers(wider, pieces(), "weight", n_topics, apart=True)
     return Table(rows, n_documents, f"{plural(n_documents, 'document')} and {plural(n_topics, 'topic')}")
 
 
-def with_topic(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of documents and, after them, that of their topic."""
-    return pa.schema([*schema, pa.field("topic", pa.int64())])
+TOPIC_COLUMNS = {
+    "topic": pa.int64(),
+    "n_documents": pa.int64(),
+    "pmi": pa.float64(),
+    "npmi": pa.float64(),
+    "found_again": pa.float64(),
+    "stands_out": pa.string(),
+}
+"""What a topic is known by, the same in all its rows."""
 
+WORD_COLUMNS = {"rank": pa.int64(), "word": pa.string(), "weight": pa.float64(), "telling_word": pa.string()}
+"""What the words of a topic at a rank are known by."""
 
-def beside_topics(batches: Iterable[pa.RecordBatch], labels: Int64s) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of documents with their topics; -1: a document without a word of the vocabulary."""
-    first = 0
-    for batch in batches:
-        topics = pa.array(labels[first : first + batch.num_rows])
-        yield pa.record_batch([*batch.columns, topics], schema=with_topic(batch.schema))
-        first += batch.num_rows
+SHARE_COLUMNS = {
+    "column": pa.string(),
+    "value": pa.string(),
+    "n_documents": pa.int64(),
+    "n_sources": pa.int64(),
+    "topic": pa.int64(),
+    "share": pa.float64(),
+    "low": pa.float64(),
+    "high": pa.float64(),
+}
+"""The columns of the table of shares."""
 
 
 def topics_table(job: TopicsJob, workspace: Workspace) -> Table:
     """Return the words of every topic of the job's own method, a row per rank: a heavy and a telling one."""
-    described = described_topics(job, workspace, job.topics.method)
-    topics = [{**row, "topic": number} for number, row in enumerate(described)]
-    factors = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
+    own = Topics(job, workspace)
+    factors = own.words.astype(np.float64)
     shares = factors / np.where(factors.sum(axis=0) > 0, factors.sum(axis=0), 1)
-    places = corpus_stages.vocabulary_of(workspace)
-    rows = [
-        {
-            **{name: topic[name] for name in TOPIC_COLUMNS.names if name in topic},
-            "stands_out": "; ".join(map(part_text, topic["parts"])),
-            "rank": rank,
-            "word": word,
-            "weight": float(shares[places.index([word])[0], topic["topic"]]),
-            "telling_word": telling,
-        }
-        for topic in topics
-        for rank, (word, telling) in enumerate(
-            zip_longest(topic["words"], topic["telling"][: len(topic["words"])]), 1
+    vocabulary = corpus_stages.vocabulary_of(workspace)
+    rows = []
+    for number, topic in enumerate(own.described):
+        known = topic | {"topic": number, "stands_out": "; ".join(topic["parts"])}
+        pairs = zip_longest(topic["words"], topic["telling"][: len(topic["words"])])
+        for rank, (word, telling) in enumerate(pairs, 1):
+            weight = float(shares[vocabulary.index([word])[0], number])
+            own_words = {"rank": rank, "word": word, "weight": weight, "telling_word": telling}
+            rows.append({name: known[name] for name in TOPIC_COLUMNS} | own_words)
+    n_words = max((len(row["words"]) for row in own.rows), default=0)
+    contents = f"{plural(len(own.rows), 'topic')} with up to {plural(n_words, 'word')} each"
+    return table_of(pa.Table.from_pylist(rows, pa.schema(TOPIC_COLUMNS | WORD_COLUMNS)), contents)
+
+
+def shares_table(job: TopicsJob, workspace: Workspace) -> Table:
+    """Return the mean share of every topic by every value of a column, with its interval."""
+    own = Topics(job, workspace)
+    found = own.shares_by_column()
+    if not found:
+        raise ValueError(
+            f"the documents of {workspace.url} have no column of 2 to {MOST_VALUES} values: give corpus.label_field, "
+            "corpus.carry_fields, corpus.path_fields or corpus.metadata"
         )
-    ]
-    n_words = max((len(row["words"]) for row in topics), default=0)
-    contents = f"{plural(len(topics), 'topic')} with up to {plural(n_words, 'word')} each"
-    return table_of(pa.Table.from_pylist(rows, pa.schema([*TOPIC_COLUMNS, *WORD_COLUMNS])), contents)
+    rows = []
+    for name, shares in found.items():
+        sizes = zip(shares.values, shares.n_documents.tolist(), shares.n_sources.tolist(), strict=True)
+        for place, known in enumerate(sizes):
+            for topic, share in enumerate(shares.means[place].tolist()):
+                ends = shares.ends(place, topic) or (None, None)
+                rows.append(dict(zip(SHARE_COLUMNS, (name, *known, topic, share, *ends), strict=True)))
+    return table_of(
+        pa.Table.from_pylist(rows, pa.schema(SHARE_COLUMNS)), f"{plural(len(rows), 'share')} of topics"
+    )
 
-
-TOPIC_COLUMNS = pa.schema(
-    [
-        ("topic", pa.int64()),
-        ("n_documents", pa.int64()),
-        ("pmi", pa.float64()),
-        ("npmi", pa.float64()),
-        ("found_again", pa.float64()),
-        ("stands_out", pa.string()),
-    ]
-)
-"""What a topic is known by, the same in all its rows."""
-
-WORD_COLUMNS = pa.schema(
-    [("rank", pa.int64()), ("word", pa.string()), ("weight", pa.float64()), ("telling_word", pa.string())]
-)
-"""What the words of a topic at a rank are known by."""
 
 TABLES: dict[str, MakeTable] = {
     "documents": documents_table,
@@ -127,71 +165,84 @@ TABLES: dict[str, MakeTable] = {
 """What a topics job exports, by the name that `--what` takes."""
 
 
+# --- new documents ---------------------------------------------------------------------------------------------------
+
+
+def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
+    """Write the topics of new documents to a file; see `distembed.views.inference.infer_job`.
+
+    The documents are read as the job has read its own. Their token ids lie in a temporary folder while the table is
+    written; nothing is added to the workspace.
+
+    Raises
+    ------
+    CorpusError, FileNotFoundError
+        If a file cannot be read as the job's `[corpus]` says.
+    """
+    if any(option is not None for option in (texts.words, texts.min_count, texts.space)):
+        raise ValueError(
+            "a topics job infers the topics of documents, not words: leave out --words, --min-count and --space"
+        )
+    chosen = table_format(texts.target)
+    if chosen is None:
+        raise unknown_format(texts.target, (".parquet", ".csv", ".tsv", ".npy"))
+    files = {"paths": tuple(texts.paths), "metadata": None, "path_fields": ()}
+    own, kind = Topics(job, workspace), ESTIMATORS[job.topics.method][0]
+    if kind is SphericalKMeans:
+        model = kind(own.words.shape[1])
+        model.cluster_centers_, model.n_features_in_ = own.words.astype(np.float64).T, len(own.words)
+    else:
+        model = kind.from_workspace(workspace, job.topics.method)
+    vocabulary = corpus_stages.vocabulary_of(workspace)
+    with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
+        tokens = corpus_of(job.corpus.model_copy(update=files)).tokenize(folder)
+        weights = tf_idf(
+            count_document_terms(tokens, vocabulary),
+            frequencies=vocabulary.document_counts,
+            n_documents=outputs.TF_IDF.read(workspace).shape[0],
+            **job.weighting.model_dump(),
+        )
+        batches = (batch for one in tokens.partitions for batch in tokens.documents(one).to_batches())
+        schema = tokens.documents(tokens.partitions[0]).schema
+        table = _documents(schema, batches, model.transform(weights), own.norms)
+        write_table(texts.target, table, format=chosen)
+        return f"{table.contents} in {texts.target}"
+
+
+# --- the page to explore ---------------------------------------------------------------------------------------------
+
 WORDS_SHOWN = 12
 """Words of a document, and of its topic."""
 
 
 def items(job: TopicsJob, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Items:
     """Return the documents of a finished workspace that have a topic, evenly from first to last."""
-    result = kept_result(job, workspace, job.topics.method)
-    has_weight = np.concatenate([block.any(axis=1) for block in rows_of_blocks(result.documents)])
-    filled = np.flatnonzero((result.labels >= 0) & has_weight)
+    own = Topics(job, workspace)
+    has_weight = np.concatenate([block.any(axis=1) for block in rows_of_blocks(own.documents)])
+    filled = np.flatnonzero((own.labels >= 0) & has_weight)
     rows = filled[evenly_spaced(filled.size, n_points)]
-    topics = result.labels[rows].tolist()
-    called = {row["topic"]: topic_name(row) for row in result.topics}
-    words = {row["topic"]: ", ".join(row["words"][:WORDS_SHOWN]) for row in result.topics}
-    colorings = [by_category("topic", [called[topic] for topic in topics])]
+    topics = [own.described[topic] for topic in own.labels[rows].tolist()]
+    colorings = [by_category("topic", [topic["name"] for topic in topics])]
     classes = classes_of(workspace)
     if classes is not None:
         colorings.append(by_category("label", [str(classes[row] or "none") for row in rows]))
-    names = document_names(job, workspace, rows)
+    names = own.names_of(rows)
     facts = {
         "document": workspace.table("documents")["id"].take(rows).to_pylist(),
         "its words": heaviest_words(workspace, rows, WORDS_SHOWN),
-        "words of the topic": [words[topic] for topic in topics],
+        "words of the topic": [", ".join(topic["words"][:WORDS_SHOWN]) for topic in topics],
     }
-    left_out = len(result.labels) - rows.size
-    note = (
-        f"{plural(left_out, 'document')} more {'is' if left_out == 1 else 'are'} not shown."
-        if left_out
-        else ""
-    )
-    title, vectors = job.job.title, compute(result.documents[rows])
-    return Items(
-        title, "document", [names[row] for row in rows.tolist()], vectors, colorings, facts, note=note
-    )
+    left_out = len(own.labels) - rows.size
+    verb = "is" if left_out == 1 else "are"
+    note = f"{plural(left_out, 'document')} more {verb} not shown." if left_out else ""
+    called, vectors = [names[row] for row in rows.tolist()], compute(own.documents[rows])
+    return Items(job.job.title, "document", called, vectors, colorings, facts, note=note)
 
+
+# --- why a document has its topic ------------------------------------------------------------------------------------
 
 TOPICS_SHOWN = 3
 """Other topics that have a line of their own: those that explain most of the document already."""
-
-
-class _Document(NamedTuple):
-    """A document as the factorization has it.
-
-    Attributes
-    ----------
-    number : int
-        Its row.
-    title : str
-    words : int64 array (m,)
-        The rows of its words in the vocabulary.
-    counts, weights : float64 arrays (m,)
-        How often each word stands in it, and the word's tf-idf.
-    factors, shares : float64 arrays (n_topics,)
-        Its weights of the topics, as they were computed, and as shares that sum to one.
-    label : int
-        The topic with the largest share.
-    """
-
-    number: int
-    title: str
-    words: Int64s
-    counts: Float64s
-    weights: Float64s
-    factors: Float64s
-    shares: Float64s
-    label: int
 
 
 def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
@@ -208,106 +259,78 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
         raise ValueError(
             f"{len(request.names)} names given: name a document's id and, if you like, the number of a topic"
         )
-    document = _document(job, workspace, request.names[0])
-    topic = _topic(document, request.names[1:])
-    words = np.asarray(compute(outputs.WORD_FACTORS.read(workspace, of="")), np.float64)
-    terms = cosine_terms if job.topics.method == "spherical_kmeans" else weight_terms
-    found = terms(document.weights, document.words, document.factors, words, topic)
-    names = workspace.table("vocabulary")["word"].take(document.words).to_pylist()
-    passages, remark = _passages(
-        job, workspace, document, dict(zip(names, found.words.tolist(), strict=True)), request
-    )
-    share = float(document.shares[topic])
-    title = f"{request.names[0]}{f' ({document.title})' if document.title else ''}: topic {topic}, {100 * share:.1f} %"
-    return Answer(
-        title,
-        [one for one in (_sentence(job, document, topic), remark) if one],
-        {
-            "document": request.names[0],
-            "topic": topic,
-            "share": share,
-            "weight": float(document.factors[topic]),
-        },
-        [_table(document, found, names, words[:, topic], request.n, topic)],
-        passages,
-    )
-
-
-def _document(job: TopicsJob, workspace: Workspace, name: str) -> _Document:
-    """Return a document by its id."""
-    heads = workspace.table("documents")
-    ids = heads["id"].to_pylist()
+    own, documents = Topics(job, workspace), workspace.table("documents")
+    name, ids = request.names[0], documents["id"].to_pylist()
     if name not in ids:
         refuse_unknown("document", name, ids)
     number = ids.index(name)
     row = whole_csr(outputs.TF_IDF.read(workspace)[[number]])
     if not row.nnz:
         raise ValueError(f"the document {name!r} holds no word of the vocabulary, and has no topic")
-    counts = whole_csr(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, row.indices].toarray()[0]
-    factors = np.asarray(compute(outputs.DOCUMENT_FACTORS.read(workspace, of="")[[number]]), np.float64)
-    norms = document_norms(job, workspace)
-    return _Document(
-        number,
-        heads["title"][number].as_py() or "",
-        row.indices.astype(np.int64),
-        counts.astype(np.float64),
-        row.data.astype(np.float64),
-        factors[0],
-        topic_shares(factors, norms)[0],
-        int(column_shares(factors, norms)[0, 0]),
-    )
-
-
-def _topic(document: _Document, named: tuple[str, ...]) -> int:
-    if not named:
-        return max(document.label, 0)
-    if not named[0].isdecimal() or int(named[0]) >= len(document.factors):
-        raise KeyError(f"there is no topic {named[0]!r}: give a number from 0 to {len(document.factors) - 1}")
-    return int(named[0])
-
-
-def _sentence(job: TopicsJob, document: _Document, topic: int) -> str:
-    own = (
-        "the document's own topic"
-        if topic == document.label
-        else f"the document's own topic is {document.label}"
-    )
-    weight = "cosine with the topic's center" if job.topics.method == "spherical_kmeans" else "weight"
-    return (
-        f"The {weight} is {document.factors[topic]:.4f} ({own}); it is the sum of "
-        f"{plural(len(document.words), 'word')} of the document, less what other topics explain already."
-    )
-
-
-def _table(
-    document: _Document, found: WeightTerms, names: list[str], topic_words: Float64s, n: int, topic: int
-) -> TermTable:
-    """Return the words that carry the weight, and the topics that lower it; the column adds up to the weight."""
-    order = np.argsort(-found.words, kind="stable")[:n]
+    rows = row.indices.astype(np.int64)
+    values = row.data.astype(np.float64)
+    counts = whole_csr(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, rows].toarray()[0]
+    (factors,) = np.asarray(compute(own.documents[[number]]), np.float64)
+    shares = topic_shares(factors[np.newaxis], own.norms)[0]
+    label = topic = max(int(column_shares(factors[np.newaxis], own.norms)[0, 0]), 0)
+    if request.names[1:]:
+        if not request.names[1].isdecimal() or int(request.names[1]) >= len(factors):
+            raise KeyError(
+                f"there is no topic {request.names[1]!r}: give a number from 0 to {len(factors) - 1}"
+            )
+        topic = int(request.names[1])
+    words = own.words.astype(np.float64)
+    by_cosine = job.topics.method == "spherical_kmeans"
+    weight = "cosine with the topic's center" if by_cosine else "weight"
+    found = (cosine_terms if by_cosine else weight_terms)(values, rows, factors, words, topic)
+    called = np.array(workspace.table("vocabulary")["word"].take(rows).to_pylist(), object)
+    order = np.argsort(-found.words, kind="stable")[: request.n]
     order = order[found.words[order] > 0]
-    total = topic_words.sum() or 1.0
-    rows: list[dict[str, Any]] = [
-        {
-            "word": names[at],
-            "term": float(found.words[at]),
-            "in document": float(document.counts[at]),
-            "tf-idf": float(document.weights[at]),
-            "% of topic": 100 * float(topic_words[document.words[at]] / total),
-        }
-        for at in order
-    ]
-    rows += [{"word": name, "term": value} for name, value in _other_terms(document, found, order, topic)]
-    decimals = {"term": 4, "tf-idf": 3, "% of topic": 2}
-    caption = "The terms add up to the weight of the topic in the document."
-    return TermTable("words", rows, decimals, caption)
+    parts = 100 * (words[rows, topic] / (words[:, topic].sum() or 1.0))
+    columns = {
+        "word": called,
+        "term": found.words,
+        "in document": counts.astype(np.float64),
+        "tf-idf": values,
+        "% of topic": parts,
+    }
+    table = [{name: column[at] for name, column in columns.items()} for at in order.tolist()]
+    table += [{"word": line, "term": value} for line, value in _other_terms(found, order)]
+    table.append({"word": f"weight of topic {topic}", "term": float(factors[topic])})
+    passages, remark, lines = list[Passages](), "", []
+    if request.n_passages:
+        weights = {row["word"]: row["term"] for row in table[: len(order)]}
+        try:
+            tokens = corpus_stages.titled_tokens(workspace, outputs.tokens_output(job))
+            lines = document_passages(tokens, number, weights, n=request.n_passages)
+        except (KeyError, FileNotFoundError):
+            remark = NO_TOKENS
+        passages = [Passages("where they stand", lines)] if lines else []
+    whose = "the document's own topic" if topic == label else f"the document's own topic is {label}"
+    sentence = (
+        f"The {weight} is {factors[topic]:.4f} ({whose}); it is the sum of "
+        f"{plural(len(rows), 'word')} of the document, less what other topics explain already."
+    )
+    share, title = float(shares[topic]), documents["title"][number].as_py() or ""
+    return Answer(
+        f"{name}{f' ({title})' if title else ''}: topic {topic}, {100 * share:.1f} %",
+        [sentence, *([remark] if remark else [])],
+        {"document": name, "topic": topic, "share": share, "weight": float(factors[topic])},
+        [
+            TermTable(
+                "words",
+                table,
+                {"term": 4, "tf-idf": 3, "% of topic": 2},
+                "The terms add up to the weight of the topic in the document.",
+            )
+        ],
+        passages,
+    )
 
 
-def _other_terms(
-    document: _Document, found: WeightTerms, order: Int64s, topic: int
-) -> Iterator[tuple[str, float]]:
-    """Yield what is summed below the words: other words, other topics, what was not settled, and the weight."""
-    n_others = len(found.words) - len(order)
-    if n_others:
+def _other_terms(found: WeightTerms, order: Int64s) -> Iterator[tuple[str, float]]:
+    """Yield what is summed below the words of a document: other words, other topics, and what was not settled."""
+    if n_others := len(found.words) - len(order):
         yield f"{n_others:,} other words", float(found.words.sum() - found.words[order].sum())
     largest = np.argsort(found.topics, kind="stable")[:TOPICS_SHOWN]
     for other in largest[found.topics[largest] < 0].tolist():
@@ -316,22 +339,3 @@ def _other_terms(
         yield "less the other topics", left
     if abs(found.rest) > 1e-6:
         yield "not settled by the rounds", found.rest
-    yield f"weight of topic {topic}", float(document.factors[topic])
-
-
-def _passages(
-    job: TopicsJob, workspace: Workspace, document: _Document, weights: dict[str, float], request: Request
-) -> tuple[list[Passages], str]:
-    if not request.n_passages:
-        return [], ""
-    heavy = dict(sorted(weights.items(), key=lambda one: -one[1])[: request.n])
-    try:
-        lines = document_passages(
-            titled_tokens(job, workspace),
-            document.number,
-            {word: weight for word, weight in heavy.items() if weight > 0},
-            n=request.n_passages,
-        )
-    except (KeyError, FileNotFoundError):
-        return [], NO_TOKENS
-    return ([Passages("where they stand", lines)] if lines else []), ""
