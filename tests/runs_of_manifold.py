@@ -21,7 +21,7 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.imputation_systems import reconstruction_weights
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, with_known
-from distembed.manifold.ridge import ridge_regression, with_ones
+from distembed.manifold.ridge import ridge_regression
 
 WIDE: dict[str, Any] = {"dtype": np.float64}
 
@@ -76,8 +76,7 @@ def projection() -> None:
         vectors, constants, **WIDE, bound=2.0,
     ).compute()  # fmt: skip
     for rows in (dense, sparse):
-        with_ones(rows).compute()
-        ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10)
+        ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10, constant=True)
 
 
 def embedding() -> None:

@@ -1,5 +1,9 @@
 """Locality Preserving Projection of word spaces.
 
+Letters
+-------
+S : affinity of the graph, n × n, symmetric; D = diag(d), d its row sums; L = D - S.
+
 D. Jurgens and K. Stevens, Capturing Nonlinear Structure in Word Spaces through Dimensionality Reduction, GEMS
 2010; X. He and P. Niyogi, Locality Preserving Projections, NIPS 2003; spectral regression: D. Cai, X. He and
 J. Han, Spectral Regression for Efficient Regularized Subspace Learning, ICCV 2007.
@@ -12,19 +16,19 @@ from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, gen_batches
 
-from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread, whole
-from distembed.lift import first_rows, lift
+from distembed.lift import block, first_rows, lift
 from distembed.linalg.csr import check_block
 from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.manifold import projection_blocks as blocks
 from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
-from distembed.manifold.ridge import ridge_regression, with_ones
+from distembed.manifold.ridge import ridge_regression
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, neighbor_lists, row_is_used
@@ -44,6 +48,11 @@ SVD_PASSES, SVD_OVERSAMPLING = 8, 10
 """The most products with XᵀX for the singular vectors of `solver="eigen"`, and vectors beyond those wanted."""
 RANK_SHARE = 1e-10
 """Singular values below this share of the largest count as zero."""
+CONSTANT_SHARE = 1 - 1e-9
+"""Share of the constant vector's squared length in the span of X from which on it counts as inside."""
+LEAST_CONDITION = 1e-8
+"""Reciprocal condition of XᵀX from which eight digits are left of what is computed with it."""
+GRAPH_OPTIONS = ("n_neighbors", "threshold", "affinity", "symmetry", "degree")
 
 
 class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -148,6 +157,9 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         self.max_iter = max_iter
         self.random_state = random_state
 
+    eigenmaps_: Float64s | None
+    eigen_residuals_: Float64s | None
+
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse input is accepted."""
         tags = super().__sklearn_tags__()
@@ -206,30 +218,34 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             raise ValueError(
                 "constant_column belongs to the regression: leave it out, or use solver 'spectral_regression'"
             )
-        most = min(rows.shape[0] - 1, rows.shape[1])
-        if self.n_components > most:
-            raise ValueError(
-                f"n_components is {self.n_components} for an X of {rows.shape[0]} x {rows.shape[1]}: "
-                f"choose 1 to {most}"
+        n, m = rows.shape
+        if self.n_components > (most := min(n - 1, m)):
+            raise ValueError(f"n_components is {self.n_components} for an X of {n} x {m}: choose 1 to {most}")
+        self.zero_rows_ = np.flatnonzero(~row_is_used(rows, "cosine"))
+        if self.zero_rows_.size:
+            warnings.warn(
+                f"{self.zero_rows_.size} rows of X are zero, first rows {self.zero_rows_[:5].tolist()}: they have no "
+                "neighbors and get the zero vector",
+                UserWarning,
+                stacklevel=2,
             )
-        self.zero_rows_ = _zero_rows(rows)
         with one_blas_thread(), scope("lpp", self.get_params(), rows, graph):
             self.graph_ = (
-                _check_graph(graph, rows.shape[0])
-                if graph is not None
-                else neighborhood_graph(
-                    rows,
-                    n_neighbors=self.n_neighbors,
-                    threshold=self.threshold,
-                    affinity=self.affinity,
-                    symmetry=self.symmetry,
-                    degree=self.degree,
-                )
+                neighborhood_graph(rows, **{name: getattr(self, name) for name in GRAPH_OPTIONS})
+                if graph is None
+                else _check_graph(graph, n)
             )
             if self.solver == "eigen":
                 self._fit_eigen(rows)
-            else:
-                self._fit_regression(rows, eigenmaps)
+                return self
+            seed, limits = seed_of(self.random_state), (self.alpha, self.tol, self.max_iter)
+            maps = eigenmaps or laplacian_eigenmaps(self.graph_, self.n_components, random_state=seed)
+            solved = ridge_regression(rows, maps.vectors, *limits, constant=self.constant_column)
+            weights = compute(solved.vectors)
+        self.components_ = weights[:m].T
+        self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
+        self.eigenmaps_, self.eigenvalues_, self.eigen_residuals_, self.n_graph_components_ = maps
+        _, self.residuals_, self.n_iter_, self.converged_ = solved
         return self
 
     @overload
@@ -265,58 +281,39 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
 
-    def _fit_regression(self, X: Any, maps: Eigenmaps | None) -> None:
-        if maps is None:
-            maps = laplacian_eigenmaps(
-                self.graph_, self.n_components, random_state=seed_of(self.random_state)
-            )
-        rows = with_ones(X) if self.constant_column else X
-        solution = ridge_regression(
-            rows, maps.vectors, alpha=self.alpha, tol=self.tol, max_iter=self.max_iter
-        )
-        self.eigenvalues_ = maps.eigenvalues
-        self.eigenmaps_: Float64s | None = maps.vectors
-        self.eigen_residuals_: Float64s | None = maps.residuals
-        self.n_graph_components_ = maps.n_graph_components
-        weights = compute(solution.vectors)
-        self.components_ = weights[: X.shape[1]].T
-        self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
-        self.n_iter_, self.converged_, self.residuals_ = (
-            solution.n_iter,
-            solution.converged,
-            solution.residuals,
-        )
-
     def _fit_eigen(self, X: Any) -> None:
-        used = np.flatnonzero(self.graph_.sum(axis=1))
+        """Solve XᵀLX w = λ XᵀDX w, wᵀXᵀDXw = 1, within the span of singular vectors of the rows with an edge.
+
+        Where the constant vector is in the span it would be the first, with λ = 0, and is left out: the others are
+        those with 1ᵀDXw = 0 (He and Niyogi 2003, Locality preserving projections, equation 2).
+        """
+        k, used = self.n_components, np.flatnonzero(self.graph_.sum(axis=1))
         graph = self.graph_[used][:, used]
-        left, values, right = _span(X[used], self.svd_components, seed_of(self.random_state))
-        self.eigenvalues_, directions = blocks.locality_directions(left, graph, self.n_components)
-        rank, n_choices = left.shape[1], directions.shape[1]
-        if n_choices < self.n_components:
-            constant = ", of which one direction is the constant vector" if n_choices < rank else ""
+        left, lengths, right = _span(X[used], self.svd_components, seed_of(self.random_state))
+        degrees = np.asarray(graph.sum(axis=1)).ravel()
+        weighted = left * np.sqrt(degrees)[:, None]
+        squares = weighted.T @ weighted
+        rough, sums = squares - left.T @ (graph @ left), left.T @ degrees
+        share = sums @ scipy.linalg.solve(squares, sums, assume_a="pos") / degrees.sum()
+        has_constant, rank = share > CONSTANT_SHARE, left.shape[1]
+        if k > (n_choices := rank - has_constant):
+            constant = ", of which one direction is the constant vector" if has_constant else ""
             raise ValueError(
-                f"n_components is {self.n_components} but the rows joined by the graph have rank {rank}{constant}: "
+                f"n_components is {k} but the rows joined by the graph have rank {rank}{constant}: "
                 f"choose at most {n_choices}"
             )
-        projection = right @ (directions / values[:, None])
+        if has_constant:
+            basis = scipy.linalg.null_space(sums[None])
+            rough, squares = basis.T @ rough @ basis, basis.T @ squares @ basis
+        self.eigenvalues_, directions = scipy.linalg.eigh(rough, squares, subset_by_index=(0, k - 1))
+        if has_constant:
+            directions = basis @ directions
+        projection = right @ (directions / lengths[:, None])
         signs = np.where(((left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
-        self.intercept_ = np.zeros(self.n_components)
+        self.intercept_, self.residuals_ = np.zeros(k), np.zeros(k)
         self.n_graph_components_ = int(components(graph).max()) + 1
-        self.n_iter_, self.converged_, self.residuals_ = 1, True, np.zeros(self.n_components)
-
-
-def _zero_rows(X: Any) -> Int64s:
-    rows = np.flatnonzero(~row_is_used(X, "cosine"))
-    if rows.size:
-        warnings.warn(
-            f"{rows.size} rows of X are zero, first rows {rows[:5].tolist()}: they have no neighbors and "
-            "get the zero vector",
-            UserWarning,
-            stacklevel=3,
-        )
-    return rows
+        self.n_iter_, self.converged_ = 1, True
 
 
 def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
@@ -375,17 +372,24 @@ def neighborhood_graph(
         If an option is unknown, n_neighbors is not less than the rows that are not zero, the threshold is not
         between 0 and 1 or joins rows by more than `MAX_EDGES` edges each in the mean, or X holds NaN.
     """
-    if affinity not in ("cosine", "binary", "gaussian", "polynomial", "local"):
-        raise ValueError(
-            f"affinity is {affinity!r}; choose one of cosine, binary, gaussian, polynomial, local"
+    if threshold is None:
+        return neighbor_affinity(
+            X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree, lists=found
         )
-    if threshold is not None:
-        if affinity == "local":
-            raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
-
-        graph = _threshold_graph(X, threshold) if found is None else whole_csr(found)
-        return _reweigh(graph, affinity, degree)
-    return neighbor_affinity(X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree, lists=found)
+    if affinity == "local":
+        raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
+    graph = _threshold_graph(X, threshold) if found is None else whole_csr(found)
+    cosines = np.clip(graph.data, -1, 1)
+    if affinity == "gaussian":
+        squares = unit_squares(1 - cosines)
+        width = squares.mean() if squares.any() else 1.0
+        graph.data = np.exp(-squares / width)
+    elif affinity == "binary":
+        graph.data = np.ones_like(cosines)
+    else:
+        graph.data = polynomial_weights(cosines, degree) if affinity == "polynomial" else cosines
+    graph.data = np.maximum(graph.data, LEAST_AFFINITY)
+    return graph
 
 
 def search_neighborhood(X: Any, *, n_neighbors: int = 20, threshold: float | None = None) -> da.Array:
@@ -393,23 +397,6 @@ def search_neighborhood(X: Any, *, n_neighbors: int = 20, threshold: float | Non
     if threshold is None:
         return neighbor_lists(X, n_neighbors, metric="cosine")
     return row_blocks(_threshold_graph(X, threshold))
-
-
-def _reweigh(graph: sp.csr_array, affinity: Affinity, degree: int) -> sp.csr_array:
-    """Return a graph of cosines with the weights of another affinity."""
-    cosines = np.clip(graph.data, -1, 1)
-    if affinity == "binary":
-        weights = np.ones_like(cosines)
-    elif affinity == "polynomial":
-        weights = polynomial_weights(cosines, degree)
-    elif affinity == "gaussian":
-        squares = unit_squares(1 - cosines)
-        width = squares.mean() if squares.size else 1.0
-        weights = np.exp(-squares / width) if width > 0 else np.ones_like(squares)
-    else:
-        weights = cosines
-    weights = np.maximum(weights, LEAST_AFFINITY)
-    return sp.csr_array((weights, graph.indices, graph.indptr), shape=graph.shape)
 
 
 def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
@@ -421,22 +408,37 @@ def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
     kept, n = np.flatnonzero(row_is_used(X, "cosine")), X.shape[0]
     rows = domain_rows(X[kept], metric="cosine").persist()
-    tiles = lift(
-        blocks.pairs_above, "ic,jc->ij", rows, rows, dtype=np.float64, sparse=True, threshold=threshold
-    )
-    strips, n_edges = [], 0
-    for number, first in enumerate(np.cumsum((0, *rows.chunks[0]))[:-1]):
-        strip = sp.csr_array(sp.triu(sp.csr_array(compute(tiles.blocks[number, number:])), 1))
-        n_edges += 2 * strip.nnz
-        if n_edges > MAX_EDGES * len(kept):
+    tiles = lift(pairs_above, "ic,jc->ij", rows, rows, dtype=np.float64, sparse=True, threshold=threshold)
+    pairs, n_pairs, first = [], 0, 0
+    for number, size in enumerate(rows.chunks[0]):
+        strip = sp.triu(sp.csr_array(compute(tiles.blocks[number, number:])), 1).tocoo()
+        n_pairs += strip.nnz
+        if 2 * n_pairs > MAX_EDGES * len(kept):
             raise ValueError(
-                f"threshold {threshold} joins the first {first + strip.shape[0]} of {len(kept)} rows by "
-                f"{n_edges // 2} pairs, a graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
+                f"threshold {threshold} joins the first {first + size} of {len(kept)} rows by {n_pairs} pairs, a "
+                f"graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
             )
-        strips.append(sp.hstack([sp.csr_array((strip.shape[0], first)), strip], format="csr"))
-    pairs = sp.vstack(strips).tocoo()
-    upper = sp.csr_array((pairs.data, (kept[pairs.row], kept[pairs.col])), shape=(n, n))
+        pairs.append((strip.data, kept[first + strip.row], kept[first + strip.col]))
+        first += size
+    cosines, i, j = map(np.concatenate, zip(*pairs, strict=True))
+    upper = sp.csr_array((cosines, (i, j)), shape=(n, n))
     return sp.csr_array(upper + upper.T)
+
+
+@block(temporaries=1.5)
+def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
+    """Return the cosines above a threshold between unit rows of X and of Z, (r × s), some rows at a time."""
+    size = X.nnz if sp.issparse(X) else X.size
+    strips = []
+    for rows in gen_batches(X.shape[0], max(1, size // (2 * Z.shape[0]))):  # whose cosines are half of X
+        cosines = X[rows] @ Z.T
+        values = cosines.data if sp.issparse(cosines) else cosines
+        values[values <= threshold] = 0
+        strips.append(sp.csr_array(cosines))
+        strips[-1].eliminate_zeros()
+    found = sp.csr_array(sp.vstack(strips, format="csr"))
+    found.sort_indices()
+    return found
 
 
 # --------------------------------------------------------------------------- the projection
@@ -452,18 +454,22 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> tuple[Float64s
             )
         X = compute(X) if isinstance(X, da.Array) else X
         dense = np.asarray(X.toarray() if sp.issparse(X) else X, np.float64)
-        if blocks.is_well_conditioned(dense):  # its columns are a basis as good as their singular vectors
+        if is_well_conditioned(dense):  # its columns are a basis as good as their singular vectors
             return dense, np.ones(dense.shape[1]), np.eye(dense.shape[1])
         left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
-        found = largest_singular_triplets(
-            row_blocks(X),
-            n_directions,
-            dtype=np.float64,
-            random_state=random_state,
-            n_passes=SVD_PASSES,
-            oversampling=SVD_OVERSAMPLING,
-        )
+        search = {"n_passes": SVD_PASSES, "oversampling": SVD_OVERSAMPLING, "random_state": random_state}
+        found = largest_singular_triplets(row_blocks(X), n_directions, dtype=np.float64, **search)
         left, values, right = compute(found.left), found.values, found.right.T
     kept = values > RANK_SHARE * values.max(initial=0.0)
     return left[:, kept], values[kept], right[kept].T
+
+
+def is_well_conditioned(X: Float64s) -> bool:
+    """Return whether XᵀX is positive definite, and its reciprocal condition at least `LEAST_CONDITION`."""
+    if X.shape[0] < X.shape[1]:
+        return False
+    squares = X.T @ X
+    size = np.abs(squares).sum(axis=0).max()
+    factor, failed = scipy.linalg.lapack.dpotrf(squares)
+    return not failed and scipy.linalg.lapack.dpocon(factor, size)[0] >= LEAST_CONDITION

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s
 from distembed.execution import compute, tell, whole
-from distembed.lift import lift
+from distembed.lift import block, lift
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.operators import (
     column_products,
@@ -26,7 +27,6 @@ from distembed.linalg.operators import (
     transpose_row_blocks,
 )
 from distembed.linalg.solve import Solution, conjugate_gradients
-from distembed.manifold import projection_blocks as blocks
 from distembed.states import BLOCK_MEMORY
 
 DIRECT_SIDE = 8192
@@ -35,7 +35,9 @@ PANEL = 512
 """Columns of XᵀX computed at a time."""
 
 
-def ridge_regression(X: Any, targets: Float64s, *, alpha: float, tol: float, max_iter: int) -> Solution:
+def ridge_regression(
+    X: Any, targets: Float64s, alpha: float, tol: float, max_iter: int, *, constant: bool = False
+) -> Solution:
     """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
 
     By Cholesky where X has a side of `DIRECT_SIDE` or less, else by block conjugate gradients. Scaling by the
@@ -49,6 +51,8 @@ def ridge_regression(X: Any, targets: Float64s, *, alpha: float, tol: float, max
         The ridge.
     tol, max_iter : float, int
         Of the conjugate gradients.
+    constant : bool
+        Whether X has one more column, of ones.
 
     Raises
     ------
@@ -57,36 +61,24 @@ def ridge_regression(X: Any, targets: Float64s, *, alpha: float, tol: float, max
     """
     if not alpha > 0:
         raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
-    given = _Normal.of(X, alpha)
-    n, m = given.rows.shape
-    if min(n, m) > DIRECT_SIDE:
-        return conjugate_gradients(given, given.carried(targets).persist(), tol=tol, max_iter=max_iter)
-    if m <= n:
-        weights = blocks.solve_ridge(given.products(), compute(given.carried(targets)), alpha)
+    if sp.issparse(getattr(X, "_meta", X)):
+        rows = _with_ones(row_blocks(X)) if constant else row_blocks(X)
+        normal = _Normal(rows, transpose_row_blocks(rows).persist(), alpha)
     else:
-        turned = given.turned()
-        weights = compute(turned.times(whole(blocks.solve_ridge(turned.products(), targets, alpha))))
+        chunk = row_chunk(X.shape[0], 8 * X.shape[1], BLOCK_MEMORY)
+        rows = X.rechunk({1: -1}) if isinstance(X, da.Array) else dense_blocks(X, chunk)
+        rows = rows.astype(np.float64)
+        normal = _Normal(_with_ones(rows) if constant else rows, None, alpha)
+    n, m = normal.rows.shape
+    if min(n, m) > DIRECT_SIDE:
+        return conjugate_gradients(normal, normal.carried(targets).persist(), tol=tol, max_iter=max_iter)
+    turned = normal if m <= n else normal.turned()
+    right, products = compute(normal.carried(targets)) if m <= n else targets, turned.products()
+    products.flat[:: len(products) + 1] += alpha
+    weights = scipy.linalg.solve(products, right, assume_a="pos", overwrite_a=True)
+    if m > n:
+        weights = compute(turned.times(whole(weights)))
     return Solution(da.from_array(weights, chunks=-1), np.zeros(weights.shape[1]), 1, converged=True)
-
-
-def is_sparse(X: Any) -> bool:
-    """Return whether a matrix, or each block of a Dask array, is sparse."""
-    return bool(sp.issparse(X) or sp.issparse(getattr(X, "_meta", None)))
-
-
-def with_ones(X: Any) -> da.Array:
-    """Return X (n × m) with a column of ones after its columns, in row blocks, sparse where X is sparse."""
-    rows = row_blocks(X) if is_sparse(X) else dense_rows(X)
-    sizes = {"c": rows.shape[1] + 1}
-    return lift(blocks.with_ones, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse(X), sizes=sizes)
-
-
-def dense_rows(X: Any) -> da.Array:
-    """Return a dense matrix in row blocks of float64."""
-    if isinstance(X, da.Array):
-        return X.rechunk({1: -1}).astype(np.float64)
-    chunk = row_chunk(X.shape[0], 8 * X.shape[1], BLOCK_MEMORY)
-    return dense_blocks(np.asarray(X, np.float64), chunk)
 
 
 class _Normal(NamedTuple):
@@ -96,13 +88,6 @@ class _Normal(NamedTuple):
     transposed: da.Array | None
     """Xᵀ in row blocks where X is sparse: only products of stored values are made."""
     alpha: float
-
-    @classmethod
-    def of(cls, X: Any, alpha: float) -> _Normal:
-        """Cut X into row blocks."""
-        if not is_sparse(X):
-            return cls(dense_rows(X), None, alpha)
-        return cls(rows := row_blocks(X), transpose_row_blocks(rows).persist(), alpha)
 
     def turned(self) -> _Normal:
         """Return the matrix XXᵀ + alpha I."""
@@ -132,7 +117,7 @@ class _Normal(NamedTuple):
                 products[first:, first:last], products[first:last, first:] = panel, panel.T
             else:
                 columns = lift(
-                    blocks.dense_columns, "wc->wc", self.rows,
+                    dense_columns, "wc->wc", self.rows,
                     dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
                 )  # fmt: skip
                 products[:, first:last] = compute(sparse_times(self.transposed, columns))
@@ -147,3 +132,27 @@ class _Normal(NamedTuple):
     def apply(self, vectors: da.Array) -> da.Array:
         """Return (XᵀX + alpha I) times vectors (m × b)."""
         return self.carried(self.times(gathered(vectors))) + self.alpha * vectors
+
+
+def _with_ones(rows: da.Array) -> da.Array:
+    """Return rows with a column of ones after their columns."""
+    sizes, is_sparse = {"c": rows.shape[1] + 1}, sp.issparse(rows._meta)
+    return lift(with_ones, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse, sizes=sizes)
+
+
+@block(temporaries=0.5)
+def with_ones(block: Any) -> Any:
+    """Return a block of rows, sparse or dense, with a column of ones after its columns."""
+    n, m = block.shape
+    if not sp.issparse(block):
+        return np.hstack([block, np.ones((n, 1), block.dtype)])
+    ends, indptr = block.indptr[1:], block.indptr + np.arange(n + 1, dtype=block.indptr.dtype)
+    return sp.csr_array(
+        (np.insert(block.data, ends, 1), np.insert(block.indices, ends, m), indptr), (n, m + 1)
+    )
+
+
+@block(temporaries=0.5)
+def dense_columns(block: sp.csr_array, *, first: int, last: int) -> Float64s:
+    """Return some neighboring columns of one row block, dense, in C order."""
+    return np.asarray(block[:, first:last].toarray(), dtype=np.float64, order="C")
