@@ -7,20 +7,26 @@ writes; the last to finish wins.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import errno
+import io
+import lzma
 import os
 import re
 import shutil
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.utils import infer_compression
 
-from distembed.urls import opened, public, url_to_fs
+from distembed.urls import opened, public
 
 PARTIAL = ".partial"
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -36,6 +42,16 @@ UNPACKED_BYTES, UNPACKED_RATIO = 1 << 30, 500
 
 Text and tables shrink to a tenth or a hundredth; a table of zeros and ones to a three-hundredth.
 """
+
+DECOMPRESSORS: dict[str | None, Callable[[], Any]] = {
+    "gzip": lambda: zlib.decompressobj(wbits=31),
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lzma.LZMADecompressor,
+}
+"""What unpacks one stream of a file, by fsspec's name of the compression; Arrow unpacks all of a file of "zstd"."""
+
+STORED_BYTES = 1 << 14
+"""Bytes of a compressed file that are read at a time: few, because they may unpack to a thousand times as much."""
 
 STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
 """The libraries by which stores are reached, whose errors may have any class."""
@@ -87,7 +103,7 @@ def read_head(path: str | Path, n_bytes: int) -> bytes:
         with open(path, "rb") as pipe:  # noqa: PTH123 (of a text or a path)
             return pipe.read(n_bytes)
     data = bytearray()
-    with opened(path, "rb", compression="infer") as file:
+    with unpacked(path) as file:
         # Not at once: Python takes as much memory as it is asked for before it reads.
         while piece := file.read(min(PIECE_BYTES, n_bytes - len(data))):
             data += piece
@@ -123,10 +139,97 @@ def read_small(path: str | Path, *, most: int | None = None) -> bytes:
         raise BombError(
             f"{path} has more than {most:,} bytes (unpacked): that is no list, table or job, give another file"
         )
-    if len(data) > UNPACKED_BYTES:
-        filesystem, place = url_to_fs(str(path))
-        refuse_bomb(str(path), filesystem.size(place) or len(data), len(data))  # a pipe has no size
     return data
+
+
+@contextlib.contextmanager
+def unpacked(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a local file or URL for reading, unpacked by the end of its name; see `Unpacked` for the errors."""
+    compression = infer_compression(str(path))
+    with opened(path) as file:
+        is_packed = compression == "zstd" or compression in DECOMPRESSORS
+        yield io.BufferedReader(Unpacked(file, compression, str(path)), 1 << 20) if is_packed else file
+
+
+class Unpacked(io.RawIOBase):
+    """The content of a compressed file, of all its streams, each to its end.
+
+    Python's own readers take damage where a stream begins for the end of the file, and fsspec's of Zstandard ends after
+    the first stream, whole or not.
+
+    Attributes
+    ----------
+    begin : the stored bytes before the stream of what was read last; 0 for Zstandard
+    n_stored, n_unpacked : the bytes that were read so far, and what they hold
+    """
+
+    def __init__(self, file: IO[bytes], compression: str, name: str) -> None:
+        self._file, self._compression, self._name = file, compression, name
+        self.begin = self.n_stored = self.n_unpacked = 0
+        self._data, self._padding = b"", b""
+        self._stream: Any = None
+        if compression == "zstd":
+            self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the beginning of a buffer as `read` does, and return the number of bytes."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most so many bytes, all of one stream; none at the end.
+
+        Raises
+        ------
+        BombError
+            See `refuse_bomb`.
+        EOFError
+            If the data are damaged, or end inside a stream.
+        """
+        if size < 0:
+            return self.readall()
+        try:
+            data = self._read(size)
+        except (OSError, ValueError, zlib.error, lzma.LZMAError) as error:
+            if is_store_failure(error):
+                raise
+            raise EOFError(f"{error} near compressed byte {self.n_stored}") from error
+        self.n_unpacked += len(data)
+        refuse_bomb(self._name, self.n_stored, self.n_unpacked)
+        return data
+
+    def _read(self, size: int) -> bytes:
+        data = b""
+        while not data:
+            if self._compression == "zstd":
+                try:
+                    data = self._stream.read(size)
+                finally:
+                    self.n_stored = self._file.tell()
+                break
+            if not self._data and getattr(self._stream, "needs_input", True):
+                self._data = self._file.read(STORED_BYTES)
+                self.n_stored += len(self._data)
+                if not self._data and self._stream is None:
+                    break
+                if not self._data:
+                    raise EOFError(f"it ends inside a stream, at compressed byte {self.n_stored}")
+            if self._stream is None:
+                self._data = self._data.lstrip(self._padding)
+                if not self._data:
+                    continue
+                self._stream = DECOMPRESSORS[self._compression]()
+                self.begin = self.n_stored - len(self._data)
+            data = self._stream.decompress(self._data, size)
+            self._data = self._stream.unused_data or getattr(self._stream, "unconsumed_tail", b"")
+            if self._stream.eof:  # zeros after a stream of gzip or xz are padding
+                self._stream, self._padding = None, b"" if self._compression == "bz2" else b"\0"
+        return data
 
 
 class RefusedError(PermissionError):

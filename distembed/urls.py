@@ -9,22 +9,18 @@ a job names paths and nothing else.
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 from urllib.parse import unquote
 
 import fsspec
-import pyarrow as pa
-from fsspec.compression import register_compression
 from fsspec.core import OpenFile
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.utils import infer_compression
 
 PROTOCOLS_VARIABLE = "DISTEMBED_PROTOCOLS"
 """The environment variable in which a user allows further protocols, by name; ``*`` allows each."""
@@ -186,31 +182,6 @@ def url_to_fs(url: str | os.PathLike[str], *, asynchronous: bool = False) -> tup
     return fsspec.filesystem(protocol, **options), kind._strip_protocol(name)
 
 
-WHOLE_ZSTD = "distembed-zstd"
-"""Zstandard whose frames are all read and whose end is missed, by the name under which fsspec knows it.
-
-fsspec's own ends after the first frame, as it does where the file is cut short, and says nothing.
-"""
-
-
-class _Unpacked(io.RawIOBase):
-    """The content of a file of Zstandard, by Arrow's codec."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._stream = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-register_compression(WHOLE_ZSTD, lambda file, **_: io.BufferedReader(_Unpacked(file), 1 << 20), [])
-
-
 def opened(
     url: str | os.PathLike[str],
     mode: str = "rb",
@@ -218,7 +189,9 @@ def opened(
     compression: str | None = None,
     encoding: str = "utf-8",
 ) -> OpenFile:
-    """Return a file to open in a `with` statement, by its compression or by that of its name ("infer").
+    """Return a file to open in a `with` statement; `distembed.files.unpacked` unpacks one that is read.
+
+    What is written is compressed as is said, or by the end of the name ("infer").
 
     Raises
     ------
@@ -230,17 +203,15 @@ def opened(
     Examples
     --------
     >>> from distembed.urls import opened
-    >>> with opened("memory://notes/a.txt.gz", "wt", compression="infer") as file:
+    >>> with opened("memory://notes/a.txt", "wt") as file:
     ...     _ = file.write("one two")
-    >>> with opened("memory://notes/a.txt.gz", "rt", compression="infer") as file:
+    >>> with opened("memory://notes/a.txt") as file:
     ...     file.read()
-    'one two'
+    b'one two'
     """
     filesystem, path = url_to_fs(url)
     if "r" in mode:
         check_regular(url)
-        if compression == "infer" and infer_compression(path) == "zstd":
-            compression = WHOLE_ZSTD
     else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding)

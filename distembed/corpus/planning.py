@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, takewhile
@@ -19,13 +18,13 @@ from distembed.corpus.records import RECORD_BYTES, not_utf8
 from distembed.corpus.streams import Partition, Progress, not_decoded, stored_pieces
 from distembed.corpus.tables import check_fields, stored_bytes
 from distembed.display import plural
-from distembed.files import damage_told, failures_told
+from distembed.files import STORED_BYTES, UNPACKED_RATIO, damage_told, failures_told
 from distembed.formats.delimited import DELIMITERS, first_rows, separated
 from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
-from distembed.formats.pieces import open_url
+from distembed.urls import opened
 
 NAMED_REFUSALS = 5
 """Files, at most, of those that cannot be read that a message names."""
@@ -136,7 +135,7 @@ def _parquet_partitions(partition: Partition, partition_bytes: int) -> list[Part
     remedy = f"give {partition.option('format')}"
     with (
         damage_told(partition.url, CorpusError, "a Parquet file", remedy),
-        closing(open_url(partition.url)) as raw,
+        opened(partition.url) as raw,
     ):
         metadata = ParquetFile(raw).metadata
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
@@ -149,13 +148,17 @@ def _parquet_partitions(partition: Partition, partition_bytes: int) -> list[Part
 
 
 def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: bytes | None = None) -> bytes:
-    """Return about the first bytes of a file, decompressed, or those as far as the piece that holds an end."""
-    data = b""
-    with closing(open_url(partition.url)) as raw:
-        for piece, _ in stored_pieces(raw, partition, Progress()):
-            data += piece
-            if len(data) >= n_bytes or (end is not None and end in data):
-                break
+    """Return about the first bytes of a file, unpacked, or those as far as the piece that holds an end.
+
+    A file whose beginning unpacks to as much as no honest one does is read on, until it is refused, or does no more.
+    """
+    data, n_unpacked, progress = b"", 0, Progress()
+    for piece, _ in stored_pieces(partition, progress):
+        n_unpacked += len(piece)
+        data += piece if len(data) < n_bytes else b""
+        is_enough = len(data) >= n_bytes or (end is not None and end in data)
+        if is_enough and n_unpacked <= UNPACKED_RATIO * (progress.n_bytes_read - STORED_BYTES):
+            break
     return data[:n_bytes]
 
 

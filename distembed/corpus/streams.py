@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field, fields
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
+from distembed.files import Unpacked
 from distembed.formats.encodings import is_utf8
-from distembed.formats.pieces import Packed, find_bz2_stream, open_url
+from distembed.formats.streams import unpacking
+from distembed.urls import opened
+
+BZ2_STREAM = re.compile(rb"BZh[1-9]1AY&SY")
+BZ2_STREAM_BYTES = 10
+"""How a stream of bz2 begins: with its magic number and that of its first block, 80 bits together."""
 
 # Text moves in pieces of this size: large enough that a call costs nothing beside its work, small beside a
 # worker.
@@ -47,7 +53,7 @@ class Partition:
     stop: int | None = None
     """The range in which the documents begin, in bytes (row groups for Parquet); None means the end of the file."""
     compression: str = ""
-    """"", "bz2", "gz", "xz" or "zst"."""
+    """"", "bz2", "gzip", "xz" or "zstd"."""
     encoding: str = "utf-8"
     errors: str = "strict"
     """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""
@@ -160,48 +166,55 @@ def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
 
     Text in an encoding other than UTF-8 is recoded.
     """
-    with closing(open_url(partition.url)) as raw:
-        if partition.is_utf8:
-            yield from stored_pieces(raw, partition, progress)
-            return
-        decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
-        n_before = 0
-        try:
-            for data, owned in stored_pieces(raw, partition, progress):
-                yield Piece(decoder.decode(data).encode(), owned)
-                n_before += len(data)
-            yield Piece(decoder.decode(b"", True).encode(), owned=True)
-        except UnicodeDecodeError as error:
-            raise not_decoded(partition, error, n_before) from error
-
-
-def stored_pieces(raw: BinaryIO, partition: Partition, progress: Progress) -> Iterator[Piece]:
-    """Yield the bytes of a file, decompressed, from the start of a partition or the first stream of bz2 after it."""
-    stop = math.inf if partition.stop is None else partition.stop
-    if partition.compression:
-        begin = find_bz2_stream(raw, partition.start, partition.stop) if partition.start else 0
-        if begin is None:
-            return
-        raw.seek(begin)
-        packed = Packed(
-            raw,
-            partition.url,
-            partition.compression,
-            piece_bytes=partition.piece_bytes,
-            error_kind=CorpusError,
-        )
-        before = progress.n_bytes_read
-        for data, consumed in packed.pieces():
-            progress.n_bytes_read = before + packed.n_read
-            yield Piece(data, begin + consumed < stop)
-        progress.n_bytes_read = before + packed.n_read
+    if partition.is_utf8:
+        yield from stored_pieces(partition, progress)
         return
-    position = partition.start
-    raw.seek(position)
-    while data := raw.read(int(min(partition.piece_bytes, stop - position if position < stop else math.inf))):
-        progress.n_bytes_read += len(data)
-        yield Piece(data, position < stop)
-        position += len(data)
+    decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
+    n_before = 0
+    try:
+        for data, owned in stored_pieces(partition, progress):
+            yield Piece(decoder.decode(data).encode(), owned)
+            n_before += len(data)
+        yield Piece(decoder.decode(b"", True).encode(), owned=True)
+    except UnicodeDecodeError as error:
+        raise not_decoded(partition, error, n_before) from error
+
+
+def stored_pieces(partition: Partition, progress: Progress) -> Iterator[Piece]:
+    """Yield the bytes of a file, unpacked, from the start of a partition or the first stream of bz2 after it."""
+    stop, n_before = math.inf if partition.stop is None else partition.stop, progress.n_bytes_read
+    with unpacking(partition.url, CorpusError), opened(partition.url) as raw:
+        if partition.compression:
+            begin = find_bz2_stream(raw, partition.start, stop) if partition.start else 0
+            if begin is None:
+                return
+            raw.seek(begin)
+            file = Unpacked(raw, partition.compression, partition.url)
+            while data := file.read(partition.piece_bytes):
+                progress.n_bytes_read = n_before + file.n_stored
+                yield Piece(data, begin + file.begin < stop)
+            progress.n_bytes_read = n_before + file.n_stored
+            return
+        position = partition.start
+        raw.seek(position)
+        while data := raw.read(
+            int(min(partition.piece_bytes, stop - position if position < stop else math.inf))
+        ):
+            progress.n_bytes_read += len(data)
+            yield Piece(data, position < stop)
+            position += len(data)
+
+
+def find_bz2_stream(raw: IO[bytes], place: int, stop: float) -> int | None:
+    """Return where the first stream of bz2 begins from a byte of a file on, None where none begins before another."""
+    tail = b""
+    raw.seek(place)
+    while place < stop + BZ2_STREAM_BYTES - 1 and (data := raw.read(1 << 18)):
+        if found := BZ2_STREAM.search(tail + data):
+            begin = place - len(tail) + found.start()
+            return begin if begin < stop else None
+        tail, place = (tail + data)[1 - BZ2_STREAM_BYTES :], place + len(data)
+    return None
 
 
 def not_decoded(partition: Partition, error: UnicodeDecodeError, n_before: int = 0) -> CorpusError:

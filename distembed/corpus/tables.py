@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import reduce
 from itertools import chain
 from typing import Any
@@ -33,7 +32,7 @@ from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
 from distembed.formats.parquet import ParquetFile, read_batches
-from distembed.formats.pieces import open_url
+from distembed.urls import opened
 
 FIELD_OPTIONS = ("id_field", "title_field", "label_field")
 """The options that name the fields of a document beside its text."""
@@ -326,7 +325,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file."""
     with (
         damage_told(partition.url, CorpusError, "a Parquet file"),
-        closing(open_url(partition.url)) as raw,
+        opened(partition.url) as raw,
     ):
         file = ParquetFile(raw, buffer_bytes=1 << 20)
         asked = check_fields(partition, file.schema_arrow.names)

@@ -7,8 +7,8 @@ from posixpath import splitext
 
 from distembed.spelling import did_you_mean
 
-COMPRESSIONS = {".gz": "gz", ".bz2": "bz2", ".xz": "xz", ".zst": "zst"}
-"""The ends of the names of compressed files, in lower case, and what a reader calls each."""
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
+"""The ends of the names of compressed files, in lower case, and what fsspec calls each."""
 
 TEXT_FORMATS = {
     ".xml": "mediawiki",

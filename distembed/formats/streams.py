@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import lzma
-import zlib
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO
 
-import zstandard
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from distembed.files import failures_told, refuse_bomb, replacing
+from distembed.files import failures_told, replacing, unpacked
 from distembed.urls import NoFileError, check_regular, opened, url_to_fs
 
 READ_BYTES = 8 << 20  # text parsed at a time: large against a line, small against any matrix worth loading
 MAX_LINE_BYTES = 64 << 20  # a longer line or record is none: some 5 million values as text, 16 as binary
 
-_DAMAGED = (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError)
-
 
 @contextmanager
 def reading(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[IO[bytes]]:
     """Open a file for reading, decompressed by its extension; an error of a kind names a file with damaged data."""
-    with unpacking(name, error_kind), opened(name, "rb", compression="infer") as file:
+    with unpacking(name, error_kind), unpacked(name) as file:
         yield file
 
 
@@ -40,7 +36,7 @@ def unpacking(name: str, error_kind: type[ValueError] = ValueError) -> Iterator[
         raise FileNotFoundError(f"{name}: there is no such file; check its name") from error
     except (ConnectionError, PermissionError, IsADirectoryError, NoFileError):
         raise
-    except _DAMAGED as error:
+    except (EOFError, OSError) as error:
         raise error_kind(f"{name} cannot be read to its end ({error}); copy or download it again") from error
 
 
@@ -50,10 +46,8 @@ class Stream:
     `position` is the number of bytes taken so far, after decompression and without a byte-order mark.
     """
 
-    def __init__(self, file: IO[bytes], head: bytes, name: str) -> None:
+    def __init__(self, file: IO[bytes], head: bytes) -> None:
         self._file = file
-        self._name = name
-        self._packed_bytes = _packed_bytes(name)
         self.head = head
         self.position = 0
 
@@ -73,18 +67,8 @@ class Stream:
         chunk, self.head = self.head, b""
         while chunk:
             self.position += len(chunk)
-            if self._packed_bytes is not None:
-                refuse_bomb(self._name, self._packed_bytes, self.position)
             yield chunk
             chunk = self._file.read(READ_BYTES)
-
-
-def _packed_bytes(name: str) -> int | None:
-    """Return the bytes of a compressed file; None for one that is read as it is."""
-    if not infer_compression(name):
-        return None
-    filesystem, path = url_to_fs(name)
-    return int(filesystem.size(path) or 0)
 
 
 @contextmanager
@@ -97,8 +81,7 @@ def local_copy(name: str, error_kind: type[ValueError] = ValueError) -> Iterator
         return
     with NamedTemporaryFile(prefix="distembed-") as copy:
         with reading(name, error_kind) as file:
-            for chunk in Stream(file, file.read(READ_BYTES), name).chunks():
-                copy.write(chunk)
+            shutil.copyfileobj(file, copy, READ_BYTES)
         copy.flush()
         yield copy.name
 

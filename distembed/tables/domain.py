@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from distembed.display import first_repeat
 from distembed.dtypes import Float32s, Int64s
+from distembed.files import unpacked
 from distembed.formats.names import TABLE_SUFFIXES, suffix_of
 from distembed.formats.tables import Table, TableError, names_of, read_table
 from distembed.job.inputs import file_sizes
@@ -30,7 +31,6 @@ from distembed.tables.rows import (
     settled,
 )
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
-from distembed.urls import opened
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
@@ -83,7 +83,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
         return True
     if by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES:
         return False
-    with opened(path, "rb", compression="infer") as file:
+    with unpacked(path) as file:
         line = file.readline(1 << 16).decode(errors="replace")
     fields = line.split()
     values = fields if len(fields) == 2 else fields[1:]

@@ -317,7 +317,7 @@ def read_vectors(
                 raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
             if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
-            stream = Stream(file, head.removeprefix(codecs.BOM_UTF8), name)
+            stream = Stream(file, head.removeprefix(codecs.BOM_UTF8))
             if chosen == "auto":
                 chosen = _sniff(stream.head, name)
             source = Source(name, *FORMATS[chosen][1:3], encoding, errors)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
+import random
 from pathlib import Path
 
 import pytest
 import zstandard
 
+import distembed as de
+from distembed import files
+from distembed.corpus.streams import find_bz2_stream
 from distembed.formats.tables import TableError, read_table
-from distembed.urls import opened
 from distembed.vectors import VectorFileError, WordVectors
 
 PACK = {
@@ -29,8 +33,8 @@ def test_all_streams_of_a_file_are_read(end: str, tmp_path: Path) -> None:
     path = tmp_path / f"t.csv.{end}"
     path.write_bytes(PACK[end](b"name,a\n") + PACK[end](ROWS.encode()) + PACK[end](b"last,1\n"))
     assert len(read_table(str(path)).columns["a"]) == 20_001
-    with opened(path, "rt", compression="infer") as file:
-        assert [*file][-1] == "last,1\n"
+    with files.unpacked(path) as file:
+        assert [*file][-1] == b"last,1\n"
 
 
 @pytest.mark.parametrize("end", PACK)
@@ -46,3 +50,55 @@ def test_a_file_that_is_cut_short_is_refused(end: str, lost: int, tmp_path: Path
         read_table(str(table))
     with pytest.raises(VectorFileError, match=rf"v\.glove\.{end} cannot be read to its end"):
         WordVectors.load(vectors)
+
+
+@pytest.mark.parametrize(("end", "padding"), [("gz", 0), ("gz", 5), ("xz", 0), ("xz", 8), ("bz2", 0)])
+def test_streams_begin_after_the_padding_of_those_before(end: str, padding: int) -> None:
+    texts = [b"first " * 900, b"second " * 50, b"third " * 300]
+    streams = [PACK[end](text) for text in texts]
+    kind = {"gz": "gzip"}.get(end, end)
+    file = files.Unpacked(io.BytesIO(bytes(padding).join(streams)), kind, "a")
+    found: dict[int, bytes] = {}
+    while piece := file.read(1000):
+        found[file.begin] = found.get(file.begin, b"") + piece
+    assert found == {sum(map(len, streams[:n])) + n * padding: texts[n] for n in range(3)}
+    with pytest.raises(EOFError, match="near compressed byte"):  # no padding before the first
+        files.Unpacked(io.BytesIO(b"\0" + streams[0]), kind, "a").read(1000)
+
+
+def test_a_stream_of_bz2_is_found_from_a_byte_on_and_before_another() -> None:
+    one, other = map(bz2.compress, (b"first " * 900, b"second " * 50))
+    for start, stop, expected in (
+        (1, float("inf"), len(one)),
+        (1, len(one) + 1, len(one)),
+        (1, len(one), None),
+        (len(one) + 1, float("inf"), None),
+    ):
+        assert find_bz2_stream(io.BytesIO(one + other), start, stop) == expected
+
+
+@pytest.mark.parametrize("end", PACK)
+@pytest.mark.parametrize("head", ["", "".join(f"w{i} {random.random()}\n" for i in range(2000))])
+def test_what_unpacks_to_far_more_than_it_stores_is_refused_everywhere(
+    end: str, head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gzip file of 2 MB was read as 2 GB of text; one that says so at its beginning is refused before it is read."""
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
+    places = {name: tmp_path / f"{name}.{end}" for name in ("a.txt", "a.csv", "a.glove", "lines.txt")}
+    for place in places.values():
+        place.write_bytes(PACK[end](head.encode() + b"\n" * (40 << 20)))
+    places["lines.txt"].write_bytes(PACK[end](b"the cat sat on the mat\n" * 40_000))
+    refused = pytest.raises(files.BombError, match=rf"a\.\w+\.{end} stores .* no honest file does")
+    if not head:
+        with refused:
+            de.read_corpus(places["a.txt"])
+    for read in (
+        lambda path: de.read_corpus(path).tokenize(),
+        lambda path: read_table(str(path)),
+        WordVectors.load,
+    ):
+        name = {WordVectors.load: "a.glove"}.get(read, "a.txt")
+        if head or name == "a.txt":
+            with refused:
+                read(places[name])
+    assert de.read_corpus(places["lines.txt"]).tokenize().n_documents == 40_000
