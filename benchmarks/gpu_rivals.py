@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measures import needed, run_main, spent, tell
 from distembed import SubwordTable, WordVectors
-from distembed.vectors import ngram_blocks as ngrams
+from distembed.vectors import subwords as ngrams
 
 LAST_RATE = 0.0001
 MIN_N, MAX_N, N_BUCKETS = 3, 6, 2_000_000
@@ -95,10 +95,9 @@ def load(path: Path) -> Corpus:
 
 def spelling(words: list[str]) -> Spelling:
     """Return the buckets of fastText's n-grams of 3 to 6 characters."""
-    packed = ngrams.pack_words(words)
-    slices = ngrams.word_ngrams(packed, MIN_N, MAX_N)
+    slices = ngrams.word_ngrams(words, MIN_N, MAX_N)
     buckets, rows = np.unique(
-        ngrams.hash_buckets(packed.data, slices.starts, slices.stops, N_BUCKETS), return_inverse=True
+        ngrams.hash_buckets(slices.data, slices.starts, slices.stops, N_BUCKETS), return_inverse=True
     )
     return Spelling(slices.offsets.astype(np.int32), rows.astype(np.int32), buckets)
 

@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, eye_array, random_array
 import distembed as de
 from distembed.factorization.joined_vectors import centered_directions, first_directions, view_mean
 from distembed.factorization.psdvec_core import objective_of, pairs_between
-from distembed.factorization.subwords import with_spelling
 from distembed.lift import lift
 from distembed.linalg import operators
 from distembed.linalg.blocks import without_directions
@@ -29,6 +28,7 @@ from distembed.linalg.operators import (
 )
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.linalg.solve import conjugate_gradients
+from distembed.vectors.subwords import add_spelling
 
 N_WORDS, N_CORE, N_NAMES = 2_400, 1_600, 3_300
 
@@ -89,7 +89,7 @@ def subwords() -> None:
     de.SubwordMap(min_words=1, max_iter=5).fit(words(), da.from_array(vectors[:, :16], chunks=(400, -1)))
     model = de.SubwordMap(max_iter=1, validation_fraction=0).fit(words()[:200], da.from_array(vectors[:200]))
     composed = model.transform(da.from_array(np.array(words(), object), chunks=1_650))
-    with_spelling(composed, composed, model.mean_, weight=0.5).compute()
+    lift(add_spelling, "wc,wc->wc", composed, composed, center=model.mean_, weight=0.5).compute()
 
 
 def joins() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import dask.array as da
 import numpy as np
@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.dtypes import Float32s, Float64s, Floats, Int64s
+from distembed.dtypes import Float32s, Float64s, Int64s
 from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
@@ -40,17 +40,7 @@ from distembed.options import (
 from distembed.states import keep, scope
 from distembed.typing import DenseMatrix, VectorLike, refuse_collection
 from distembed.validation import check_matrix, like_input, seed_of
-from distembed.vectors.ngram_blocks import (
-    add_spelling,
-    averaging_rows,
-    check_lengths,
-    number_slices,
-    occurrences_in_words,
-    pack_words,
-    unpack,
-    word_ngrams,
-)
-from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.subwords import SubwordTable, averaging_rows, check_lengths, hashes, word_ngrams
 
 LENGTHS = 4
 """The lengths of n-grams from 3 to 6, for which the numbers below were measured."""
@@ -62,15 +52,10 @@ NAME_BYTES = 100
 """Of an n-gram as a string, with its place in the table."""
 
 
-class WordNgrams(NamedTuple):
-    """The n-grams of words, and which words hold them."""
-
-    averaging: sp.csr_array
-    """A: each row averages the n-grams of a word. A csr_array (n_words, rows), float32."""
-    n_words: Int64s
-    """In how many words each n-gram occurs. Int64 (rows,)."""
-    ngrams: tuple[str, ...]
-    """The n-gram of each row."""
+def _means(columns: da.Array, weights: Float64s) -> Float64s:
+    found = lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1}, weights=weights)
+    means: Float64s = compute(found)
+    return means
 
 
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -234,17 +219,34 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 "one for each component"
             )
         ridges = np.broadcast_to(given, (n_components,))[None]
-        found = find_ngrams(words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words)
-        self.ngrams_, self.n_words_ = found.ngrams, found.n_words
+        averaging, self.n_words_, self.ngrams_ = find_ngrams(
+            words, min_n=self.min_n, max_n=self.max_n, min_words=self.min_words
+        )
         self._lengths = self.min_n, self.max_n
         self._table: SubwordTable | None = None
         chunks = (-1, COLUMNS_TOGETHER)
         is_lazy = isinstance(matrix, da.Array)
         columns = matrix.rechunk(chunks) if is_lazy else da.from_array(matrix, chunks=chunks)
         with one_blas_thread():
+            system, means = shared(blocks.ridge_system(averaging, weights)), _means(columns, weights)
             with scope("subwords", self.get_params(), words, vectors, weights):
-                learned = self._learn(columns, found.averaging, weights, ridges)
-            self.validation_score_ = self._validate(columns, found.averaging, weights, ridges)
+                # Their rows are stored: the block of a task is one of rows.
+                learned = keep("components", lambda: self._solve(columns, means, ridges, system).T).T
+            sides = columns, means, ridges, learned
+            found = lift(
+                blocks.relative_residuals, "wc,sc,sc,gc->sc", *sides,
+                dtype=np.float64, sizes={"s": 1}, system=system,
+            )  # fmt: skip
+            self.mean_, self.residuals_ = means[0].astype(np.float32), compute(found)[0]
+            self.validation_score_ = self._validate(columns, averaging, weights, ridges)
+        self.converged_ = bool(np.all(self.residuals_ <= self.tol))
+        if not self.converged_:
+            warnings.warn(
+                f"the subword map stopped at a relative residual of {self.residuals_.max():.2g}, above tol "
+                f"{self.tol:g}: raise max_iter, tol or regularization",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self.vectors_ = like_input(learned, vectors)
         return self
 
@@ -316,37 +318,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
         return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
 
-    def _learn(
-        self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
-    ) -> da.Array:
-        """Return the vectors of the n-grams as blocks of columns; set the mean and how exact they are."""
-        system, means = shared(blocks.ridge_system(averaging, weights)), _means(columns, weights)
-        # Their rows are stored: the block of a task is one of rows.
-        vectors = keep("components", lambda: self._solve(columns, means, ridges, system).T).T
-        self.mean_ = means[0].astype(np.float32)
-        self.residuals_ = compute(
-            lift(
-                blocks.relative_residuals,
-                "wc,sc,sc,gc->sc",
-                columns,
-                means,
-                ridges,
-                vectors,
-                dtype=np.float64,
-                sizes={"s": 1},
-                system=system,
-            )
-        )[0]
-        self.converged_ = bool(np.all(self.residuals_ <= self.tol))
-        if not self.converged_:
-            warnings.warn(
-                f"the subword map stopped at a relative residual of {self.residuals_.max():.2g}, above tol "
-                f"{self.tol:g}: raise max_iter, tol or regularization",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        return vectors
-
     def _solve(self, columns: da.Array, means: Float64s, ridges: Float64s, system: Any) -> da.Array:
         return lift(
             blocks.solve_ridge, "wc,sc,sc->gc", columns, means, ridges,
@@ -377,27 +348,9 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return float(1 - errors / total) if total > 0 else float("nan")
 
 
-def with_spelling(vectors: da.Array, composed: da.Array, center: Floats, *, weight: float) -> da.Array:
-    """Return vectors with the directions of their spelling added, lazily: `WordVectors.with_spelling` by row blocks.
-
-    Parameters
-    ----------
-    vectors : Dask array (n, d)
-    composed : Dask array (n, d), in the same blocks
-        What a table of n-grams composes of the words.
-    center : (d,) array
-        The mean vector of the table.
-    weight : float
-        alpha.
-
-    Returns
-    -------
-    Dask array (n, d) float32
-    """
-    return lift(add_spelling, "wc,wc->wc", vectors, composed, center=center, weight=weight)
-
-
-def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2) -> WordNgrams:
+def find_ngrams(
+    words: Sequence[str], *, min_n: int, max_n: int, min_words: int = 2
+) -> tuple[sp.csr_array, Int64s, tuple[str, ...]]:
     """Return the n-grams that stand in enough words, and the matrix that averages them.
 
     Parameters
@@ -408,16 +361,25 @@ def find_ngrams(words: Sequence[str], *, min_n: int, max_n: int, min_words: int 
         The characters of the shortest and of the longest n-grams.
     min_words : int
         The number of words in which an n-gram has to stand.
+
+    Returns
+    -------
+    tuple
+        A, csr_array (n_words, rows) float32, each row of which averages the n-grams of a word; in how many words each
+        n-gram occurs, int64 (rows,); and the n-grams, in the order of their first occurrence.
     """
-    packed = pack_words(words)
-    slices = word_ngrams(packed, min_n, max_n)
-    ids, first = number_slices(packed, slices)
-    n_words = occurrences_in_words(ids, slices.offsets, len(first))
+    found = word_ngrams(words, min_n, max_n)
+    keys = hashes(found.data, found.starts, found.stops)
+    _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    columns = np.empty(len(order), np.int32)
+    columns[order] = np.arange(len(order), dtype=np.int32)
+    columns = columns[ids]
+    del keys, ids
+    averaging = averaging_rows(found.offsets, columns, len(order))
+    n_words = np.bincount(averaging.indices, minlength=len(order))
     kept = np.flatnonzero(n_words >= min_words)
-    column = np.full(len(first), -1, np.int64)
-    column[kept] = np.arange(len(kept))
-    averaging = averaging_rows(slices.offsets, column[ids], len(kept))
-    return WordNgrams(averaging, n_words[kept], tuple(unpack(packed, slices, first[kept])))
+    return averaging[:, kept], n_words[kept], tuple(found.strings(first[order][kept]))
 
 
 @block(temporaries=0.5)
@@ -432,28 +394,13 @@ def compose(words: NDArray[Any], tables: list[SubwordTable]) -> Float32s:
     return tables[0].compose(words.tolist())
 
 
-def _means(columns: da.Array, weights: Float64s) -> Float64s:
-    means: Float64s = compute(
-        lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1}, weights=weights)
-    )
-    return means
-
-
 NGRAMS_PER_WORD, DISTINCT_PER_WORD = 40, 8
 """N-grams of a word, and distinct n-grams per word: 22 and 4.7 for the 80,000 most frequent words of the English
 Wikipedia. Of these 1.9 per word stand in two words or more, 1.2 in three, 0.3 in ten: less than 8 over their number."""
 
 
-class ExpectedNgrams(NamedTuple):
-    """How many n-grams some words have, about: in all words, and those that get a vector."""
-
-    found: float
-    kept: float
-
-
-def expected_ngrams(model: SubwordMap, n_words: int) -> ExpectedNgrams:
-    """Return how many n-grams will be found, and how many will have a vector."""
-    lengths = (model.max_n - model.min_n + 1) / LENGTHS
-    return ExpectedNgrams(
-        NGRAMS_PER_WORD * lengths * n_words, DISTINCT_PER_WORD * max(1, lengths) * n_words / model.min_words
-    )
+def expected_ngrams(min_n: int, max_n: int, n_words: int, *, min_words: int = 2) -> tuple[int, int]:
+    """Return how many n-grams will be found in words, about, and how many will have a vector."""
+    lengths = (max_n - min_n + 1) / LENGTHS
+    kept = DISTINCT_PER_WORD * max(1, lengths) * n_words / min_words
+    return round(NGRAMS_PER_WORD * lengths * n_words), round(kept)

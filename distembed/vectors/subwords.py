@@ -1,21 +1,162 @@
-"""Vectors of character n-grams, from which a vector of any string is composed."""
+"""Character n-grams of words, their FNV-1a hashes, and their vectors, from which a vector of any string is composed.
+
+Reference: Bojanowski, Grave, Joulin & Mikolov, Enriching word vectors with subword information, TACL 2017. The n-grams
+of a word, their order, their multiplicity and their hash are those of the authors' program, fastText.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
+from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
+from distembed.dtypes import Float32s, Floats, Int64s
 from distembed.linalg.blocks import sparse_times_dense
+from distembed.linalg.csr import unit_rows
+from distembed.temporaries import block
 from distembed.typing import VectorLike, refuse_collection
-from distembed.vectors import ngram_blocks as blocks
-from distembed.vectors.ngram_blocks import Slices
 
 WORDS_TOGETHER = 20_000
 """Words whose n-grams are held at a time: about 40 MiB."""
+
+FIRST_HASH, PRIME = 2166136261, 16777619
+"""The offset basis and the prime of FNV-1a of 32 bits."""
+FIRST_LONG_HASH, LONG_PRIME = 14695981039346656037, 1099511628211
+"""Those of FNV-1a of 64 bits."""
+
+
+class Ngrams(NamedTuple):
+    """N-grams as slices of the UTF-8 bytes of all words, between their marks and joined."""
+
+    data: NDArray[np.uint8]
+    offsets: Int64s
+    """The n-grams of word i are those from ``offsets[i]`` to before ``offsets[i + 1]``. Int64 (n + 1,)."""
+    starts: Int64s
+    stops: Int64s
+    """The bounds of each in the bytes. Int64 (n_ngrams,)."""
+
+    def strings(self, chosen: Int64s) -> list[str]:
+        """Return the chosen n-grams."""
+        data = self.data.tobytes()
+        bounds = zip(self.starts[chosen].tolist(), self.stops[chosen].tolist(), strict=True)
+        return [data[start:stop].decode("utf-8", "surrogatepass") for start, stop in bounds]
+
+
+def check_lengths(min_n: int, max_n: int) -> None:
+    """Raise ValueError unless ``1 <= min_n <= max_n``."""
+    if not 1 <= min_n <= max_n:
+        raise ValueError(f"min_n is {min_n} and max_n is {max_n}: give 1 <= min_n <= max_n, such as 3 and 6")
+
+
+def pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], Int64s]:
+    """Return strings as joined UTF-8 bytes, and where each begins and the last ends, (n + 1,).
+
+    Half of a surrogate pair is packed as the three bytes of its code point.
+    """
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+def word_ngrams(words: Sequence[str], min_n: int, max_n: int) -> Ngrams:
+    """Return the n-grams of `min_n` to `max_n` characters of each ``<word>``, in the order of fastText.
+
+    The two marks alone are no n-grams of one character, and the whole string is one if it is not longer than `max_n`.
+    An n-gram that a word holds twice is there twice.
+    """
+    data, bounds = pack([f"<{word}>" for word in words])
+    begins = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))  # of each character, and the end
+    first = np.searchsorted(begins, bounds)  # the number of the first character of each word
+    character = np.arange(len(begins) - 1)
+    left = np.repeat(first[1:], np.diff(first)) - character  # characters from here to the end of the word
+    least = np.full(len(left), min_n)
+    if min_n == 1:
+        least[first[:-1]] = least[first[1:] - 1] = 2
+    counts = np.maximum(np.minimum(max_n, left) - least + 1, 0)
+    ends = np.cumsum(counts)
+    start = np.repeat(character, counts)
+    stop = np.arange(len(start)) - np.repeat(ends - counts - least, counts) + start
+    return Ngrams(data, np.append(0, ends)[first], begins[start], begins[stop])
+
+
+def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_array:
+    """Return the matrix A that averages the n-grams of each word, float32 (n_words, n_columns).
+
+    Parameters
+    ----------
+    offsets : int64 (n_words + 1,)
+        The bounds of the n-grams of each word.
+    columns : integers (n_slices,)
+        The column of each n-gram, -1 for one without a column.
+    n_columns : int
+        The number of columns.
+
+    Returns
+    -------
+    csr_array
+        Each n-gram of a word that has a column, as often as it stands in the word, times 1 / k, where k is the
+        number of all n-grams of the word.
+    """
+    known = columns >= 0
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(known)])[offsets]
+    lengths = np.diff(offsets)
+    values = np.repeat((1 / np.maximum(lengths, 1)).astype(np.float32), np.diff(indptr))
+    matrix = sp.csr_array((values, columns[known], indptr), shape=(len(lengths), n_columns))
+    matrix.sum_duplicates()
+    return matrix
+
+
+@block(temporaries=5)
+def add_spelling(vectors: Floats, composed: Floats, center: ArrayLike, *, weight: float) -> Float32s:
+    r"""Return the directions of vectors with those of their composed vectors added, float32 (n, d).
+
+    .. math:: \frac{v_w - m}{\|v_w - m\|} + \alpha \frac{s_w - m}{\|s_w - m\|}
+
+    Parameters
+    ----------
+    vectors, composed : (n, d) arrays
+        v and s. A row that is equal to m has no direction and adds nothing.
+    center : (d,) array
+        m.
+    weight : float
+        alpha.
+    """
+    middle = np.asarray(center, np.float64)
+    return np.asarray(unit_rows(vectors - middle) + weight * unit_rows(composed - middle), np.float32)
+
+
+@njit(cache=True, nogil=True)
+def hash_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-def]
+    """Return the bucket of each slice, int64 (n_slices,): its FNV-1a hash of 32 bits modulo `n_buckets`.
+
+    Bytes are extended with their sign before they are mixed in, as fastText does.
+    """
+    buckets = np.empty(len(starts), np.int64)
+    for k in range(len(starts)):
+        h = np.uint32(FIRST_HASH)
+        for place in range(starts[k], stops[k]):
+            h = np.uint32(h ^ np.uint32(np.int8(data[place])))
+            h = np.uint32(h * np.uint32(PRIME))
+        buckets[k] = np.int64(h) % n_buckets
+    return buckets
+
+
+@njit(cache=True, nogil=True)
+def hashes(data, starts, stops):  # type: ignore[no-untyped-def]
+    """Return a key of 64 bits for each slice: of a million n-grams two share one once in 37 million tables."""
+    hashes = np.empty(len(starts), np.uint64)
+    for k in range(len(starts)):
+        h = np.uint64(FIRST_LONG_HASH)
+        for place in range(starts[k], stops[k]):
+            h = (h ^ np.uint64(data[place])) * np.uint64(LONG_PRIME)
+        hashes[k] = h
+    return hashes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,7 +211,7 @@ class SubwordTable:
     def __post_init__(self) -> None:
         for name in ("vectors", "mean"):
             object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), np.float32))
-        blocks.check_lengths(self.min_n, self.max_n)
+        check_lengths(self.min_n, self.max_n)
         if self.vectors.ndim != 2 or self.mean.shape != self.vectors.shape[1:]:
             raise ValueError(
                 f"vectors have shape {self.vectors.shape} and the mean {self.mean.shape}: "
@@ -129,11 +270,13 @@ class SubwordTable:
             raise TypeError(f"words is the text {words[:40]!r}: give a list of words")
         composed = np.empty((len(words), self.vectors.shape[1]), np.float32)
         for first in range(0, len(words), WORDS_TOGETHER):
-            packed = blocks.pack_words(words[first : first + WORDS_TOGETHER])
-            slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
-            rows = blocks.averaging_rows(slices.offsets, self._rows_of(packed, slices), len(self))
+            ngrams = word_ngrams(words[first : first + WORDS_TOGETHER], self.min_n, self.max_n)
+            rows = averaging_rows(ngrams.offsets, self._rows_of(ngrams), len(self))
             part = sparse_times_dense(rows, self.vectors) + self.mean
-            composed[first : first + len(part)] = _unit(part) if self.normalized else part
+            if self.normalized:  # a row of zeros stays zero
+                lengths = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
+                part /= np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
+            composed[first : first + len(part)] = part
         return composed
 
     def n_ngrams(self, words: Sequence[str]) -> NDArray[np.int64]:
@@ -146,7 +289,7 @@ class SubwordTable:
         >>> table.n_ngrams(["ab", "abc"]).tolist()  # "<ab", "ab>"; "<ab", "abc", "bc>"
         [2, 3]
         """
-        return np.diff(blocks.word_ngrams(blocks.pack_words(words), self.min_n, self.max_n).offsets)
+        return np.diff(word_ngrams(words, self.min_n, self.max_n).offsets)
 
     def n_known(self, words: Sequence[str]) -> NDArray[np.int64]:
         """Return how many of the n-grams of each word have a row, int64 (n,); 0 where the mean is the answer.
@@ -158,10 +301,9 @@ class SubwordTable:
         >>> table.n_known(["ab", "abc", "xyz"]).tolist()
         [2, 1, 0]
         """
-        packed = blocks.pack_words(words)
-        slices = blocks.word_ngrams(packed, self.min_n, self.max_n)
-        known = np.concatenate([[0], np.cumsum(self._rows_of(packed, slices) >= 0)])
-        return np.diff(known[slices.offsets])
+        ngrams = word_ngrams(words, self.min_n, self.max_n)
+        known = np.concatenate([[0], np.cumsum(self._rows_of(ngrams) >= 0)])
+        return np.diff(known[ngrams.offsets])
 
     def normalize(self) -> SubwordTable:
         """Return the table whose composed vectors are divided by their lengths.
@@ -221,18 +363,21 @@ class SubwordTable:
         """
         return replace(self, mean=np.zeros_like(self.mean))
 
-    def _rows_of(self, packed: blocks.Packed, slices: Slices) -> NDArray[np.int64]:
+    def _rows_of(self, ngrams: Ngrams) -> Int64s:
         """Return the row of each n-gram, -1 where it has none."""
-        if self.n_buckets is None:
-            return blocks.find_slices(packed, slices, *self._keys)
-        return blocks.hash_buckets(packed.data, slices.starts, slices.stops, self.n_buckets)
+        if self.n_buckets is not None:
+            return hash_buckets(ngrams.data, ngrams.starts, ngrams.stops, self.n_buckets)
+        if not len(self):
+            return np.full(len(ngrams.starts), -1, np.int64)
+        keys, rows = self._keys
+        wanted = hashes(ngrams.data, ngrams.starts, ngrams.stops)
+        places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        return np.where(keys[places] == wanted, rows[places], -1)
 
     @cached_property
-    def _keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return blocks.sorted_keys(blocks.pack(self.ngrams or ()))
-
-
-def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return rows divided by their lengths; a row of zeros stays zero."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return rows / np.where(lengths > 0, lengths, 1).astype(np.float32)[:, None]
+    def _keys(self) -> tuple[NDArray[np.uint64], Int64s]:
+        """The keys of the n-grams in rising order, and the row of each."""
+        data, offsets = pack(self.ngrams or ())
+        keys = hashes(data, offsets[:-1], offsets[1:])
+        order = np.argsort(keys)
+        return keys[order], order

@@ -20,7 +20,6 @@ from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import centered_gram, without_directions
 from distembed.typing import DenseInMemory, Frame, VectorLike, refuse_collection
 from distembed.vectors.files import VectorFormat, read_vectors, write_vectors
-from distembed.vectors.ngram_blocks import add_spelling
 from distembed.vectors.rows import (
     BLOCK_VALUES,
     Neighbor,
@@ -33,7 +32,7 @@ from distembed.vectors.rows import (
     rows_by_lower_case,
     unknown_word,
 )
-from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.subwords import SubwordTable, add_spelling
 
 COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
 

@@ -6,6 +6,8 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -63,11 +65,15 @@ def test_what_was_learned_stays_as_it_was_learned(change):
     np.testing.assert_array_equal(model.transform(["walken"]), other.transform(["walken"]))
 
 
-def test_ngrams_of_few_words_have_no_vector():
-    found = find_ngrams(["abc", "abd", "xabab"], min_n=2, max_n=2, min_words=2)
-    assert found.ngrams == ("<a", "ab")
-    assert found.n_words.tolist() == [2, 3]
-    assert find_ngrams(["abc", "abd", "xabab"], min_n=2, max_n=2, min_words=3).ngrams == ("ab",)
+@given(st.lists(st.text("ab", max_size=6), max_size=8, unique=True), st.integers(1, 3))
+def test_ngrams_of_few_words_have_no_vector(words, min_words):
+    averaging, n_words, ngrams = find_ngrams(words, min_n=2, max_n=3, min_words=min_words)
+    of_words = [reference.ngrams(word, 2, 3) for word in words]
+    in_words = {one: sum(one in each for each in of_words) for each in of_words for one in each}
+    assert dict(zip(ngrams, n_words, strict=True)) == {k: n for k, n in in_words.items() if n >= min_words}
+    assert list(ngrams) == [one for one in in_words if one in set(ngrams)]
+    rows = {one: row for row, one in enumerate(ngrams)}
+    np.testing.assert_allclose(averaging.toarray(), reference.averaging(words, rows, 2, 3), rtol=1e-6)
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 5])

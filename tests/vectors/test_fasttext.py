@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distembed.vectors import VectorFileError, WordVectors
-from distembed.vectors import ngram_blocks as blocks
-from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.subwords import SubwordTable, hash_buckets, pack, word_ngrams
 from tests.references import subwords as reference
 
 UNKNOWN = ["kinging", "walks", "東京都", "x", "Ω" * 300]
@@ -153,10 +153,9 @@ LENGTHS = [(1, 1), (1, 4), (2, 2), (3, 6)]
 
 
 def ngrams(words, min_n, max_n):
-    packed = blocks.pack_words(words)
-    slices = blocks.word_ngrams(packed, min_n, max_n)
-    strings = blocks.unpack(packed, slices, np.arange(len(slices.starts)))
-    return [strings[i:j] for i, j in zip(slices.offsets[:-1], slices.offsets[1:], strict=True)]
+    found = word_ngrams(words, min_n, max_n)
+    strings = found.strings(np.arange(len(found.starts)))
+    return [strings[i:j] for i, j in pairwise(found.offsets)]
 
 
 @pytest.mark.parametrize(("min_n", "max_n"), LENGTHS)
@@ -178,31 +177,16 @@ def test_ngrams_and_hashes_are_those_of_gensim(min_n, max_n):
         if "\udcff" in word:
             continue
         theirs = inner.compute_ngrams_bytes(word, min_n, max_n)
-        packed = blocks.pack_words([word])
-        slices = blocks.word_ngrams(packed, min_n, max_n)
+        found = word_ngrams([word], min_n, max_n)
         assert ngrams([word], min_n, max_n)[0] == [one.decode() for one in theirs]
-        buckets = blocks.hash_buckets(packed.data, slices.starts, slices.stops, 2_000_000).tolist()
+        buckets = hash_buckets(found.data, found.starts, found.stops, 2_000_000).tolist()
         assert buckets == [inner.ft_hash_bytes(one) % 2_000_000 for one in theirs]
 
 
 def test_hashes_extend_the_sign_of_bytes():
-    packed = blocks.pack(["é", "語<", "ab"])
-    slices = blocks.Slices(packed.offsets, packed.offsets[:-1], packed.offsets[1:])
+    data, bounds = pack(["é", "語<", "ab"])
     expected = [reference.fnv1a(text) % 1000 for text in ("é", "語<", "ab")]
-    assert blocks.hash_buckets(packed.data, slices.starts, slices.stops, 1000).tolist() == expected
-
-
-@given(st.lists(st.text("ab", max_size=6), max_size=8))
-def test_equal_slices_have_one_number(words):
-    packed = blocks.pack_words(words)
-    slices = blocks.word_ngrams(packed, 2, 3)
-    strings = blocks.unpack(packed, slices, np.arange(len(slices.starts)))
-    ids, first = blocks.number_slices(packed, slices)
-    distinct = list(dict.fromkeys(strings))
-    assert [distinct[number] for number in ids] == strings
-    assert blocks.unpack(packed, slices, first) == distinct
-    in_words = [sum(one in reference.ngrams(word, 2, 3) for word in words) for one in distinct]
-    assert blocks.occurrences_in_words(ids, slices.offsets, len(distinct)).tolist() == in_words
+    assert hash_buckets(data, bounds[:-1], bounds[1:], 1000).tolist() == expected
 
 
 def random_rows(n, d=5, seed=0):

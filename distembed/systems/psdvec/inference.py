@@ -20,7 +20,6 @@ from distembed.execution import compute
 from distembed.factorization.joined_vectors import joined_rows
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import Learned, core_weighting, pairs_between
-from distembed.factorization.subwords import with_spelling
 from distembed.files import read_small
 from distembed.job.stage import read_subwords, read_vectors, removed_directions
 from distembed.linalg.blocks import without_directions
@@ -33,6 +32,7 @@ from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
 from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
 from distembed.vectors import WordVectors
+from distembed.vectors.subwords import add_spelling
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.inference import NewFiles
 from distembed.weighting.documents import select_pairs
@@ -85,7 +85,9 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
             parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
             rows = joined_rows(parts, weights_of(job), means=means_of(job, workspace))
             vectors = np.asarray(compute(rows))
-    vectors = spelled(job, workspace, vectors, new.words)
+    if job.subwords.enabled and job.subwords.weight:  # as the job stores its own
+        table, weight = read_subwords(workspace), job.subwords.weight
+        vectors = add_spelling(vectors, table.compose(new.words), table.mean, weight=weight)
     if (removed := removed_directions(workspace)) is not None:
         vectors = without_directions(vectors, *removed)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
@@ -135,15 +137,6 @@ def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: 
     axes = compute(outputs.SIDES_AXES.read(workspace))
     weighted = ppmi(contexts, column_totals=totals, **weights_of_pmi(section))
     return np.asarray(weighted @ axes, np.float32)
-
-
-def spelled(job: PSDVecJob, workspace: Workspace, vectors: Float32s, words: list[str]) -> Float32s:
-    """Return the vectors of new words as the job stores its own: with the directions of their spelling, if it has."""
-    if not (job.subwords.enabled and job.subwords.weight):
-        return vectors
-    table = read_subwords(workspace)
-    rows, composed = (da.from_array(each, chunks=-1) for each in (vectors, table.compose(words)))
-    return np.asarray(compute(with_spelling(rows, composed, table.mean, weight=job.subwords.weight)))
 
 
 def solved(

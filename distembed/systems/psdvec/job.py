@@ -27,7 +27,7 @@ from distembed.stages.corpus_sections import (
     LeftCountingSection,
 )
 from distembed.stages.kept_matrices import WordMatricesSection
-from distembed.vectors.ngram_blocks import check_lengths
+from distembed.vectors.subwords import check_lengths
 
 METHOD = "PSDVec"
 """What the report calls the row of the job beside those of a paper."""

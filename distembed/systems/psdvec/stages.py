@@ -29,7 +29,6 @@ from distembed.factorization.subwords import (
     NGRAM_BYTES,
     SubwordMap,
     expected_ngrams,
-    with_spelling,
 )
 from distembed.job.inputs import sizes_at
 from distembed.job.model import JobError
@@ -80,7 +79,7 @@ from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import METHOD, PRESETS, PSDVecJob
 from distembed.systems.psdvec.sides import JOINED, n_dimensions, sides_stages, solved_vectors
 from distembed.vectors import WordVectors
-from distembed.vectors.ngram_blocks import add_spelling
+from distembed.vectors.subwords import add_spelling
 from distembed.weighting.blocks import excess_of_block
 from distembed.weighting.pmi import marginals, smoothed_pmi
 
@@ -351,7 +350,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
         # A graph would take all of them to a cluster.
         composed = keep("spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks))
-        vectors = with_spelling(vectors, composed, table.mean, weight=ctx.job.subwords.weight)
+        options = {"center": table.mean, "weight": ctx.job.subwords.weight}
+        vectors = lift(add_spelling, "wc,wc->wc", vectors, composed, **options)
     if n_removed := ctx.job.psdvec.components_removed:
         mean, axes = first_directions(vectors, n_removed)
         ctx.store(REMOVED_MEAN, da.from_array(mean, chunks=-1))
@@ -489,16 +489,13 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
             "side_context": Dimension(2 * rows.size, 2 * rows.block, rows.counted),
         }
     most_rows = max(dimensions["core"].block, dimensions["noncore"].block)
-    options = job.subwords.model_dump(include={"min_n", "max_n"})
-    ngrams = {
-        name: round(n) for name, n in expected_ngrams(SubwordMap(**options), word.size)._asdict().items()
-    }
+    n_found, n_kept = expected_ngrams(job.subwords.min_n, job.subwords.max_n, word.size)
     return described(
         dimensions
         | {
             "row": Dimension(word.size, most_rows, word.counted),
-            "ngram": Dimension(ngrams["kept"], ngrams["kept"], counted=False),
-            "ngram_of_word": Dimension(ngrams["found"], 1, counted=False),
+            "ngram": Dimension(n_kept, n_kept, counted=False),
+            "ngram_of_word": Dimension(n_found, 1, counted=False),
         }
     )
 
