@@ -85,7 +85,7 @@ def word_ngrams(words: Sequence[str], min_n: int, max_n: int) -> Ngrams:
     return Ngrams(data, np.append(0, ends)[first], begins[start], begins[stop])
 
 
-def averaging_rows(offsets: Int64s, columns: Int64s, n_columns: int) -> sp.csr_array:
+def averaging_rows(offsets: Int64s, columns: NDArray[np.integer], n_columns: int) -> sp.csr_array:
     """Return the matrix A that averages the n-grams of each word, float32 (n_words, n_columns).
 
     Parameters
