@@ -11,8 +11,9 @@ import pytest
 
 import distembed as de
 from distembed.stages.words import content_words, words_shown
+from distembed.views import report
 from distembed.views.report import figures, maps
-from distembed.views.report.figures import Drawing, save_figure
+from distembed.views.report.figures import save_figure
 from tests.commands import run, succeed
 
 pytestmark = pytest.mark.usefixtures("drawn_figures")
@@ -37,7 +38,7 @@ def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None
 def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path: Path, form: str) -> None:
     written = []
     for number in range(2):
-        save_figure(f"{tmp_path}/{number}.{form}", Drawing(lambda axes: axes.plot([1, 2])), origin="a job")
+        save_figure(f"{tmp_path}/{number}.{form}", lambda axes: axes.plot([1, 2]), origin="a job")
         written.append((tmp_path / f"{number}.{form}").read_bytes())
     assert written[0] == written[1]
     assert written[0].startswith(BEGINNINGS[form])
@@ -70,15 +71,15 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch:
     def draw(axes: Any) -> None:
         axes.set_title(RARE)
 
-    save_figure(f"{tmp_path}/a.svg", Drawing(draw))
+    save_figure(f"{tmp_path}/a.svg", draw)
     assert RARE in (tmp_path / "a.svg").read_text(encoding="utf-8")
     monkeypatch.setattr(figures, "_OTHER_SCRIPTS", ("No Such Font",))
     with pytest.warns(UserWarning, match="Glyph 7461 .* missing"):
-        save_figure(f"{tmp_path}/boxes.pdf", Drawing(draw))
+        save_figure(f"{tmp_path}/boxes.pdf", draw)
     monkeypatch.setattr(figures, "_OTHER_SCRIPTS", ("DejaVu Serif",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_figure(f"{tmp_path}/a.pdf", Drawing(draw))
+        save_figure(f"{tmp_path}/a.pdf", draw)
     assert b"DejaVuSerif" in (tmp_path / "a.pdf").read_bytes()
 
 
@@ -104,10 +105,11 @@ def test_labels_cover_neither_points_nor_one_another() -> None:
 
 def test_the_key_stands_below_the_points_and_a_title_once() -> None:
     points = np.random.default_rng(0).uniform(0, 1, (60, 2))
-    key = [f"topic {number}" for number in range(7)]
-    placed = maps._place(points, maps._each_once(["emma", "persuasion"] * 30), key)
-    below = placed.height - maps._place(points, [""] * 60, []).height
+    (_, height), placed, spots = maps._place(points, ["emma", "persuasion", *[""] * 58], 7)
+    below = height - maps._place(points, [""] * 60, 0)[0][1]
     assert below > 40
-    assert min(placed.y) > below
-    assert all(maps._box(spot)[1] >= below for spot in placed.labels)
-    assert sorted(spot.text for spot in placed.labels) == ["emma", "persuasion"]
+    assert placed[:, 1].min() > below
+    assert all(maps._box(spot)[1] >= below for spot in spots)
+    assert sorted(spot.text for spot in spots) == ["emma", "persuasion"]
+    (section,) = report.word_maps(["emma", "persuasion"] * 30, points, {"Books": None})
+    assert section.html.count(">emma</text>") == 1

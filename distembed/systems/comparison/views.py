@@ -15,7 +15,6 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import changes as measured
 from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Changes
 from distembed.systems.comparison.job import ComparisonJob
-from distembed.systems.comparison.stages import stages
 from distembed.views import report
 from distembed.views.report.page import Section, escaped, marked, passage_item
 
@@ -61,9 +60,7 @@ def page(job: ComparisonJob, workspace: Workspace) -> str:
             _sides(job, workspace, found, words),
             report.table("Parts", workspace.table("parts").to_pylist()),
             _noise(found),
-            report.stage_table(report.stage_rows(stages(job), workspace)),
-            report.parameter_table(job.model_dump(mode="json")),
-            report.source_table(workspace),
+            *report.run_sections(job, workspace),
         ],
         facts={
             "parts": len(found.parts),

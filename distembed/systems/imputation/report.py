@@ -28,7 +28,6 @@ from distembed.systems.imputation.stages import (
     METHODS,
     SHUFFLED,
     VOTED,
-    stages,
     too_few_to_choose,
 )
 from distembed.vectors import WordVectors
@@ -73,9 +72,7 @@ def page(job: ImputationJob, workspace: Workspace) -> str:
             x_scale="log",
             y_scale="log",
         ),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
+        *report.run_sections(job, workspace),
     ]
     summary = f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions; content digest {workspace.digest()}."
     facts = {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}

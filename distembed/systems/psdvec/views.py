@@ -26,7 +26,7 @@ from distembed.stages.words import (
     words_shown,
 )
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec import outputs, sides, stages
+from distembed.systems.psdvec import outputs, sides
 from distembed.systems.psdvec.job import METHOD, PSDVecJob
 from distembed.vectors import WordVectors
 from distembed.views import report
@@ -105,7 +105,6 @@ def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
     counts = np.asarray(workspace.table("vocabulary")["count"])
-    row_nonzeros = np.asarray(workspace.table("row_nonzeros")["n_nonzero"])
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     scores = shown_scores(workspace, EVALUATION)
     ours = values_by_name(scores)
@@ -118,12 +117,8 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
             job, workspace, words_shown(job.report.words, vectors.words, common_words(workspace))[:PART_WORDS]
         ),
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
-        report.eigenvalue_spectrum(np.asarray(outputs.EIGENVALUES.read(workspace)["eigenvalue"])),
         report.zipf_curve(counts),
-        report.count_sparsity(row_nonzeros, len(counts)),
-        report.stage_table(report.stage_rows(stages.stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
+        *report.run_sections(job, workspace),
     ]
 
 

@@ -20,7 +20,6 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import Topics, classes_of
 from distembed.systems.topics.job import IN_PAPER, MEASURES, NAMES, OF_KEPT, Method, TopicsJob
-from distembed.systems.topics.stages import stages
 from distembed.views import report
 
 CLOSING_WORDS = 8
@@ -64,9 +63,7 @@ def page(job: TopicsJob, workspace: Workspace) -> str:
         _stability_table(job, results),
         _coherence_table(job, results),
         report.group("Convergence", losses),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
+        *report.run_sections(job, workspace),
     ]
     return report.render_report(
         job.job.title,

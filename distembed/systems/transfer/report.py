@@ -16,7 +16,7 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
 from distembed.systems.transfer.features import group_names, shown_values, value_names
 from distembed.systems.transfer.job import TransferJob
-from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names, stages
+from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names
 from distembed.views import report
 
 CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
@@ -49,9 +49,7 @@ def page(job: TransferJob, workspace: Workspace) -> str:
             report.objective_curve(np.asarray(workspace.table(name)["objective"]), title=title)
             for name, title in curves.items()
         ),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json")),
-        report.source_table(workspace),
+        *report.run_sections(job, workspace),
     ]
     said = f"{_counts(job, workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
     invitation = report.invitation(workspace)

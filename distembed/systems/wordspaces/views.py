@@ -79,9 +79,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         ),
         *(_by_dimension(job, scores, name) for name in job.spaces if len(job.scored(name)) > 1),
         _space_table(job, workspace),
-        report.stage_table(report.stage_rows(stages(job), workspace)),
-        report.parameter_table(job.model_dump(mode="json", exclude_none=True)),
-        report.source_table(workspace),
+        *report.run_sections(job, workspace),
     ]
     digest, tokens = workspace.digest(spec.name for spec in stages(job)), done["tokens"].facts
     facts = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from matplotlib.colors import to_hex
 from numpy.typing import ArrayLike, NDArray
 
 from distembed.display import format_number
-from distembed.views.report.figures import COLORS, MUTED
+from distembed.views.report.figures import COLORS, MUTED, largest_groups
 
 MAX_POINTS = 20_000
 """Points of a page: what a browser draws fluently without WebGL, and a layout of a minute."""
@@ -105,12 +104,9 @@ class Items(NamedTuple):
 
 def by_category(name: str, categories: Sequence[str]) -> Coloring:
     """Return a coloring by category, the largest first; more categories than there are colors share gray."""
-    sizes = Counter(categories)
-    ranked = sorted(sizes, key=lambda category: (-sizes[category], category))
-    own = ranked if len(ranked) <= len(CATEGORIES) else ranked[: len(CATEGORIES) - 1]
+    own, rest = largest_groups(categories, len(CATEGORIES))
     place = {category: code for code, category in enumerate(own)}
     codes = np.array([place.get(category, len(own)) for category in categories], dtype=np.uint8)
-    rest = len(ranked) - len(own)
     key = [*own, *([f"{rest:,} others"] if rest else [])]
     return Coloring(
         name, codes, [*CATEGORIES[: len(own)], *([MUTED] if rest else [])], key, is_quantity=False

@@ -20,13 +20,8 @@ from distembed.views.report.page import group as group
 from distembed.views.report.page import paragraph as paragraph
 from distembed.views.report.page import render_report as render_report
 from distembed.views.report.run import invitation as invitation
-from distembed.views.report.run import parameter_table as parameter_table
-from distembed.views.report.run import source_table as source_table
-from distembed.views.report.run import stage_rows as stage_rows
-from distembed.views.report.run import stage_table as stage_table
+from distembed.views.report.run import run_sections as run_sections
 from distembed.views.report.run import ways_on as ways_on
-from distembed.views.report.tables import count_sparsity as count_sparsity
-from distembed.views.report.tables import eigenvalue_spectrum as eigenvalue_spectrum
 from distembed.views.report.tables import first_rows as first_rows
 from distembed.views.report.tables import neighbor_table as neighbor_table
 from distembed.views.report.tables import objective_curve as objective_curve

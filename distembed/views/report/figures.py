@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import math
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
-from html import escape
 from typing import Any, Literal, NamedTuple
 
 import matplotlib as mpl
@@ -73,7 +73,6 @@ _STYLE = {
     "axes.labelcolor": MUTED,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.unicode_minus": True,
     "grid.color": RULE,
     "grid.linewidth": 0.5,
     "xtick.color": RULE,
@@ -85,7 +84,6 @@ _STYLE = {
     "lines.linewidth": 1.8,
     "lines.markersize": 4.5,
     "text.parse_math": False,
-    "path.simplify": True,
 }
 
 
@@ -97,26 +95,18 @@ PANELS_ACROSS = 3
 TITLE_CHARACTERS = 34
 
 
-class Drawing(NamedTuple):
-    """A figure that is drawn when it is asked for, on a page or into a file.
+Layout = Literal["constrained"] | None
+"""None: the axes fill the figure."""
 
-    Attributes
-    ----------
-    draw : callable
-        Draws on fresh axes.
-    size : tuple of float
-        Width and height in inches.
-    layout : "constrained" or None
-        None: the axes fill the figure.
-    """
-
-    draw: Callable[[Any], None]
-    size: tuple[float, float] = WIDE
-    layout: Literal["constrained"] | None = "constrained"
+_SAVE: ContextVar[Callable[..., None] | None] = ContextVar("save", default=None)
+"""What takes the title, the function that draws on fresh axes, the size in inches and the layout of each figure of a
+page while `figures_saved` lasts."""
 
 
 @contextmanager
-def _drawn(drawing: Drawing, form: FigureFormat, *, salt: str = "distembed") -> Iterator[Figure]:
+def _drawn(
+    draw: Callable[[Any], None], size: tuple[float, float], layout: Layout, form: FigureFormat, *, salt: str
+) -> Iterator[Figure]:
     """Yield a figure in the style of the house, whatever the user's settings are; ids depend on the salt alone."""
     families: set[str] = set()  # Matplotlib takes each character from the first font that has it
     if form != "svg":
@@ -125,30 +115,29 @@ def _drawn(drawing: Drawing, form: FigureFormat, *, salt: str = "distembed") -> 
     with mpl.rc_context({**mpl.rcParamsDefault, **_STYLE, **style}), warnings.catch_warnings():
         if form == "svg":
             warnings.filterwarnings("ignore", message="Glyph .* missing")  # its reader has the fonts
-        figure = Figure(figsize=drawing.size, layout=drawing.layout)
-        drawing.draw(figure.add_subplot() if drawing.layout else figure.add_axes((0, 0, 1, 1)))
+        figure = Figure(figsize=size, layout=layout)
+        draw(figure.add_subplot() if layout else figure.add_axes((0, 0, 1, 1)))
         yield figure
 
 
-_SAVE: ContextVar[Callable[[str, Drawing], None] | None] = ContextVar("save", default=None)
-"""What takes the title and the drawing of each figure of a page while `figures_saved` lasts."""
-
-
-def figure_section(title: str, drawing: Drawing, *, said: str, caption: str) -> Section:
+def figure_section(
+    title: str, draw: Callable[[Any], None], *, said: str, caption: str, size: tuple[float, float] = WIDE,
+    layout: Layout = "constrained",
+) -> Section:  # fmt: skip
     """Return a section with a figure, as SVG, and its caption; `said` is read aloud in its place."""
     if save := _SAVE.get():
-        save(title, drawing)
+        save(title, draw, size, layout)
     alt = f"{title}. {said}"
     salt = sha256(f"{alt}\0{caption}".encode("utf-8", "replace")).hexdigest()[:12]
     buffer = io.StringIO()
-    with _drawn(drawing, "svg", salt=salt) as figure:
+    with _drawn(draw, size, layout, "svg", salt=salt) as figure:
         # `savefig` draws twice: the first time only for the layout, which the second finds by itself.
         figure.set_dpi(160)
         FigureCanvasSVG(figure).print_svg(buffer, metadata=_NO_METADATA["svg"])
     # Without the head of a file; the groups of all figures have the same names, which cannot be ids of one page.
     svg = buffer.getvalue().replace('<g id="', '<g class="').partition("<svg ")[2].partition(">")[2]
-    view = " ".join(f"{72 * side:g}" for side in drawing.size)
-    legend = f"<figcaption>{escape(printable(caption))}</figcaption>" if caption else ""
+    view = " ".join(f"{72 * side:g}" for side in size)
+    legend = f"<figcaption>{escaped(caption)}</figcaption>" if caption else ""
     image = f'<svg role="img" aria-label="{escaped(alt)}" viewBox="0 0 {view}">{svg.strip()}'
     return Section(title, f'<figure><div class="scroll" tabindex="0">{image}</div>{legend}</figure>')
 
@@ -158,10 +147,10 @@ def figures_saved(folder: str, form: FigureFormat, *, origin: str) -> Iterator[l
     """Write each figure of the pages that are drawn meanwhile into a folder, too, and yield their files."""
     files: list[str] = []
 
-    def save(title: str, drawing: Drawing) -> None:
+    def save(title: str, *drawing: Any) -> None:
         name = "-".join("".join(c if c.isalnum() else " " for c in short(title.lower(), 60)).split())
         files.append(f"{folder}/{len(files) + 1:02d}-{name}.{form}")
-        save_figure(files[-1], drawing, origin=origin)
+        save_figure(files[-1], *drawing, origin=origin)
 
     token = _SAVE.set(save)
     try:
@@ -170,22 +159,18 @@ def figures_saved(folder: str, form: FigureFormat, *, origin: str) -> Iterator[l
         _SAVE.reset(token)
 
 
-def save_figure(path: str, drawing: Drawing, *, origin: str = "") -> None:
+def save_figure(
+    path: str, draw: Callable[[Any], None], size: tuple[float, float] = WIDE, layout: Layout = "constrained", *,
+    origin: str = "",
+) -> None:  # fmt: skip
     """Draw into a file or URL, which appears whole or not at all; equal drawings and fonts give equal bytes.
 
-    Matplotlib warns of characters that no installed font has.
-
-    Parameters
-    ----------
-    path : str
-        The end of the name says the format: .pdf, .svg or .png (200 dots per inch).
-    drawing : Drawing
-    origin : str
-        What the figure was made from, for its metadata.
+    The end of the name says the format: .pdf, .svg or .png (200 dots per inch). `origin`, what the figure was made
+    from, is written into its metadata. Matplotlib warns of characters that no installed font has.
     """
     form: FigureFormat = path.rsplit(".", 1)[-1]  # type: ignore[assignment]
     metadata = _NO_METADATA[form] | ({_ORIGIN[form]: printable(origin)} if origin else {})
-    with writing(path) as file, _drawn(drawing, form) as figure:
+    with writing(path) as file, _drawn(draw, size, layout, form, salt="distembed") as figure:
         figure.savefig(file, format=form, metadata=metadata, dpi=200)
 
 
@@ -213,19 +198,12 @@ def _dress(axes: Any, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) 
                 axis.set_minor_locator(NullLocator())  # its ticks would be drawn without length and label
 
 
-def _curve(name: str, values: Any, x_scale: Scale, y_scale: Scale) -> tuple[Float64s, Float64s]:
-    """Take values, or a pair (x, values); return x and y of what the axes can show, at most `_MAX_POINTS`."""
-    if not isinstance(values, tuple) and np.ndim(values) > 1:
-        raise ValueError(
-            f"curve {name!r} has {np.ndim(values)} dimensions: give values, or a tuple (x, values)"
-        )
-    pair = values if isinstance(values, tuple) else (np.arange(1.0, np.size(values) + 1), values)
-    x, y = (np.asarray(side, dtype=np.float64).ravel() for side in pair)
-    if x.size != y.size:
-        raise ValueError(f"curve {name!r} has {x.size} abscissae for {y.size} values; give one for each")
-    keep = np.isfinite(x) & np.isfinite(y) & ((x > 0) | (x_scale != "log")) & ((y > 0) | (y_scale != "log"))
-    chosen = np.flatnonzero(keep)[spread_points(int(keep.sum()), x_scale)]
-    return x[chosen], y[chosen]
+def largest_groups(groups: Sequence[str], n: int) -> tuple[list[str], int]:
+    """Return the groups that get one of n colors, the largest first, and how many others share gray."""
+    sizes = Counter(groups)
+    ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
+    own = ranked if len(ranked) <= n else ranked[: n - 1]
+    return own, len(ranked) - len(own)
 
 
 def spread_points(n: int, scale: Scale) -> Int64s:
@@ -273,14 +251,17 @@ def line_chart(
         Names of series drawn dashed, as for a fit or a bound.
     band
         Arrays (x, low, high): the range around the first series, drawn as a tint of its color.
-
-    Raises
-    ------
-    ValueError
-        If the two arrays of a pair differ in length, or values that are no pair have more than one dimension.
     """
-    curves = {name: _curve(name, values, x_scale, y_scale) for name, values in series.items()}
-    curves = {name: curve for name, curve in curves.items() if curve[0].size}
+    curves = dict[str, tuple[Float64s, Float64s]]()
+    for name, values in series.items():
+        pair = values if isinstance(values, tuple) else (np.arange(1.0, np.size(values) + 1), values)
+        x, y = (np.asarray(side, dtype=np.float64).ravel() for side in pair)
+        shown = (
+            np.isfinite(x) & np.isfinite(y) & ((x > 0) | (x_scale != "log")) & ((y > 0) | (y_scale != "log"))
+        )
+        chosen = np.flatnonzero(shown)[spread_points(int(shown.sum()), x_scale)]
+        if chosen.size:
+            curves[name] = x[chosen], y[chosen]
     if not curves:
         return Section(title, paragraph(NO_VALUE))
     dashed = set(dashed)
@@ -305,7 +286,10 @@ def line_chart(
         for name, (x, y) in curves.items()
     ]
     said = f"Line chart of {ylabel} against {xlabel}. {'; '.join(spoken)}"
-    return figure_section(title, Drawing(draw), said=said, caption=caption)
+    return figure_section(title, draw, said=said, caption=caption)
+
+
+BINS = 40
 
 
 def histogram(
@@ -314,17 +298,23 @@ def histogram(
     *,
     xlabel: str,
     ylabel: str = "how many",
-    bins: int = 40,
     x_scale: Scale = "linear",
     y_scale: Scale = "linear",
 ) -> Section:
-    """Draw how often values fall into equal bins (equal in the logarithm when `x_scale` is "log")."""
+    """Draw how often values fall into bins, equal or equal in the logarithm; few whole numbers get one bin each."""
     given = np.asarray(values).size
     shown = finite_values(values)
     shown = shown[shown > 0] if x_scale == "log" else shown
     if not shown.size:
         return Section(title, paragraph(NO_VALUE))
-    edges = _bin_edges(shown, bins, x_scale)
+    low, high = float(shown.min()), float(shown.max())
+    edges = np.linspace(low, high, BINS + 1)
+    if x_scale == "log":
+        edges = np.geomspace(low, high, BINS + 1) if high > low else np.array([low / 1.5, low * 1.5])
+    elif high - low < BINS and bool(np.all(shown == np.rint(shown))):
+        edges = np.arange(low - 0.5, high + 1.0)
+    elif not np.all(np.diff(edges) > 0):  # a single value has a bin of its own
+        edges = np.array([low - 0.5, high + 0.5])
     heights = np.histogram(shown, edges)[0]
 
     def draw(axes: Any) -> None:
@@ -336,19 +326,7 @@ def histogram(
     middle = f"median {format_number(float(np.median(shown)))}, mean {format_number(float(shown.mean()))}"
     spread = f"{plural(shown.size, 'value')}, {middle}, largest {format_number(float(shown.max()))}."
     left_out = f" {plural(given - shown.size, 'value')} not shown." if given > shown.size else ""
-    said = f"Histogram of {xlabel}: {spread}"
-    return figure_section(title, Drawing(draw), said=said, caption=f"{spread}{left_out}")
-
-
-def _bin_edges(values: Float64s, bins: int, scale: Scale) -> Float64s:
-    """Return bin edges; few whole numbers get one bin each, and a single value a bin of its own."""
-    low, high = float(values.min()), float(values.max())
-    if scale == "log":
-        return np.geomspace(low, high, bins + 1) if high > low else np.array([low / 1.5, low * 1.5])
-    if high - low < bins and bool(np.all(values == np.rint(values))):
-        return np.arange(low - 0.5, high + 1.0)
-    edges = np.linspace(low, high, bins + 1)
-    return edges if np.all(np.diff(edges) > 0) else np.array([low - 0.5, high + 0.5])
+    return figure_section(title, draw, said=f"Histogram of {xlabel}: {spread}", caption=f"{spread}{left_out}")
 
 
 def bar_chart(
@@ -376,8 +354,8 @@ def bar_chart(
         axes.spines["bottom"].set_visible(False)
 
     ends = "; ".join(f"{short(name)} {show(height)}" for name, height in zip(names, heights, strict=True))
-    drawing = Drawing(draw, (WIDE[0], 0.9 + 0.3 * len(names)))
-    return figure_section(title, drawing, said=f"Bars of {xlabel}: {ends}", caption=caption)
+    size = (WIDE[0], 0.9 + 0.3 * len(names))
+    return figure_section(title, draw, said=f"Bars of {xlabel}: {ends}", caption=caption, size=size)
 
 
 class Interval(NamedTuple):
@@ -452,8 +430,8 @@ def interval_chart(
 
     ends = "; ".join(f"{short(row.name)} {row.group} {format_number(row.value)}" for row in known)
     key = 0.2 * -(-len(groups) // 3) if len(groups) > 1 else 0.0
-    drawing = Drawing(draw, (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key))
-    return figure_section(title, drawing, said=f"{xlabel}: {ends}", caption=caption)
+    size = (WIDE[0], 1.0 + 0.21 * (max(heights) + 1) + key)
+    return figure_section(title, draw, said=f"{xlabel}: {ends}", caption=caption, size=size)
 
 
 def panel_chart(
@@ -489,5 +467,5 @@ def panel_chart(
         f"{name}: {', '.join(f'{one.name} {format_number(one.value)}' for one in panel)}"
         for name, panel in panels.items()
     )
-    drawing = Drawing(draw, (WIDE[0] * across / 2, (0.7 + 0.2 * lines) * down))
-    return figure_section(title, drawing, said=f"{xlabel}. {spoken}", caption=caption)
+    size = (WIDE[0] * across / 2, (0.7 + 0.2 * lines) * down)
+    return figure_section(title, draw, said=f"{xlabel}. {spoken}", caption=caption, size=size)

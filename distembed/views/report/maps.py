@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.manifold import TSNE
 from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import one_blas_thread
-from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Drawing, figure_section
+from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, figure_section, largest_groups
 from distembed.views.report.page import Section, paragraph, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
@@ -27,63 +26,72 @@ _KEY_COLUMNS = 2
 _MAX_KEY = 34  # characters of a name in the key
 
 
-def scatter_map(
-    points: ArrayLike,
-    title: str,
+def word_maps(
+    words: Sequence[str],
+    vectors: ArrayLike,
+    drawings: Mapping[str, Sequence[object] | None],
     *,
-    labels: Sequence[str] | None = None,
-    groups: Sequence[object] | None = None,
-    xlabel: str = "first coordinate",
-    ylabel: str = "second coordinate",
-    caption: str = "",
-) -> Section:
-    """Draw points of the plane, colored by group, with as many labels as fit without overlap.
+    noun: str = "most frequent word",
+) -> list[Section]:
+    """Draw one layout of words several times, each time in the colors of other groups.
 
     Parameters
     ----------
-    points
-        Shape (n, 2). Rows with a value that is not finite are left out.
-    title
-        Title of the section.
-    labels
-        A text for each point, the most important first: a label that would cover an earlier one is left out.
-    groups
-        A group for each point. The seven largest groups get a color of their own, the rest share gray.
-    xlabel, ylabel
-        Quantity and unit of each axis, "" where it has none.
-    caption
-        What the figure shows.
-
-    Raises
-    ------
-    ValueError
-        If `points` is not (n, 2), or `labels` or `groups` has another length.
+    words
+        Most frequent first: a name that would cover an earlier one on the map is left out, and a second equal one.
+    vectors
+        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
+        out, once, by t-SNE, or where there are few by their first two principal components.
+    drawings
+        The title of each section, with a group for each word to color it by, or None. The seven largest groups get a
+        color of their own, the rest share gray.
+    noun
+        What a word is, in the caption.
     """
-    array = np.asarray(points, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != 2:
-        raise ValueError(f"points have shape {array.shape}; a map needs (n, 2)")
-    for name, values in (("labels", labels), ("groups", groups)):
-        if values is not None and len(values) != len(array):
-            raise ValueError(f"{len(values)} {name} were given for {len(array)} points; give one for each")
-    kept = np.flatnonzero(np.isfinite(array).all(axis=1)).tolist()
-    if not kept:
+    matrix = np.asarray(vectors, dtype=np.float64)
+    known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
+    points, axes_are = plane(matrix[known])
+    first = {short(words[i]): i for i in reversed(known)}  # the pieces of one book have one title
+    names = [short(words[i]) if first[short(words[i])] == i else "" for i in known]
+    across = f" Across: {axes_are[0]}. Up: {axes_are[1]}." if axes_are[0] else ""
+    caption = f"The {plural(len(known), noun)} with a vector."
+    return [
+        _map(
+            title, points, names, None if groups is None else [str(groups[i]) for i in known], caption, across
+        )
+        for title, groups in drawings.items()
+    ]
+
+
+def _map(
+    title: str,
+    points: Float64s,
+    names: Sequence[str],
+    groups: Sequence[str] | None,
+    caption: str,
+    across: str,
+) -> Section:
+    """Draw points of the plane, colored by group, with as many names as fit without overlap."""
+    if not len(points):
         return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
-    names = [short(labels[i]) for i in kept] if labels is not None else []
-    colors, key = _group_colors([groups[i] for i in kept] if groups is not None else [None] * len(kept))
-    placed = _place(array[kept], _each_once(names), key)
+    colors, key = [COLORS[0]] * len(points), dict[str, str]()
+    if groups is not None and len(set(groups)) > 1:
+        own, n_rest = largest_groups(groups, len(COLORS))
+        key = dict(zip(own, COLORS, strict=False))
+        colors = [key.get(group, MUTED) for group in groups]
+        key |= {f"{n_rest} others": MUTED} if n_rest else {}
+    (width, height), placed, spots = _place(points, names, len(key))
 
     def draw(axes: Any) -> None:
-        axes.set(xlim=(0, placed.width), ylim=(0, placed.height))
+        axes.set(xlim=(0, width), ylim=(0, height))
         axes.set_axis_off()
         many = len(colors) > _MAX_VECTOR_POINTS
-        alpha = np.full(
-            len(colors), 0.4 if many or placed.labels else 0.75
-        )  # points without a name stand back
-        alpha[[spot.point for spot in placed.labels]] = 0.95
+        alpha = np.full(len(colors), 0.4 if many or spots else 0.75)  # points without a name stand back
+        alpha[[spot.point for spot in spots]] = 0.95
         size = 4 if many else 13
-        axes.scatter(placed.x, placed.y, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
+        axes.scatter(*placed.T, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
         small = FONT_SIZE - 1
-        for _, text, x, y, align in placed.labels:
+        for _, text, x, y, align in spots:
             axes.text(x, y, text, ha=align, va="center_baseline", fontsize=small)
         style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5}
         for name, color in key.items():
@@ -92,45 +100,34 @@ def scatter_map(
             place = {"loc": "lower left", "ncols": _KEY_COLUMNS, "handletextpad": 0.1, "borderaxespad": 0.2}
             axes.legend(fontsize=small, **place)
 
-    said = plural(len(kept), "point") + (f", {len(placed.labels)} labeled." if labels is not None else ".")
-    axes_are = f" Across: {xlabel}. Up: {ylabel}." if xlabel else ""
-    full = f"{caption} {said}{axes_are}".strip()
-    shown = ", ".join(spot.text for spot in placed.labels[:12])
+    said = f"{plural(len(points), 'point')}, {len(spots)} labeled."
+    shown = ", ".join(spot.text for spot in spots[:12])
     among = f" Among them: {shown}." if shown else ""
-    drawing = Drawing(draw, (placed.width / 72, placed.height / 72), layout=None)
-    return figure_section(title, drawing, said=f"Map of {said}{among}", caption=full)
+    return figure_section(
+        title, draw, said=f"Map of {said}{among}", caption=f"{caption} {said}{across}", size=(width / 72, height / 72),
+        layout=None,
+    )  # fmt: skip
 
 
-def _each_once(names: Sequence[str]) -> list[str]:
-    """Return names of which each stands at its first point: the pieces of one book have one title."""
-    first = {name: place for place, name in reversed(list(enumerate(names)))}
-    return [name if first[name] == place else "" for place, name in enumerate(names)]
+def _place(
+    points: Float64s, names: Sequence[str], n_key: int
+) -> tuple[tuple[float, float], Float64s, list[_Spot]]:
+    """Fit points to the page's width at one scale for both axes, and choose the labels, all above the key.
 
-
-class _Map(NamedTuple):
-    """Points in the units of an SVG, the size of the drawing, and the labels that fit."""
-
-    width: float
-    height: float
-    x: Float64s
-    y: Float64s
-    labels: list[_Spot]
-
-
-def _place(points: Float64s, names: Sequence[str], key: Collection[str]) -> _Map:
-    """Fit points to the page's width at one scale for both axes, and choose the labels, all above the key."""
+    The size, the points and the labels are in the units of an SVG.
+    """
     low, high = points.min(axis=0), points.max(axis=0)
     extent = np.where(high > low, high - low, 1.0)
     width = WIDE[0] * 72
     height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
-    size, below = np.array([width, height]), 0.0
-    if key:  # which stands below the points
-        below = -(-len(key) // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8
+    # The key stands below the points.
+    below = -(-n_key // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8 if n_key else 0.0
+    size = np.array([width, height])
     scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
     placed = size / 2 + (points - (low + high) / 2) * scale + [0, below]
     size[1] += below
-    labels = _thin_labels(placed, names, size, np.array([[0.0, 0.0, width, below]]))
-    return _Map(width, float(size[1]), placed[:, 0], placed[:, 1], labels)
+    spots = _thin_labels(placed, names, size, np.array([[0.0, 0.0, width, below]]))
+    return (width, float(size[1])), placed, spots
 
 
 class _Spot(NamedTuple):
@@ -183,67 +180,6 @@ def _box(spot: _Spot) -> Float64s:
 def _covers(taken: Float64s, box: Float64s) -> bool:
     """Return whether a box overlaps one of those taken."""
     return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
-
-
-def _group_colors(groups: Sequence[object]) -> tuple[list[str], dict[str, str]]:
-    """Return a color for each point, and the key: group name to color, largest group first."""
-    sizes = Counter(map(str, groups))
-    if len(sizes) < 2:
-        return [COLORS[0]] * len(groups), {}
-    ranked = sorted(sizes, key=lambda name: (-sizes[name], name))
-    whole = ranked if len(ranked) <= len(COLORS) else ranked[: len(COLORS) - 1]
-    key = dict(zip(whole, COLORS, strict=False))
-    colors = [key.get(str(group_), MUTED) for group_ in groups]
-    if len(whole) < len(ranked):
-        key[f"{len(ranked) - len(whole)} others"] = MUTED
-    return colors, key
-
-
-def word_maps(
-    words: Sequence[str],
-    vectors: ArrayLike,
-    drawings: Mapping[str, Sequence[object] | None],
-    *,
-    noun: str = "most frequent word",
-) -> list[Section]:
-    """Draw one layout of words several times, each time in the colors of other groups.
-
-    Parameters
-    ----------
-    words
-        Most frequent first; those have their names on the map.
-    vectors
-        Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
-        out, once, by t-SNE, or where there are few by their first two principal components.
-    drawings
-        The title of each section, with a group for each word to color it by, or None.
-    noun
-        What a word is, in the caption.
-
-    Raises
-    ------
-    ValueError
-        If the numbers of words and of rows differ, or `vectors` is not two-dimensional.
-    """
-    matrix = np.asarray(vectors, dtype=np.float64)
-    if matrix.ndim != 2 or len(words) != len(matrix):
-        raise ValueError(
-            f"{len(words)} words came with vectors of shape {matrix.shape}; give one row for each word"
-        )
-    known = np.flatnonzero(np.isfinite(matrix).all(axis=1)).tolist()
-    points, axes_are = plane(matrix[known])
-    return [
-        scatter_map(
-            points,
-            title,
-            labels=[words[i] for i in known],
-            groups=None if groups is None else [groups[i] for i in known],
-            xlabel=axes_are[0],
-            ylabel=axes_are[1],
-            caption=f"The {plural(len(known), noun)} with a vector.",
-        )
-        for title, groups in drawings.items()
-    ]
 
 
 def plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:

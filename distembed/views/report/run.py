@@ -2,71 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import distembed
 from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job.model import Job
-from distembed.job.stage import StageSpec, system_of
+from distembed.job.stage import system_of
 from distembed.job.terminal import shown
 from distembed.stages.corpus import left_out
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import FigureFormat, bar_chart, figures_saved
 from distembed.views.report.page import Section, escaped, folded, group, paragraph
-from distembed.views.report.tables import Row, as_mapping, first_rows, table
+from distembed.views.report.tables import first_rows, table
 
 
-class Stage(NamedTuple):
-    """What one stage of a job took: wall clock in seconds, peak memory and disk in bytes, blocks."""
-
-    stage: str
-    wall_seconds: float | None
-    peak_bytes: int | None
-    disk_bytes: int | None
-    blocks: int | None
-
-
-def stage_table(stages: Iterable[Row], *, title: str = "Time and memory") -> Section:
-    """Show what each stage took, with a bar chart of its time.
-
-    Parameters
-    ----------
-    stages
-        `Stage` records, or mappings with its keys: stage, wall_seconds, peak_bytes, disk_bytes, blocks.
-        A value that was not measured is None.
-    title
-        Title of the section.
-    """
-    rows = [dict(as_mapping(stage)) for stage in stages]
-    seconds = {str(row["stage"]): row["wall_seconds"] for row in rows if row.get("wall_seconds") is not None}
+def run_sections(job: Job, workspace: Workspace) -> list[Section]:
+    """Return the last sections of a report: time, memory and disk of each stage, the settings, and what was read."""
+    done, shown, seconds = workspace.stages(), list[dict[str, Any]](), dict[str, float]()
+    for name in (spec.name for spec in system_of(job).stages(job)):
+        blocks = [block for record in done[name].outputs.values() for block in record.blocks]
+        wall, peak = (measured(done[name].facts, fact) for fact in ("wall_seconds", "peak_process_bytes"))
+        seconds |= {} if wall is None else {name: wall}
+        size = sum(file.size for block in blocks for file in block.files.values())
+        shown.append(
+            {"stage": name, "wall time": wall, "peak memory": peak, "on disk": size, "blocks": len(blocks)}
+        )
+    title = "Time and memory"
     bars = bar_chart(seconds, title, xlabel="wall clock (seconds)", show=format_seconds)
-    names = {"wall_seconds": "wall time", "peak_bytes": "peak memory", "disk_bytes": "on disk"}
-    shown = [{names.get(key, key): value for key, value in row.items()} for row in rows]
     formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
     total = f"{format_seconds(sum(seconds.values()))} in all." if seconds else ""
-    return group(title, [bars, table(title, shown, caption=total, formats=formats)])
+    took = group(title, [bars, table(title, shown, caption=total, formats=formats)])
+    rows = [
+        {"setting": key, "value": value}
+        for key, value in _flat(job.model_dump(mode="json", exclude_none=True))
+    ]
+    title, caption = "Parameters", "As run, with every default filled in."
+    settings = table(title, rows, formats={"value": _setting}, caption=caption)
+    return [took, Section(title, folded(plural(len(rows), "setting"), settings.html)), _sources(workspace)]
 
 
-def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
-    """Write every figure of the report of a finished job into a folder, and return in words what was written.
-
-    The metadata of each have the version, the title and the content digest of the job. Equal content gives equal bytes.
-    """
-    system, workspace = system_of(job), Workspace.open(job.job.workspace)
-    digest = workspace.digest(spec.name for spec in system.stages(job))
-    origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with figures_saved(folder, form, origin=origin) as files:
-        system.page(job, workspace)
-    return f"{plural(len(files), 'figure')} in {folder}"
-
-
-def source_table(workspace: Workspace, *, title: str = "Version and files") -> Section:
+def _sources(workspace: Workspace) -> Section:
     """Show which version made the stages, what they read, and what was left out of it."""
-    done = workspace.stages().values()
+    done, title = workspace.stages().values(), "Version and files"
     versions = dict.fromkeys(
         one.made_with.get("distembed", "a version that was not recorded") for one in done
     )
@@ -89,12 +69,18 @@ def source_table(workspace: Workspace, *, title: str = "Version and files") -> S
     return Section(title, f"{paragraph(said)}\n{folded(plural(len(rows), 'file'), read.html)}")
 
 
-def parameter_table(job: Mapping[str, Any], *, title: str = "Parameters") -> Section:
-    """Show the settings of a job; nested tables are written with dots, as in TOML."""
-    rows = [{"setting": key, "value": value} for key, value in _flat(job)]
-    caption = "As run, with every default filled in."
-    whole = table(title, rows, formats={"value": _setting}, caption=caption)
-    return Section(title, folded(plural(len(rows), "setting"), whole.html))
+def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
+    """Write every figure of the report of a finished job into a folder, and return in words what was written.
+
+    The metadata of each have the version, the title and the content digest of the job. Equal content gives equal bytes.
+    """
+    system, workspace = system_of(job), Workspace.open(job.job.workspace)
+    digest = workspace.digest(spec.name for spec in system.stages(job))
+    origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with figures_saved(folder, form, origin=origin) as files:
+        system.page(job, workspace)
+    return f"{plural(len(files), 'figure')} in {folder}"
 
 
 def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
@@ -111,17 +97,6 @@ def _setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_setting, value)) or "(empty)"
     return "–" if value is None else str(value)
-
-
-def stage_rows(specs: Sequence[StageSpec], workspace: Workspace) -> list[Stage]:
-    """Return what each stage took and wrote, in the order they ran."""
-    rows, done = [], workspace.stages()
-    for name in (spec.name for spec in specs):
-        blocks = [block for record in done[name].outputs.values() for block in record.blocks]
-        size = sum(file.size for block in blocks for file in block.files.values())
-        seconds, peak = (measured(done[name].facts, fact) for fact in ("wall_seconds", "peak_process_bytes"))
-        rows.append(Stage(name, seconds, None if peak is None else round(peak), size, len(blocks)))
-    return rows
 
 
 def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix: str = "txt") -> str:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -171,8 +171,6 @@ RANKS: dict[str, Any] = {"xlabel": "rank of the word", "x_scale": "log", "y_scal
 FIRST_RANK = 10
 """The first rank that the power law of counts is fitted to."""
 
-RANK_BINS = 60
-
 
 def zipf_curve(counts: ArrayLike) -> Section:
     """Draw word counts against rank on logarithmic axes, with a fitted power law.
@@ -202,46 +200,6 @@ def zipf_curve(counts: ArrayLike) -> Section:
         caption=said,
         dashed=[name for name in series if name != "counts"],
         **RANKS,
-    )
-
-
-def count_sparsity(row_nnz: ArrayLike, n_words: int) -> Section:
-    """Draw how many different words each word occurs with, against its rank.
-
-    Ranks are put into at most `RANK_BINS` bins of equal width in the logarithm; the median and the middle four fifths
-    of each are drawn.
-
-    Parameters
-    ----------
-    row_nnz
-        Non-zero counts in each row, the most frequent word first.
-    n_words
-        Columns of the matrix.
-    """
-    title = "Sparsity of the counts"
-    nnz = np.asarray(row_nnz, dtype=np.float64).ravel()
-    if not nnz.size:
-        return Section(title, paragraph("Nothing to draw: the matrix has no rows."))
-    edges = np.unique(np.rint(np.geomspace(1, nnz.size + 1, RANK_BINS + 1)).astype(np.int64)) - 1
-    parts = [nnz[low:high] for low, high in pairwise(edges)]
-    ranks = np.sqrt((edges[:-1] + 1.0) * edges[1:])
-    low, median, high = (np.array([np.percentile(part, q) for part in parts]) for q in (10, 50, 90))
-    total = float(nnz.sum())
-    filled = f"{100 * total / (nnz.size * n_words):.3g} %" if n_words else "none"
-    caption = f"{format_number(total)} non-zero counts in {nnz.size:,} × {n_words:,}: {filled} filled. "
-    caption += "Line: median of the words near a rank; tint: four fifths of them."
-    axes = RANKS | {"ylabel": "non-zero counts in its row", "band": (ranks, np.maximum(low, 0.5), high)}
-    return line_chart({"": (ranks, median)}, title, caption=caption, **axes)
-
-
-def eigenvalue_spectrum(eigenvalues: ArrayLike) -> Section:
-    """Draw eigenvalues in falling order, on a logarithmic axis if they are positive and span a decade."""
-    values = np.sort(finite_values(eigenvalues))[::-1]
-    wide = bool(values.size and values[-1] > 0 and values[0] > 10 * values[-1])
-    caption = f"{plural(values.size, 'eigenvalue')}, {int((values < 0).sum()):,} of them negative."
-    axes: dict[str, Any] = {"xlabel": "rank of the eigenvalue", "ylabel": "eigenvalue"}
-    return line_chart(
-        {"": values}, "Eigenvalues", y_scale="log" if wide else "linear", caption=caption, **axes
     )
 
 
