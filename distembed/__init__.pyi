@@ -30,11 +30,11 @@ from .neighbors.arrays import spanning_tree as spanning_tree
 from .storage.workspace import Workspace as Workspace
 from .vectors import WordVectors as WordVectors
 from .vectors.subwords import SubwordTable as SubwordTable
+from .views.finished_job import impute as impute
+from .views.finished_job import read_distances as read_distances
+from .views.finished_job import read_pmi as read_pmi
 from .views.finished_job import run_job as run_job
-from .views.matrices import read_distances as read_distances
-from .views.matrices import read_pmi as read_pmi
-from .views.memory_jobs import impute as impute
-from .views.memory_jobs import topics as topics
+from .views.finished_job import topics as topics
 from .weighting.documents import log_entropy as log_entropy
 from .weighting.documents import tf_idf as tf_idf
 from .weighting.pmi import directional_contexts as directional_contexts

@@ -1,31 +1,45 @@
-"""Run a whole job from Python: a job file, a table of sections or a checked job, and what it has made."""
+"""Run a whole job from Python, on files or on data that is in memory, and read what it has made."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 import dask.array as da
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
 
-from distembed.display import plural
+from distembed.corpus.texts import Texts, store_texts
+from distembed.display import html_view, plural
 from distembed.job.load import checked_job, read_sections
 from distembed.job.model import Job
 from distembed.job.opening import check_outside, refuse_own_workspace
-from distembed.job.progress import Reporter
+from distembed.job.progress import Reporter, TerminalReporter
 from distembed.job.run import run_stages
-from distembed.job.stage import REPORT, read_vectors
+from distembed.job.stage import REPORT, read_vectors, system_named, system_of
 from distembed.job.workers import Workers
+from distembed.manifold.imputation import is_frame
+from distembed.neighbors.distances import Metric
+from distembed.scratch import Scratch
 from distembed.storage.records import OutputRecord
 from distembed.storage.workspace import Workspace
+from distembed.typing import Frame
 from distembed.urls import any_protocol
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_job
+from distembed.weighting.pmi import SmoothedPMI
 
 T = TypeVar("T")
+
+TOPIC_WORDS = 5
+"""Words of its topic beside a document."""
 
 Sections: TypeAlias = Mapping[str, Mapping[str, object]]
 """Keys of a job by section."""
@@ -107,6 +121,13 @@ class FinishedJob:
         done = f"{plural(len(self.ran), 'stage')} run, {len(self.skipped)} kept"
         return f"FinishedJob({self.job.job.system} in {self.workspace.url}: {done})"
 
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, record.spec.kind, " x ".join(map(str, record.spec.shape or ())))
+            for name, record in self._outputs()
+        ]
+        return html_view(repr(self), ("output", "kind", "shape"), rows)
+
     @property
     def arrays(self) -> Outputs[da.Array]:
         """The arrays of the workspace by name, each opened lazily as a Dask array."""
@@ -118,6 +139,30 @@ class FinishedJob:
         """The tables of the workspace by name, each read as a PyArrow table: `.to_pandas()` makes a data frame."""
         names = (name for name, record in self._outputs() if record.spec.kind == "table")
         return Outputs(tuple(names), self.workspace.table)
+
+    @property
+    def topics(self) -> pa.Table:
+        """The words of each topic with their weights, a row for each, as ``export(what="topics")`` writes them."""
+        return self._exported("topics")
+
+    @property
+    def documents(self) -> pa.Table:
+        """Each document with its topic, the first words of that, and what else ``export(what="documents")`` writes."""
+        documents, words = self._exported("documents"), dict[int, list[str]]()
+        for row in self.topics.to_pylist():
+            words.setdefault(row["topic"], []).append(row["word"])
+        named = [", ".join(words.get(topic, [])[:TOPIC_WORDS]) for topic in documents["topic"].to_pylist()]
+        place = documents.schema.get_field_index("topic") + 1
+        return documents.add_column(place, "topic_words", pa.array(named))
+
+    def _exported(self, what: str) -> pa.Table:
+        tables = system_of(self.job).tables()
+        if what not in tables:
+            raise ValueError(
+                f"a job of the method {self.job.job.system} has no {what}: it has {', '.join(tables)}"
+            )
+        with self.workspace.of_one_run():
+            return tables[what](self.job, self.workspace).rows.read_all()
 
     @property
     def report(self) -> str:
@@ -160,6 +205,7 @@ def run_job(
     scheduler: str | None = None,
     workers: Workers | None = None,
     reporter: Reporter | None = None,
+    progress: bool = False,
     until: str | None = None,
     allow_code: bool = False,
     replace: bool = False,
@@ -181,6 +227,8 @@ def run_job(
         core.
     reporter : Reporter, optional
         Told of progress; by default nobody.
+    progress : bool
+        Print progress, as the command does, where no reporter is given.
     until : str, optional
         The last stage to run.
     allow_code : bool
@@ -227,15 +275,17 @@ def run_job(
     >>> de.run_job(job, workspace="runs/titles").ran  # all of it is done
     ()
     """
-    with any_protocol(allowed=allow_code):
+    if reporter is None and progress:
+        reporter = TerminalReporter(Console(soft_wrap=True))
+    with any_protocol(allowed=allow_code), closing(reporter or Reporter()) as told:
         checked = _checked(job, sections, None if workspace is None else str(workspace))
         refuse_own_workspace(checked)
         resources = checked.resources
-        crew = workers or Workers(
+        by = workers or Workers(
             scheduler=scheduler, n_workers=resources.workers, memory_limit=resources.memory_limit
         )
         done = run_stages(
-            checked, workers=crew, reporter=reporter, until=until, allow_code=allow_code, replace=replace
+            checked, workers=by, reporter=told, until=until, allow_code=allow_code, replace=replace
         )
     return FinishedJob(checked, Workspace.open(checked.job.workspace), done.ran, done.skipped, done.text)
 
@@ -255,3 +305,248 @@ def _checked(job: Job | Sections | str | Path, sections: Sections, workspace: st
         own = tree.get(section, {})
         tree[section] = {**own, **keys} if isinstance(own, dict) else own
     return checked_job(tree, name=name, folder=folder, workspace=workspace)
+
+
+# --- data in memory ----------------------------------------------------------------------------------------------
+
+
+def topics(
+    texts: Texts,
+    *,
+    n_topics: int = 10,
+    workspace: str | Path | None = None,
+    progress: bool = False,
+    **sections: Mapping[str, object],
+) -> FinishedJob:
+    """Find the topics of texts in memory, as a job of the method "topics" does.
+
+    Parameters
+    ----------
+    texts : sequence of str, column or data frame
+        One document each; see `read_texts`. Titles, labels and further columns are in the table of documents.
+    n_topics : int
+        The number of topics.
+    workspace : str or path, optional
+        The folder of the results, beside which the texts are written, so that a later call finds them finished. By
+        default a temporary folder, which is removed with what is returned.
+    progress : bool
+        Print progress.
+    **sections : mappings
+        Further keys of the job: ``vocabulary={"stop_words": "english"}``.
+
+    Returns
+    -------
+    FinishedJob
+        ``run.show()`` is its report, ``run.documents`` the table of the documents with their topics, and ``run.topics``
+        that of the words of the topics.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> from distembed.demos import titles
+    >>> texts = open(titles(), encoding="utf-8").read().splitlines()
+    >>> run = de.topics(texts, n_topics=2, vocabulary={"stop_words": "english"})
+    >>> run.arrays["document_factors"].shape
+    (9, 2)
+    >>> run.documents.column_names
+    ['id', 'title', 'label', 'n_tokens', 'topic', 'topic_words', 'weight']
+    """
+    inputs, own, scratch = _place_of(workspace)
+    corpus = store_texts(inputs, texts)
+    head = {"system": "topics", "title": "Topics"}
+    job: Sections = {"job": head, "corpus": corpus, "topics": {"n_topics": n_topics}}
+    return _run(job, own, scratch, sections, progress=progress)
+
+
+def impute(
+    table: Frame,
+    vectors: str | Path | WordVectors | Frame,
+    *,
+    workspace: str | Path | None = None,
+    progress: bool = False,
+    **sections: Mapping[str, object],
+) -> FinishedJob:
+    """Impute the missing vectors of the names of a table, as a job of the method "imputation" does.
+
+    The method is the one that finds known names best when they are hidden, unless ``imputation`` says another.
+
+    Parameters
+    ----------
+    table : data frame
+        A row for each name, which is its index; columns of numbers are features, others are left out.
+    vectors : WordVectors, data frame, str or path
+        The known vectors: a frame has the names as its index; a path is a vector file, a table or a workspace.
+    workspace : str or path, optional
+        The folder of the results, beside which the inputs are written, so that a later call finds them finished. By
+        default a temporary folder, which is removed with what is returned.
+    progress : bool
+        Print progress.
+    **sections : mappings
+        Further keys of the job: ``matching={"ignore_case": True}``.
+
+    Returns
+    -------
+    FinishedJob
+        ``run.vectors`` has the vectors of all names, ``run.show()`` is the report.
+
+    Raises
+    ------
+    TypeError
+        If the table is no data frame with an index.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> features = np.random.default_rng(0).normal(size=(40, 3))
+    >>> table = pd.DataFrame(features, index=[f"name {i}" for i in range(40)], columns=["a", "b", "c"])
+    >>> known = pd.DataFrame(features[:25] @ np.ones((3, 4)), index=table.index[:25])
+    >>> run = de.impute(table, known)
+    >>> len(run.vectors), run.tables["vocabulary"]["origin"].to_pylist().count("imputed")
+    (40, 15)
+    """
+    if not is_frame(table):
+        raise TypeError("the table must be a data frame with the names as its index: call set_index on it")
+    inputs, own, scratch = _place_of(workspace)
+    known: Any = vectors
+    if not isinstance(known, (str, Path)):
+        if is_frame(known):
+            known = WordVectors(map(str, known.index), np.asarray(known.to_numpy(), np.float32))
+        known.save(inputs / "known.safetensors")
+        known = inputs / "known.safetensors"
+    key, frame, written = "name", cast("Any", table), str(inputs / "table.parquet")
+    while key in frame.columns:
+        key += "_"
+    columns = {key: pa.array([str(name) for name in frame.index], pa.string())}
+    for number, column in enumerate(map(str, frame.columns)):
+        cells = frame.iloc[:, number]
+        values, missing = cells.to_numpy(), cells.isna()
+        if values.dtype.kind not in "fiub":
+            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
+        columns[column] = pa.array(values)
+    pq.write_table(pa.table(columns), written, write_page_checksum=True)
+    best = system_named("imputation").presets["best"]
+    job = {
+        "job": {"system": "imputation", "title": "Imputation"},
+        "domain": {"path": written, "name_column": key},
+        "known": {"path": str(known)},
+        **best,
+    }
+    return _run(job, own, scratch, sections, progress=progress)
+
+
+def _place_of(workspace: str | Path | None) -> tuple[Path, str, Scratch | None]:
+    """Return the folder of the inputs of a job on data in memory, its workspace, and what removes both, if any."""
+    scratch = None if workspace is not None and "://" not in str(workspace) else Scratch("distembed-")
+    folder = Path(f"{workspace}-inputs") if scratch is None else Path(scratch.url) / "inputs"
+    folder.mkdir(parents=True, exist_ok=True)
+    own = f"{scratch.url}/workspace" if scratch is not None and workspace is None else str(workspace)
+    return folder, own, scratch
+
+
+def _run(
+    job: Sections, place: str, scratch: Scratch | None, sections: Sections, *, progress: bool
+) -> FinishedJob:
+    sectioned = {key: {**job.get(key, {}), **sections.get(key, {})} for key in {**job, **sections}}
+    done = run_job(sectioned, workspace=place, progress=progress, replace=True)
+    return replace(done, workspace=Workspace.open(place, lease=scratch))
+
+
+# --- matrices ------------------------------------------------------------------------------------------------------
+
+
+def read_pmi(workspace: Workspace | str | os.PathLike[str]) -> SmoothedPMI[da.Array]:
+    """Open the smoothed PMI that a job with ``[matrices] keep = ["pmi"]`` has kept, lazily.
+
+    Row i and column j are words i (left) and j of the workspace's vocabulary; their PMI is
+    ``constant + excess[i, j]``. `Workspace.array("pmi")` is the sparse part alone.
+
+    Parameters
+    ----------
+    workspace : Workspace, str or path
+        An open one, or a folder or URL.
+
+    Returns
+    -------
+    SmoothedPMI
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no workspace.
+    KeyError
+        If the workspace keeps no PMI.
+
+    Examples
+    --------
+    The workspace is the one that the example of `run_job` makes:
+
+    >>> import distembed as de
+    >>> pmi = de.read_pmi("runs/titles")
+    >>> round(pmi.constant, 2)  # log 0.1
+    -2.3
+    >>> vocabulary = de.Vocabulary.from_table(de.Workspace.open("runs/titles").table("vocabulary"))
+    >>> graph, minors = vocabulary.index(["graph", "minors"])
+    >>> round(float(pmi.constant + pmi.excess.compute()[graph, minors]), 2)
+    2.06
+    """
+    place = workspace if isinstance(workspace, Workspace) else Workspace.open(workspace)
+    if "pmi" not in place.stages():
+        raise KeyError(f"{place.url} keeps no PMI: run its job with matrices.keep = ['pmi']")
+    return SmoothedPMI(place.describe("pmi").spec.constant, place.array("pmi"))
+
+
+class Distances(NamedTuple):
+    """The distances between n named rows, ‖x - y‖ or 1 - cos(x, y) as the metric says.
+
+    `values` is a Dask array (n, n), float32, in blocks of whole rows.
+    """
+
+    names: list[str]
+    values: da.Array
+    metric: Metric
+
+
+def read_distances(workspace: Workspace | str | os.PathLike[str]) -> Distances:
+    """Open the distances that a job with ``[matrices] keep = ["distances"]`` has kept, lazily.
+
+    They are between the words of a job of `psdvec` or `wordspaces`, or the names of one of `imputation`.
+    `Workspace.array("distances")` is the array alone.
+
+    Parameters
+    ----------
+    workspace : Workspace, str or path
+        An open one, or a folder or URL.
+
+    Returns
+    -------
+    Distances
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no workspace.
+    KeyError
+        If the workspace keeps no distances.
+
+    Examples
+    --------
+    The workspace is the one that the example of `run_job` makes:
+
+    >>> import distembed as de
+    >>> distances = de.read_distances("runs/titles")
+    >>> distances.metric, distances.values.shape == (len(distances.names),) * 2
+    ('cosine', True)
+    >>> graph = distances.names.index("graph")
+    >>> row = distances.values[graph].compute()  # reads one block of rows
+    >>> [distances.names[i] for i in row.argsort(kind="stable")[1:3]]
+    ['minors', 'a']
+    """
+    place = workspace if isinstance(workspace, Workspace) else Workspace.open(workspace)
+    stage = place.stages().get("distances")
+    if stage is None or "distances" not in stage.outputs:
+        raise KeyError(f"{place.url} keeps no distances: run its job with matrices.keep = ['distances']")
+    values = place.array("distances")
+    names = place.table("vocabulary")["word"].slice(0, len(values)).to_pylist()
+    return Distances(names, values, stage.parameters["metric"])

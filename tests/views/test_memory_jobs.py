@@ -36,6 +36,11 @@ def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list
     assert (documents["id"], documents["label"]) == ([*"abcdefghi"], ["title"] * 9)
     assert documents["year"] == ["1990"] * 9
     assert run.arrays["document_factors"].shape == (9, 2)
+    listed, topics = run.documents.to_pydict(), run.topics.to_pylist()
+    assert listed["id"] == documents["id"]
+    for topic, words in zip(listed["topic"], listed["topic_words"], strict=True):
+        assert words == ", ".join([row["word"] for row in topics if row["topic"] == topic][:5])
+    assert "<td><bdi>document_factors</bdi></td>" in run._repr_html_()
     shown = run.show(height=300)
     assert len(repr(shown)) < 300
     assert shown._repr_html_().startswith("<iframe srcdoc=")
@@ -48,7 +53,7 @@ def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list
         run.show()
 
 
-def test_a_frame_is_imputed_by_its_index(tmp_path: Path):
+def test_a_frame_is_imputed_by_its_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         rng.standard_normal((40, 3)), index=[f"name {i}" for i in range(40)], columns=["a", "b", "name"]
@@ -58,7 +63,12 @@ def test_a_frame_is_imputed_by_its_index(tmp_path: Path):
         table[["a", "b", "name"]].to_numpy() @ rng.standard_normal((3, 4)), index=table.index
     )
     known = truth.sample(25, random_state=0)
-    run = de.impute(table, known, workspace=tmp_path / "w")
+    run = de.impute(table, known, workspace=tmp_path / "w", progress=True)
+    assert "imputed" in capsys.readouterr().out
+    with pytest.raises(
+        ValueError, match="a job of the method imputation has no documents: it has names, words"
+    ):
+        assert run.documents
     hidden = table.index.difference(known.index)
     found = pd.DataFrame(run.vectors.vectors, index=run.vectors.words)
     np.testing.assert_array_equal(found.loc[known.index], known.astype(np.float32))
