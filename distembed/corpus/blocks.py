@@ -2,7 +2,9 @@
 
 The scanner passes once over the bytes, creates no Python object and can be resumed: everything it knows between two
 calls is in the arrays of `ScanState`, so the text may arrive in pieces cut anywhere between two code points. It keeps a
-table of the words seen so far (see `dictionary_blocks`), whose ids count up in order of first appearance.
+table of the words seen so far, whose ids count up in order of first appearance: a hash table with open addressing, in
+arrays. A word of at most 8 bytes is its own key: its bytes as one little-endian integer, never zero in the low byte.
+The key of a longer word is a hash whose low byte is zero; the word is compared with its bytes in the arena.
 
 Letters: ``v`` is the entry of a character in the class table (flags, and its lower-case code point in the low
 21 bits).
@@ -14,8 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-
-from distembed.corpus.dictionary_blocks import fill_slots, find_slot, first_slot, key_of
 
 # Flags of a character, above the 21 bits of its lower-case code point.
 POINT = 0x1FFFFF
@@ -92,6 +92,68 @@ def grow_state(state: ScanState) -> ScanState:
     grown = bigger._replace(fields=state.fields, token=state.token, arena=arena)
     fill_slots(grown.slots, grown.arena, grown.starts, grown.lengths, n_words)
     return grown
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def key_of(words: np.ndarray, length: int) -> np.uint64:
+    """Return the table key of a word of `length` bytes: itself, or a hash whose low byte is zero."""
+    if length <= 8:
+        return words[0]
+    h = np.uint64(length)
+    for k in range((length + 7) >> 3):
+        h = (h ^ words[k]) * np.uint64(0x9E3779B97F4A7C15)
+        h ^= h >> np.uint64(29)
+    return (h << np.uint64(8)) | np.uint64(0)
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def first_slot(key: np.uint64, mask: int) -> np.int64:
+    """Return the slot at which the search for `key` begins."""
+    h = key * np.uint64(0x9E3779B97F4A7C15)
+    h ^= h >> np.uint64(32)
+    h *= np.uint64(0xD6E8FEB86659FD93)
+    return np.int64((h >> np.uint64(32)) & np.uint64(mask))
+
+
+@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
+def find_slot(
+    key: np.uint64,
+    words: np.ndarray,
+    length: int,
+    slots: np.ndarray,
+    arena: np.ndarray,
+    starts: np.ndarray,
+    lengths: np.ndarray,
+) -> np.int64:
+    """Return the slot that holds the word, or the empty slot where it belongs."""
+    mask = len(slots) - 1
+    slot = first_slot(key, mask)
+    while slots[slot, 1] != 0:
+        if slots[slot, 0] == key:
+            if length <= 8:
+                return slot
+            other = np.int64(slots[slot, 1]) - 1
+            n_units = (length + 7) >> 3 if length == lengths[other] else 0
+            k = 0
+            while k < n_units and words[k] == arena[starts[other] + k]:
+                k += 1
+            if 0 < k == n_units:
+                return slot
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def fill_slots(
+    slots: np.ndarray, arena: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n_words: int
+) -> None:
+    """Enter the first `n_words` words into an empty table, in the order of their ids."""
+    for word in range(n_words):
+        units = arena[starts[word] : starts[word + 1]]
+        key = key_of(units, lengths[word])
+        slot = find_slot(key, units, lengths[word], slots, arena, starts, lengths)
+        slots[slot, 0] = key
+        slots[slot, 1] = word + 1
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)

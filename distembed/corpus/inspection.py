@@ -117,7 +117,7 @@ def _words_of(corpus: Corpus, beginnings: Sequence[Batch]) -> list[str]:
         words = scanner(replace(tokenizer, phrases_file=None, min_border_tokens=1))
         words.scan(max(beginnings, key=lambda batch: batch.data.size))
         rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
-        shown = ", ".join(words.texts(int(row), int(row) + 1)[0].as_py()[:WORD_CHARACTERS] for row in rows)
+        shown = ", ".join(word[:WORD_CHARACTERS] for word in words.words()["word"].take(rows).to_pylist())
         notes += [f"words: {shown}"] * bool(shown)
     if tokenizer.pattern in ("unicode", "ascii"):
         data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in beginnings[:SAMPLED_FILES])
@@ -182,7 +182,7 @@ def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) ->
         left = SAMPLE_BYTES // len(numbers)
         for partition in bundles[number]:
             progress, n_read, n_text, n_own = Progress(), 0, 0, 0
-            words.begin(partition.url)
+            words.source.url = partition.url
             for batch in read_batches(replace(partition, piece_bytes=SAMPLE_PIECE), progress):
                 # Documents may be empty; the bytes of the file are those of the text so far.
                 if max(n_text, n_own) >= left and progress.n_bytes_read > n_read:
@@ -196,6 +196,5 @@ def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) ->
             n_documents += max(n_own, int(n_text > 0))
             if left <= 0:
                 break
-    slices = list(words.words())
-    counts = np.concatenate([each.counts for each in slices])
-    return TextSample(counts, np.concatenate([each.document_counts for each in slices]), n_documents, n_bytes)
+    counts, document_counts = (words.words()[name].to_numpy() for name in ("count", "document_count"))
+    return TextSample(counts, document_counts, n_documents, n_bytes)

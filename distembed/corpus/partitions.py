@@ -40,7 +40,7 @@ from distembed.corpus.document_columns import (
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.mediawiki import read_pages
 from distembed.corpus.records import Batch, in_pieces, read_blocks, read_file, read_lines
-from distembed.corpus.scanners import Scanner
+from distembed.corpus.scanners import WORDS_SCHEMA, Scanner
 from distembed.corpus.streams import Partition, Progress
 from distembed.corpus.tables import read_csv, read_json, read_parquet
 from distembed.corpus.tokenizer import Tokenizer, scanner
@@ -77,7 +77,6 @@ TOKENS_SCHEMA = pa.schema(
         pa.field("ids", pa.list_(pa.field("element", pa.int32(), nullable=False)), nullable=False),
     ]
 )
-WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("document_count", pa.int64())])
 
 
 class PartitionSummary(NamedTuple):
@@ -159,7 +158,7 @@ def tokenize_partition(
     with partition_writers(target, documents_schema(bundle[0], n_excerpt=n_excerpt)) as writers:
         rows = PartitionRows(writers, n_excerpt=n_excerpt)
         for one in bundle:
-            words.begin(one.url)
+            words.source.url = one.url
             for batch in read_batches(one, progress):
                 n_bytes_text += batch.n_bytes
                 rows.add(one, batch, words)
@@ -170,7 +169,6 @@ def tokenize_partition(
         rows.write_ids()
         rows.write_documents()
         rows.write_words(words)
-    short, long = words.skipped()
     return PartitionSummary(
         partition=target,
         n_documents=rows.n_documents,
@@ -180,8 +178,8 @@ def tokenize_partition(
         n_bytes_text=n_bytes_text,
         n_skipped_namespace=progress.n_skipped_namespace,
         n_skipped_redirect=progress.n_skipped_redirect,
-        n_short_segments=short,
-        n_long_tokens=long,
+        n_short_segments=words.n_short,
+        n_long_tokens=words.source.n_long,
         n_replaced=progress.n_replaced,
         n_bad_records=progress.n_bad_records,
         bad_records=tuple(progress.bad_records),
@@ -288,10 +286,9 @@ class PartitionRows:
 
     def write_words(self, words: Scanner) -> None:
         """Write the dictionary."""
-        for part in words.words():
-            counts = (pa.array(part.counts), pa.array(part.document_counts))
-            write_group(self.writers["words"], [part.words, *counts])
-            self.n_words += len(part.words)
+        table = words.words()
+        write_group(self.writers["words"], table.columns)
+        self.n_words += len(table)
 
     def write_ids(self) -> None:
         """Write the ids."""

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.dictionary_blocks import tally
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import (
     DICTIONARY_WORDS,
@@ -23,7 +22,7 @@ from distembed.corpus.partitions import (
     token_rows,
     write_group,
 )
-from distembed.corpus.scanners import hashes_of
+from distembed.corpus.scanners import hashes_of, tally
 from distembed.dtypes import Mask
 from distembed.temporaries import block
 
@@ -108,7 +107,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
                 stops = np.append(np.flatnonzero(np.diff(document)) + 1, len(ids))
                 of = document[stops - 1]
                 write_group(writers["tokens"], token_rows(ids, stops, of).columns)
-                tally(own[ids], stops, of, stats, np.empty(len(stops), np.int64))
+                tally(own[ids], np.append(0, stops[:-1]), stops, of, stats, np.empty(len(stops), np.int64))
         columns = [words["word"], pa.chunked_array([stats[:, 0]]), pa.chunked_array([stats[:, 1]])]
         for first in range(0, words.num_rows, DICTIONARY_WORDS):
             write_group(writers["words"], [column.slice(first, DICTIONARY_WORDS) for column in columns])

@@ -1,7 +1,7 @@
-r"""Turns text into token ids of a partition: the options of the tokenizer, and the scanners that apply them.
+r"""Turns text into token ids of a partition: the options of the tokenizer, and what applies them.
 
-`WordScanner` and `CallableScanner` take batches of UTF-8 text and give ids that count up in order of first appearance.
-The first runs the compiled machine of `blocks`; the other calls a user's function on each document, line or sentence.
+`words` has the two scanners: one runs the compiled machine of `blocks`, the other calls a user's function on each
+document, line or sentence.
 
 The definition of a word (``pattern="unicode"``): a maximal run of letters (`str.isalpha`), with combining
 marks (categories Mn, Mc, Me) inside or after it, and of other alphanumeric characters (`str.isalnum`) with
@@ -27,15 +27,14 @@ their own.
 
 from __future__ import annotations
 
+import codecs
 import re
-import threading
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
-from itertools import islice
-from typing import Any, Literal, cast, get_args
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -43,20 +42,15 @@ from numpy.typing import NDArray
 
 from distembed.corpus import blocks
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.normalization import ASSIGNED, Form, Normalizer, characters_of
-from distembed.corpus.phrases import Gazetteer, gazetteer, read_names
-from distembed.corpus.records import Batch, batch_of, document_table
+from distembed.corpus.normalization import ASSIGNED, Form, characters_of
+from distembed.corpus.phrases import Gazetteer, gazetteer
+from distembed.corpus.records import batch_of, document_table
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.segmentation import icu_function
-from distembed.corpus.words import Words
-from distembed.options import PositiveInt
+from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner, Words, WordScanner, segments
+from distembed.files import read_small
+from distembed.options import PositiveInt, check_options
 
-NORMALIZATIONS = ("nfc", "nfkc", "none")
-# Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
-# after them.
-STOPS = ".!?…؟۔।॥"
-HARD_STOPS = "。！？｡"
-CLOSERS = "\"'’”»)]}›」』"
 APOSTROPHES = "'’"
 # Middle dot, ano teleia (the same character once normalized), hyphenation point, gershayim.
 MIDDLES = "\u00b7\u0387\u2027\u05f4"
@@ -65,13 +59,6 @@ GERESH = "\u05f3"
 INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
 # Zero width space, signs before Arabic and Kaithi numbers, interlinear annotation.
 SEPARATORS = re.compile("[\u200b\u0600-\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd\ufff9-\ufffb]")
-# What may end a sentence: a line, an ideographic full stop, or another one before white space.
-SENTENCE_END = re.compile(
-    rf"\n|[{HARD_STOPS}][{re.escape(CLOSERS)}]*|[{STOPS}][{re.escape(CLOSERS)}]*[^\S\n]+"
-)
-# Many functions of users bear no threads: taggers keep the sentence that they work on. Python runs one at a time.
-ONE_AT_A_TIME = threading.Lock()
-
 
 Border = Literal["document", "line", "sentence"]
 """What no pair of words reaches across."""
@@ -129,29 +116,18 @@ class Tokenizer:
     apostrophes: bool = False
     border: Border = "document"
     min_border_tokens: PositiveInt = 1
-    normalization: Literal["nfc", "nfkc", "none"] = "nfc"
+    normalization: Form = "nfc"
     phrases_file: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         known = callable(self.pattern) or self.pattern in {"unicode", "ascii", "icu"}
-        if (
-            not known
-            and not re.fullmatch(r"[\w.]+:\w+", str(self.pattern))
-            and not _is_expression(self.pattern)
-        ):
+        is_name = known or re.fullmatch(r"[\w.]+:\w+", str(self.pattern))
+        if not is_name and not _is_expression(self.pattern):
             raise ValueError(
                 f'pattern is {self.pattern!r}; give "unicode", "ascii", "icu", a regular expression, a callable or '
                 '"module:function".'
             )
-        if self.normalization not in NORMALIZATIONS:
-            choices = ", ".join(map(repr, NORMALIZATIONS))
-            raise ValueError(f"normalization is {self.normalization!r}; give one of {choices}.")
-        if self.border not in get_args(Border):
-            raise ValueError(
-                f"border is {self.border!r}; give one of {', '.join(map(repr, get_args(Border)))}."
-            )
-        if self.min_border_tokens < 1:
-            raise ValueError(f"min_border_tokens is {self.min_border_tokens}; give 1 or more.")
+        check_options(self)
 
     def __call__(self, text: str) -> list[str]:
         r"""Return the tokens of a text, as a corpus counts them.
@@ -163,10 +139,9 @@ class Tokenizer:
         ['new', 'york', 'since', '1999']
         """
         nothing = pa.nulls(1, pa.string())
-        batch = batch_of([text.encode()], document_table(nothing, nothing, nothing))
         words = scanner(replace(self, min_border_tokens=1))
-        ids = words.scan(normalizer(self)(batch)).ids
-        known = [word for part in words.words() for word in part.words.to_pylist()]
+        ids = words.scan(batch_of([text.encode()], document_table(nothing, nothing, nothing))).ids
+        known = words.words()["word"].to_pylist()
         return [known[number] for number in ids.tolist() if number >= 0]
 
     def function(self) -> Callable[[str], Iterable[str]]:
@@ -214,7 +189,12 @@ def scanner(tokenizer: Tokenizer) -> Scanner:
 
 def words_of(tokenizer: Tokenizer) -> Words:
     """Return what cuts text into the words of a tokenizer."""
-    return (WordScanner if tokenizer.pattern in {"unicode", "ascii"} else CallableScanner)(tokenizer)
+    lowercase, numbers, form = tokenizer.lowercase, tokenizer.numbers, tokenizer.normalization
+    if tokenizer.pattern in {"unicode", "ascii"}:
+        table = class_table(str(tokenizer.pattern), lowercase, numbers, tokenizer.apostrophes)
+        return WordScanner(table, tokenizer.border, form)
+    cut, function = partial(segments, border=tokenizer.border, numbers=numbers), tokenizer.function()
+    return CallableScanner(function, cut, name=tokenizer.pattern, lowercase=lowercase, form=form)
 
 
 def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
@@ -226,19 +206,17 @@ def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:
         If the file cannot be read, or has no name of several words.
     """
     path = tokenizer.phrases_file or ""
-    return _gazetteer(replace(tokenizer, border="document", min_border_tokens=1), path, read_names(path))
+    try:
+        data = read_small(path).removeprefix(codecs.BOM_UTF8)
+        data.decode()
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"The names in {path} (phrases_file) cannot be read ({error}).") from error
+    return _gazetteer(replace(tokenizer, border="document", min_border_tokens=1), data)
 
 
 @lru_cache(maxsize=4)
-def _gazetteer(tokenizer: Tokenizer, path: str, data: bytes) -> Gazetteer:
-    return gazetteer(data, words_of(tokenizer), path=path)
-
-
-def normalizer(tokenizer: Tokenizer) -> Callable[[Batch], Batch]:
-    """Return the function that normalizes batches of text for the tokenizer."""
-    if tokenizer.normalization == "none":
-        return lambda batch: batch
-    return Normalizer(cast("Form", tokenizer.normalization.upper()))
+def _gazetteer(tokenizer: Tokenizer, data: bytes) -> Gazetteer:
+    return gazetteer(data, words_of(tokenizer), path=tokenizer.phrases_file or "")
 
 
 @lru_cache(maxsize=16)
@@ -246,13 +224,17 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     """Return the flags and the lower-case code point of each code point, uint32 (0x110000,)."""
     table = np.zeros(0x110000, np.uint32)
     for points in (range(128),) if pattern == "ascii" else ASSIGNED:
-        caseless, others = _letters_without_case(points)
-        table[caseless] = blocks.WORD | caseless
-        for point in others.tolist():
+        # Four of five assigned characters are letters without case (category Lo). Of the first 256 none is taken for
+        # one: there the ordinal indicators, of category Lo, are lower case.
+        categories = np.frombuffer("".join(map(unicodedata.category, characters_of(points))).encode(), "S2")
+        every = np.arange(points.start, points.stop, dtype=np.uint32)
+        is_caseless = (categories == b"Lo") & (every > 0xFF)
+        table[every[is_caseless]] = blocks.WORD | every[is_caseless]
+        for point in every[~is_caseless & (categories != b"Cn")].tolist():
             table[point] = character_class(chr(point), lowercase, numbers, pattern != "ascii")
-    for characters, flag in ((STOPS, blocks.STOP), (HARD_STOPS, blocks.HARD_STOP), (CLOSERS, blocks.CLOSER)):
-        for character in characters:
-            table[ord(character)] |= flag
+    signs = [*zip((STOPS, HARD_STOPS, CLOSERS), (blocks.STOP, blocks.HARD_STOP, blocks.CLOSER), strict=True)]
+    for character, flag in ((character, flag) for characters, flag in signs for character in characters):
+        table[ord(character)] |= flag
     for character in APOSTROPHES[: 1 if pattern == "ascii" else None]:
         table[ord(character)] |= ord("'") | (blocks.APOSTROPHE if apostrophes else 0)
     for character in "" if pattern == "ascii" else MIDDLES:
@@ -260,18 +242,6 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     for character in '."':
         table[ord(character)] |= ord(character)
     return table
-
-
-def _letters_without_case(points: range) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """Return the code points of letters that have no case (category Lo), and the other assigned code points.
-
-    Four of five assigned characters are such letters. Of the first 256 none is taken for one: there the ordinal
-    indicators, of category Lo, are lower case.
-    """
-    categories = np.frombuffer("".join(map(unicodedata.category, characters_of(points))).encode(), "S2")
-    every = np.arange(points.start, points.stop, dtype=np.uint32)
-    caseless = (categories == b"Lo") & (every > 0xFF)
-    return every[caseless], every[~caseless & (categories != b"Cn")]
 
 
 def character_class(character: str, lowercase: bool, numbers: bool, marks: bool) -> int:
@@ -295,200 +265,3 @@ def extends_words(character: str, category: str) -> bool:
     """Return whether a character belongs to the word before it: marks, joiners, the geresh."""
     is_joiner = category == "Cf" and not SEPARATORS.match(character)
     return category.startswith("M") or is_joiner or (category != "" and character == GERESH)
-
-
-def _read_only(batch: Batch) -> Batch:
-    """Return a batch whose text is read-only: the kernels are compiled once, and not for a writable array as well."""
-    data = batch.data.view()
-    data.flags.writeable = False
-    return batch._replace(data=data)
-
-
-class WordScanner:
-    """The compiled scanner of the "unicode" and "ascii" patterns."""
-
-    def __init__(self, tokenizer: Tokenizer):
-        self.border = get_args(Border).index(tokenizer.border)
-        self.normalizer = normalizer(tokenizer)
-        self.table = class_table(
-            str(tokenizer.pattern), tokenizer.lowercase, tokenizer.numbers, tokenizer.apostrophes
-        )
-        self.state = blocks.new_state()
-
-    def begin(self, url: str) -> None:
-        """Go on with another file."""
-
-    @property
-    def n_long(self) -> int:
-        """The overlong tokens left out so far."""
-        return int(self.state.fields[blocks.N_LONG_TOKENS])
-
-    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of the next batch; the dictionary grows as needed."""
-        batch = _read_only(self.normalizer(_read_only(batch)))
-        fields = self.state.fields
-        fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
-        ids, stops = np.empty(batch.data.size + 2, np.int32), np.empty(len(batch.starts), np.int64)
-        arguments = (
-            batch.data,
-            batch.starts,
-            batch.stops,
-            batch.n_closed,
-            self.table,
-            self.border,
-        )
-        while not blocks.scan(self.state, *arguments, ids, stops):
-            self.state = blocks.grow_state(self.state)
-        return ids[: fields[blocks.N_IDS]], stops[: fields[blocks.N_CLOSED]]
-
-    @property
-    def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        return int(self.state.fields[blocks.N_WORDS])
-
-    def forget(self) -> None:
-        """Empty the dictionary, at the end of a document; ids begin at 0 again."""
-        self.state.slots.fill(0)
-        self.state.fields[blocks.N_WORDS] = 0
-
-    def intern(self, word: str) -> int:
-        """Return the id of a word, a new one where the dictionary lacks it."""
-        data = np.frombuffer(word.encode(), np.uint8)
-        while (found := blocks.intern(self.state, data)) < 0:
-            self.state = blocks.grow_state(self.state)
-        return int(found)
-
-    def texts(self, first: int, last: int) -> pa.Array:
-        """Return some words of the dictionary by their ids."""
-        lengths = self.state.lengths[first:last].astype(np.int64)
-        units = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
-        return unpad_words(units, lengths)
-
-
-def unpad_words(padded: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
-    """Return words stored in whole 8-byte units as an Arrow string array."""
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    # No token holds a NUL byte, so the padding is exactly the zeros.
-    data = padded[padded != 0]
-    return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-class CallableScanner:
-    """The general scanner, which calls a user's function from text to tokens and keeps a Python dictionary of words."""
-
-    n_long = 0
-
-    def __init__(self, tokenizer: Tokenizer):
-        self.tokenizer, self.url = tokenizer, ""
-        self.function = tokenizer.function()
-        self.normalizer = normalizer(tokenizer)
-        self.index: dict[str, int] = {}
-        self.name = ""  # of the document that is read
-        self.has_tokens = self.is_at_border = False
-
-    def begin(self, url: str) -> None:
-        """Go on with another file, which errors then name."""
-        self.url = url
-
-    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of the next batch."""
-        batch = self.normalizer(batch)
-        ids: list[int] = []
-        stops: list[int] = []
-        names = [self.name] if batch.continues else batch.documents["id"].to_pylist()
-        for span, (text, self.name) in enumerate(zip(batch.texts(), names, strict=True)):
-            if span or not batch.continues:
-                self.has_tokens = self.is_at_border = False
-            for number, segment in enumerate(segments(text.decode(), self.tokenizer)):
-                self.is_at_border |= number > 0
-                ids += self._ids(segment.lower() if self.tokenizer.lowercase else segment)
-            if span < batch.n_closed:
-                stops.append(len(ids))
-        return np.array(ids, np.int32), np.array(stops, np.int64)
-
-    @property
-    def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        return len(self.index)
-
-    def texts(self, first: int, last: int) -> pa.Array:
-        """Return some words of the dictionary by their ids."""
-        return pa.array(list(islice(self.index, first, last)), pa.string())
-
-    def intern(self, word: str) -> int:
-        """Return the id of a word, a new one where the dictionary lacks it."""
-        return self.index.setdefault(word, len(self.index))
-
-    def forget(self) -> None:
-        """Empty the dictionary; ids begin at 0 again."""
-        self.index = {}
-
-    def _ids(self, text: str) -> list[int]:
-        """Return the ids of the tokens of a segment, after a border where another stands before it."""
-        tokens = self._tokens(text) if text else []
-        if not isinstance(tokens, Iterable):
-            raise TypeError(
-                f"The tokenizer {self.tokenizer.pattern!r} returned {type(tokens).__name__}, not an iterable of "
-                "words; correct the function."
-            )
-        found = []
-        for token in tokens:
-            if not isinstance(token, str):
-                raise TypeError(
-                    f"The tokenizer {self.tokenizer.pattern!r} returned the word {token!r}, which is "
-                    f"{type(token).__name__} and not text; correct the function."
-                )
-            found.append(self.index.setdefault(token, len(self.index)))
-        if found and self.is_at_border and self.has_tokens:
-            found.insert(0, -1)
-        self.has_tokens, self.is_at_border = self.has_tokens or bool(found), self.is_at_border and not found
-        return found
-
-    def _tokens(self, text: str) -> Any:
-        """Return what the function makes of a text: one thread of a process calls it at a time."""
-        try:
-            with ONE_AT_A_TIME:
-                tokens = self.function(text)
-                return list(tokens) if isinstance(tokens, Iterator) else tokens
-        except Exception as error:
-            document = f", document {self.name}," if self.name else ""
-            raise CorpusError(
-                f"the tokenizer {self.tokenizer.pattern!r} failed in {self.url}{document} at {text[:40]!r}: "
-                f"{type(error).__name__}: {error}; correct the function."
-            ) from error
-
-
-def segments(text: str, tokenizer: Tokenizer) -> Iterator[str]:
-    """Yield the lines or sentences of a text by the rules of `Tokenizer.border`."""
-    begin = 0
-    for end in _borders(text, tokenizer):
-        yield text[begin:end]
-        begin = end
-    yield text[begin:]
-
-
-def _borders(text: str, tokenizer: Tokenizer) -> Iterator[int]:
-    """Yield where lines or sentences end. None ends before a lower-case word, or after a single letter."""
-    if tokenizer.border == "line":
-        yield from (match.end() for match in re.finditer(r"\n", text))
-    if tokenizer.border != "sentence":
-        return
-    word = re.compile(r"[^\W_]" if tokenizer.numbers else r"[^\W\d_]")
-    after = word.search(text)  # the first character of a word at or after an end
-    for match in SENTENCE_END.finditer(text):
-        end, mark = match.span()[1], match[0]
-        if after is not None and after.start() < end:
-            after = word.search(text, end)
-        is_hard = mark[0] == "\n" or mark[0] in HARD_STOPS
-        begins_sentence = after is not None and not after[0].islower()
-        if is_hard or (begins_sentence and not is_initial(text, match.start())):
-            yield end
-
-
-def is_initial(text: str, stop: int) -> bool:
-    """Return whether a full stop follows a single letter ("J. Smith")."""
-    return (
-        text[stop : stop + 1] == "."
-        and re.search(r"(?:^|[\W\d_])[^\W\d_]$", text[max(stop - 2, 0) : stop]) is not None
-    )

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.partitions import WORDS_SCHEMA, Tokens, open_partition
+from distembed.corpus.partitions import Tokens, open_partition
 from distembed.corpus.readers import Corpus
-from distembed.corpus.scanners import hashes_of
+from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary_files import read_table, read_text

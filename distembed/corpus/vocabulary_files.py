@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from distembed.corpus.partitions import WORDS_SCHEMA
+from distembed.corpus.scanners import WORDS_SCHEMA
 from distembed.files import damage_told
 from distembed.formats.parquet import whole_table
 from distembed.urls import opened

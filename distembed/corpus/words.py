@@ -1,45 +1,193 @@
-"""What cuts text into words."""
+"""What cuts batches of text into words, and holds their dictionary: the compiled scanner, and functions of users.
+
+Both give ids that count up in order of first appearance. `scan` returns the ids of the next batch, -1 at borders, and
+the end of the ids of each document that ends in it.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from distembed.corpus import blocks
+from distembed.corpus.errors import CorpusError
+from distembed.corpus.normalization import Form, Normalizer
 from distembed.corpus.records import Batch
 
+# Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
+# after them.
+STOPS = ".!?…؟۔।॥"
+HARD_STOPS = "。！？｡"
+CLOSERS = "\"'’”»)]}›」』"
+# What may end a sentence: a line, an ideographic full stop, or another one before white space.
+SENTENCE_END = re.compile(
+    rf"\n|[{HARD_STOPS}][{re.escape(CLOSERS)}]*|[{STOPS}][{re.escape(CLOSERS)}]*[^\S\n]+"
+)
+BORDERS = {"document": re.compile(r"(?!)"), "line": re.compile(r"\n"), "sentence": SENTENCE_END}
+# Many functions of users bear no threads: taggers keep the sentence that they work on. Python runs one at a time.
+ONE_AT_A_TIME = threading.Lock()
 
-class Words(Protocol):
-    """What cuts batches of text into words, and holds their dictionary."""
+
+class WordScanner:
+    """The compiled scanner of the "unicode" and "ascii" patterns."""
+
+    url = ""
+
+    def __init__(self, table: NDArray[np.uint32], border: str, form: Form):
+        self.table, self.border, self.normalize = table, list(BORDERS).index(border), Normalizer(form)
+        self.state = blocks.new_state()
 
     @property
     def n_long(self) -> int:
-        """Return the number of overlong tokens left out so far."""
-        ...
-
-    def begin(self, url: str) -> None:
-        """Go on with another file, which errors then name."""
-        ...
-
-    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the ids of the next batch, -1 at borders, and the end of the ids of each document that ends in it."""
-        ...
+        """The overlong tokens left out so far."""
+        return int(self.state.fields[blocks.N_LONG_TOKENS])
 
     @property
     def n_words(self) -> int:
-        """Return the number of words in the dictionary."""
-        ...
+        """The number of words in the dictionary."""
+        return int(self.state.fields[blocks.N_WORDS])
 
-    def texts(self, first: int, last: int) -> pa.Array:
-        """Return some words of the dictionary by their ids."""
-        ...
+    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the ids of the next batch; the dictionary grows as needed."""
+        data, starts, stops, *_ = self.normalize(batch)
+        fields, data = self.state.fields, data.view()
+        data.flags.writeable = False  # the kernels are compiled once, and not for a writable array as well
+        fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
+        ids, id_stops = np.empty(data.size + 2, np.int32), np.empty(len(starts), np.int64)
+        while not blocks.scan(
+            self.state, data, starts, stops, batch.n_closed, self.table, self.border, ids, id_stops
+        ):
+            self.state = blocks.grow_state(self.state)
+        return ids[: fields[blocks.N_IDS]], id_stops[: fields[blocks.N_CLOSED]]
+
+    def forget(self) -> None:
+        """Empty the dictionary, at the end of a batch; ids begin at 0 again."""
+        self.state.slots.fill(0)
+        self.state.fields[blocks.N_WORDS] = 0
 
     def intern(self, word: str) -> int:
         """Return the id of a word, a new one where the dictionary lacks it."""
-        ...
+        data = np.frombuffer(word.encode(), np.uint8)
+        while (found := blocks.intern(self.state, data)) < 0:
+            self.state = blocks.grow_state(self.state)
+        return int(found)
+
+    def texts(self, first: int, last: int) -> pa.Array:
+        """Return some words of the dictionary by their ids."""
+        offsets = np.append(0, np.cumsum(self.state.lengths[first:last])).astype(np.int32)
+        padded = self.state.arena[self.state.starts[first] : self.state.starts[last]].view(np.uint8)
+        # No token holds a NUL byte, so the padding to whole units is exactly the zeros.
+        buffers = (pa.py_buffer(offsets), pa.py_buffer(padded[padded != 0]))
+        return pa.StringArray.from_buffers(last - first, *buffers)
+
+
+class CallableScanner:
+    """The general scanner, which calls a function from text to tokens and keeps a Python dictionary of words.
+
+    `name` is what errors call the function.
+    """
+
+    n_long = 0
+
+    def __init__(
+        self,
+        function: Callable[[str], Iterable[str]],
+        cut: Callable[[str], Iterable[str]],
+        *,
+        name: object,
+        lowercase: bool,
+        form: Form,
+    ):
+        self.function, self.cut, self.name, self.lowercase = function, cut, name, lowercase
+        self.normalize, self.index = Normalizer(form), dict[str, int]()
+        self.url = self.document = ""  # that are read
+        self.place = 0  # 0 before the first token of a document, 1 after one, 2 after one and a border
+
+    @property
+    def n_words(self) -> int:
+        """The number of words in the dictionary."""
+        return len(self.index)
+
+    def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the ids of the next batch."""
+        ids, stops, batch = list[int](), list[int](), self.normalize(batch)
+        names = [self.document] if batch.continues else batch.documents["id"].to_pylist()
+        for span, (text, self.document) in enumerate(zip(batch.texts(), names, strict=True)):
+            self.place = 0 if span or not batch.continues else self.place
+            for number, segment in enumerate(self.cut(text.decode())):
+                self.place = 2 if number and self.place else self.place
+                found = self._ids(segment.lower() if self.lowercase else segment) if segment else []
+                if found:
+                    ids += [-1] * (self.place == 2) + found
+                    self.place = 1
+            if span < batch.n_closed:
+                stops.append(len(ids))
+        return np.array(ids, np.int32), np.array(stops, np.int64)
+
+    def _ids(self, text: str) -> list[int]:
+        """Return the ids of the tokens of a text: one thread of a process calls the function at a time."""
+        try:
+            with ONE_AT_A_TIME:
+                tokens = self.function(text)
+                tokens = list(tokens) if isinstance(tokens, Iterator) else tokens
+        except Exception as error:
+            document = f", document {self.document}," if self.document else ""
+            raise CorpusError(
+                f"the tokenizer {self.name!r} failed in {self.url}{document} at {text[:40]!r}: "
+                f"{type(error).__name__}: {error}; correct the function."
+            ) from error
+        what = f"The tokenizer {self.name!r} returned"
+        if not isinstance(tokens, Iterable):
+            raise TypeError(
+                f"{what} {type(tokens).__name__}, not an iterable of words; correct the function."
+            )
+        found = []
+        for token in tokens:
+            if not isinstance(token, str):
+                kind = type(token).__name__
+                raise TypeError(
+                    f"{what} the word {token!r}, which is {kind} and not text; correct the function."
+                )
+            found.append(self.index.setdefault(token, len(self.index)))
+        return found
+
+    def texts(self, first: int, last: int) -> pa.Array:
+        """Return some words of the dictionary by their ids."""
+        return pa.array(list(islice(self.index, first, last)), pa.string())
+
+    def intern(self, word: str) -> int:
+        """Return the id of a word, a new one where the dictionary lacks it."""
+        return self.index.setdefault(word, len(self.index))
 
     def forget(self) -> None:
         """Empty the dictionary; ids begin at 0 again."""
-        ...
+        self.index = {}
+
+
+Words = WordScanner | CallableScanner
+
+
+def segments(text: str, border: str, *, numbers: bool) -> Iterator[str]:
+    """Yield the lines or sentences of a text by the rules of `Tokenizer.border`.
+
+    No sentence ends before a lower-case word, or at a full stop after a single letter ("J. Smith").
+    """
+    begin, word = 0, re.compile(r"[^\W_]" if numbers else r"[^\W\d_]")
+    after = word.search(text)  # the first character of a word at or after an end
+    for match in BORDERS[border].finditer(text):
+        start, end = match.span()
+        if match[0][0] not in "\n" + HARD_STOPS:
+            if after is not None and after.start() < end:
+                after = word.search(text, end)
+            initial = re.search(r"(?:^|[\W\d_])[^\W\d_]$", text[max(start - 2, 0) : start])
+            if after is None or after[0].islower() or (initial and text[start] == "."):
+                continue
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]

@@ -371,7 +371,7 @@ class TextStream:
         """Return the texts that end in a batch."""
         vectors, weight, map_ = self.encoder._rest
         scanned = self.scanner.scan(batch)
-        words = [word for part in self.scanner.words() for word in part.words.to_pylist()]
+        words = self.scanner.words()["word"].to_pylist()
         self.scanner.forget()  # its dictionary holds the words of one batch only
         rows = np.append(vectors.index(words), -1)  # the last is for the id -1
         extra, places = self.encoder.rows_[:0], np.flatnonzero(rows[:-1] < 0)

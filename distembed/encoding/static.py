@@ -122,7 +122,7 @@ def unreadable_words(encoder: TextEncoder) -> list[str]:
     words, rules = encoder.vectors.words, replace(encoder.tokenizer_, border="document", min_border_tokens=1)
     tokens = scanner(replace(rules, phrases_file=None))  # tokenizer.json joins no words
     ids, stops, _ = tokens.scan(batch_of(words))
-    known = [word for part in tokens.words() for word in part.words.to_pylist()]
+    known = tokens.words()["word"].to_pylist()
     found = ([known[number] for number in ids[begin:end]] for begin, end in pairwise([0, *stops.tolist()]))
     return [word for word, own in zip(words, found, strict=True) if own != [word]]
 

@@ -15,7 +15,7 @@ import distembed as de
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.phrases import Gazetteer, gazetteer
 from distembed.corpus.scanners import Scanner
-from distembed.corpus.tokenizer import Tokenizer, WordScanner, gazetteer_of, scanner
+from distembed.corpus.tokenizer import Tokenizer, gazetteer_of, scanner, words_of
 from distembed.encoding.static import unreadable_words
 from tests.corpus.conftest import batch_of
 
@@ -31,16 +31,12 @@ def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]
     return out
 
 
-def words_of(machine: Scanner) -> list[str]:
-    return [word for part in machine.words() for word in part.words.to_pylist()]
-
-
 def scanned(machine: Scanner, texts: Sequence[str], *, forget: bool = False) -> list[list[str]]:
     """Return the tokens of each text, after each of which the dictionary may be emptied."""
     found = []
     for text in texts:
         ids = machine.scan(batch_of(text.encode())).ids
-        words = words_of(machine)
+        words = machine.words()["word"].to_pylist()
         found.append([words[word] for word in ids.tolist() if word >= 0])
         if forget:
             machine.forget()
@@ -53,7 +49,7 @@ names = st.lists(st.lists(words, min_size=1, max_size=4).map(tuple), min_size=1,
 
 def plain(names: Sequence[tuple[str, ...]]) -> Gazetteer:
     data = "\n".join(" ".join(name) for name in names).encode()
-    return gazetteer(data, WordScanner(Tokenizer()), path="names.txt")
+    return gazetteer(data, words_of(Tokenizer()), path="names.txt")
 
 
 @settings(max_examples=100, deadline=None)
@@ -63,7 +59,7 @@ def test_names_are_joined_as_a_plain_search_joins_them(
 ) -> None:
     if not any(len(name) > 1 for name in names):
         names = [*names, ("a", "b")]
-    machine = Scanner(WordScanner(Tokenizer()), plain(names))
+    machine = Scanner(words_of(Tokenizer()), plain(names))
     expected = [joined(text, names) for text in texts]
     assert scanned(machine, [" ".join(text) for text in texts], forget=forget) == expected
 
@@ -76,15 +72,14 @@ def test_counts_and_documents_of_names_are_exact() -> None:
         "York city hall",
         "new new york",
     ]
-    machine = Scanner(WordScanner(Tokenizer()), plain(names))
+    machine = Scanner(words_of(Tokenizer()), plain(names))
     found = machine.scan(batch_of(*(text.encode() for text in texts)))
     expected = [joined(text.lower().replace("-", " ").replace(";", "").split(), names) for text in texts]
     assert found.n_tokens.tolist() == [len(tokens) for tokens in expected]
     assert found.id_stops.tolist() == np.cumsum(found.n_tokens).tolist()
-    part = next(iter(machine.words()))
     counts = Counter(token for tokens in expected for token in tokens)
     documents = Counter(token for tokens in expected for token in set(tokens))
-    rows = zip(part.words.to_pylist(), part.counts.tolist(), part.document_counts.tolist(), strict=True)
+    rows = zip(*machine.words().to_pydict().values(), strict=True)
     assert {word: (n, n_documents) for word, n, n_documents in rows if n} == {
         word: (n, documents[word]) for word, n in counts.items()
     }
@@ -98,8 +93,8 @@ def test_names_cross_no_border(tmp_path: Path) -> None:
     for border in ("document", "sentence"):
         machine = scanner(Tokenizer(phrases_file=path, border=border))
         scanned(machine, [text])
-        part = next(iter(machine.words()))
-        by_border[border] = dict(zip(part.words.to_pylist(), part.counts.tolist(), strict=True))["new_york"]
+        counts = machine.words().to_pydict()
+        by_border[border] = dict(zip(counts["word"], counts["count"], strict=True))["new_york"]
     assert by_border == {"document": 2, "sentence": 1}
 
 
@@ -120,8 +115,8 @@ def test_a_function_of_the_user_may_give_joined_names_itself(tmp_path: Path) -> 
     (tmp_path / "names.txt").write_text("new york\n")
     machine = scanner(Tokenizer(pattern=split_words, phrases_file=str(tmp_path / "names.txt")))
     assert scanned(machine, ["New york and new_york"]) == [["new_york", "and", "new_york"]]
-    part = next(iter(machine.words()))
-    found = dict(zip(part.words.to_pylist(), part.document_counts.tolist(), strict=True))
+    table = machine.words().to_pydict()
+    found = dict(zip(table["word"], table["document_count"], strict=True))
     assert found == {"new_york": 1, "and": 1, "new": 0, "york": 0}
 
 

@@ -40,7 +40,7 @@ def written(options: Tokenizer) -> tokenizers.Tokenizer:
 def scanned(tokenizer: Tokenizer, text: str) -> list[str]:
     one = scanner(tokenizer)
     ids = one.scan(batch_of(text.encode())).ids
-    words = [word for part in one.words() for word in part.words.to_pylist()]
+    words = one.words()["word"].to_pylist()
     return [words[row] for row in ids[ids >= 0]]
 
 
