@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from functools import lru_cache
 from operator import itemgetter
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
@@ -66,6 +66,7 @@ def changing_spans(
 @lru_cache(maxsize=2)
 def combining_classes(form: Form) -> NDArray[np.uint8]:
     """Return the table of the quick check, uint8 (0x110000,)."""
+    name: Any = form.upper()
     table = np.zeros(0x110000, np.uint8)
     for points in ASSIGNED:
         characters = characters_of(points)
@@ -74,7 +75,7 @@ def combining_classes(form: Form) -> NDArray[np.uint8]:
         # No other character changes where it stands alone.
         decompositions = zip(characters, map(unicodedata.decomposition, characters), strict=True)
         for character, decomposition in filter(itemgetter(1), decompositions):
-            if unicodedata.normalize(form.upper(), character) != character:
+            if unicodedata.normalize(name, character) != character:
                 table[ord(character)] = UNSTABLE
             parts = decomposition.split()
             if len(parts) == 2 and parts[0][0] != "<":
@@ -111,10 +112,11 @@ class Normalizer:
         lead = min(-data.ctypes.data % 8, len(data))
         words = data[lead : len(data) - (len(data) - lead) % 8].view(np.uint64)
         spans = changing_spans(data, words, lead, starts, stops, combining_classes(self.form))
+        form: Any = self.form.upper()
         pieces, end, growth = list[NDArray[np.uint8]](), 0, np.zeros(len(starts), np.int64)
         for span in np.flatnonzero(spans):
             start, stop = int(starts[span]), int(stops[span])
-            normal = unicodedata.normalize(self.form.upper(), data[start:stop].tobytes().decode()).encode()
+            normal = unicodedata.normalize(form, data[start:stop].tobytes().decode()).encode()
             pieces += [data[end:start], np.frombuffer(normal, np.uint8)]
             growth[span], end = len(normal) - (stop - start), stop
         if not pieces:

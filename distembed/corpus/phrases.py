@@ -117,7 +117,7 @@ def gazetteer(data: bytes, words: Words, *, path: str) -> Gazetteer:
     every = [*names, *((token,) for token in numbers)]
     first = dict.fromkeys(name[0] for name in every)
     parts = {word: part for part, word in enumerate(dict.fromkeys(chain(first, *every)))}
-    nodes = {(): 0} | {(word,): node for node, word in enumerate(first, 1)}
+    nodes: dict[tuple[str, ...], int] = {(): 0} | {(word,): node for node, word in enumerate(first, 1)}
     for name in every:
         for length in range(2, len(name) + 1):
             nodes.setdefault(name[:length], len(nodes))

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +98,7 @@ class CallableScanner:
 
     def __init__(
         self,
-        function: Callable[[str], Iterable[str]],
+        function: Callable[[str], Any],
         cut: Callable[[str], Iterable[str]],
         *,
         name: object,
