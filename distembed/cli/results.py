@@ -39,8 +39,7 @@ from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.answers import Answer, TermTable, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
 from distembed.views.inference import NewFiles, infer_job
-from distembed.views.static_model import export_static
-from distembed.views.texts import encode_files, open_encoder
+from distembed.views.texts import encode_files, export_static, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 """The options that say how a text becomes a vector; the others say how files are read."""

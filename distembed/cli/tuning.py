@@ -14,10 +14,9 @@ from distembed.cli.command_line import (
     save_answer,
 )
 from distembed.cli.jobs import terminal_reporter
-from distembed.job.model import Job, JobError
+from distembed.job.model import Job
 from distembed.job.opening import open_job
 from distembed.job.terminal import write
-from distembed.job.workers import Workers
 from distembed.views import tuning
 from distembed.views.answers import Answer, TermTable, as_text
 from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
@@ -27,7 +26,6 @@ from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
     "distembed tune job.toml --grid psdvec.smoothing=0.02,0.1 --on MEN.txt",
     "distembed tune job.toml --grid counting.window=2,5 --grid psdvec.n_components=100,300 --on MEN.txt",
     "distembed tune imputation.toml --grid imputation.min_degree=5,10",
-    "distembed tune imputation.toml --grid known.path=news.txt,web.txt --collect neighbor_labels --to spaces.csv",
 )
 @argument("job_file", metavar="JOB")
 @option(
@@ -50,11 +48,6 @@ from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
     metavar="DIR",
 )
 @answer_target()
-@option(
-    "--collect",
-    "Write this table of every candidate in place of the scores, after the values of its keys.",
-    metavar="TABLE",
-)
 @option("--scheduler", "As for run: tcp://… or tls://…, threads or processes.", metavar="ADDRESS")
 @number("--workers n_workers", "Local workers (default: the job's).")
 @flag("--allow-code", "Let the job call the Python functions that it names.")
@@ -64,8 +57,6 @@ def tune(
     on: str | None,
     settings: tuple[str, ...],
     target: str | None,
-    scheduler: str | None,
-    n_workers: int | None,
     **how: Any,
 ) -> None:
     """Compare every combination of some keys of a job.
@@ -75,25 +66,16 @@ def tune(
     all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
     are not made again.
     """
-    if how["collect"] and not target:
-        raise JobError("--collect writes a table: name its file with --to")
 
     def job_of(keys: tuple[str, ...]) -> Job:
         return open_job(job_file, settings=(*settings, *keys))
 
-    def workers(job: Job) -> Workers:
-        n = n_workers or job.resources.workers
-        return Workers(scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit)
-
     with terminal_reporter(allow_code=how["allow_code"]) as reporter:
-        tuned = tuning.tune(job_of, parse_grids(grids), on, workers=workers, reporter=reporter, **how)
+        tuned = tuning.tune(job_of, parse_grids(grids), on, reporter=reporter, **how)
     answer = answer_of(tuned)
     write(as_text(answer))
     given = "".join(f"--set {setting} " for setting in settings)
     write(f"\ndistembed run {job_file} {given}{in_words(tuned.candidates[0].keys)}".rstrip())
-    if how["collect"]:
-        rows = [{**dict(as_settings(one.keys)), **row} for one in tuned.candidates for row in one.rows]
-        answer = answer._replace(tables=[TermTable(how["collect"], rows), *answer.tables])
     save_answer(answer, target)
 
 

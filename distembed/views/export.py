@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -21,10 +22,9 @@ from distembed.counting.tables import words_beside
 from distembed.execution import compute
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.streams import writing
-from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
-from distembed.job.tables import APART, Table, distances_table, with_numbers
+from distembed.job.tables import APART, MakeTable, Table, distances_table, with_numbers
 from distembed.linalg.operators import count_values
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
@@ -158,34 +158,11 @@ class ExportOptions(NamedTuple):
 
 
 def export_source(source: Source, target: str, options: ExportOptions) -> str:
-    """Export a finished job, as `export_job` does, or a file of word vectors, as `export_vectors` does.
+    """Write one table of a finished job, or the word vectors of a file, to a file or URL, and return what was written.
 
     Parameters
     ----------
     source : Job, Workspace or VectorFile
-    target, options
-        As in those functions.
-
-    Raises
-    ------
-    ValueError
-        As in those functions, or if a table is asked of a file of word vectors.
-    """
-    if not isinstance(source, VectorFile):
-        return export_job(job_of(source), target, options)
-    if options.what not in (None, "words"):
-        raise ValueError(
-            f"{source.path} is a file of word vectors and has no {options.what}: leave out --what"
-        )
-    return export_vectors(load_vectors(source), target, options)
-
-
-def export_job(job: Job, target: str, options: ExportOptions) -> str:
-    """Write one table of a finished job to a file or URL, and return in words what was written.
-
-    Parameters
-    ----------
-    job : Job
     target : str
         The file, which appears whole or not at all; a table is written some rows at a time.
     options : ExportOptions
@@ -193,39 +170,29 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     Raises
     ------
     ValueError
-        If the system has no such table, the format cannot be detected, or does not fit the table.
+        If there is no such table, the format cannot be detected, or does not fit the table.
     KeyError, FileNotFoundError
         If the job has not come so far.
     """
-    tables, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
-    if options.what in ARRAYS:  # a row for each cell of a matrix
-        cell_format: Any = options.format or table_format(target)
-        if cell_format not in ("parquet", "csv", "tsv"):
+    if isinstance(source, VectorFile):
+        if options.what not in (None, "words"):
             raise ValueError(
-                f"{target}: {options.what} are written to files that end in .parquet, .csv or .tsv; name one, or give "
-                "--format, one of parquet, csv, tsv"
+                f"{source.path} is a file of word vectors and has no {options.what}: leave out --what"
             )
-        _refuse_options(options, ("space", "max_words"), cell_format)
-        with ExitStack() as reading:
-            reading.enter_context(workspace.of_one_run())
-            table, words = cells_table(workspace, options.what), words_beside(target)
-            with writing(words) as file:
-                pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
-            write_table(target, table, format=cell_format, reading=reading)
-        return f"{table.contents} in {target}, their words in {words}"
-    if options.what == "distances":
-        tables = {**tables, "distances": distances_table}
-    chosen, formats = (
-        options.format or table_format(target) or vector_format(target),
-        (*TABLE_FORMATS, *VECTOR_FORMATS),
-    )
+        return export_vectors(load_vectors(source), target, options)
+    job = job_of(source)
+    own, workspace = system_of(job).tables(), Workspace.open(job.job.workspace)
+    tables: dict[str, MakeTable] = {**own, "distances": distances_table}
+    tables |= {name: partial(cells_table, name) for name in ARRAYS}
+    chosen: Any = options.format or table_format(target) or vector_format(target)
+    formats = (*TABLE_FORMATS, *VECTOR_FORMATS)
     if chosen not in formats:
         ends = (".parquet", ".csv", ".tsv", ".npy", ".txt", ".bin", ".glove", ".safetensors")
         raise unknown_format(target, ends, asked=options.format, formats=formats)
-    what = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in tables else next(iter(tables)))
+    what = options.what or ("words" if chosen in VECTOR_FORMATS and "words" in own else next(iter(own)))
     if what not in tables:
         raise ValueError(
-            f"a job of the method {job.job.system} has no table of {what}: give --what {' or '.join(tables)}"
+            f"a job of the method {job.job.system} has no table of {what}: give --what {' or '.join(own)}"
         )
     if chosen in VECTOR_FORMATS:
         if what != "words":
@@ -237,9 +204,13 @@ def export_job(job: Job, target: str, options: ExportOptions) -> str:
     _refuse_options(options, ("space", "max_words"), chosen)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
-        table = tables[what](job, workspace)
-        write_table(target, table, format=chosen, reading=reading)  # type: ignore[arg-type]
-    return f"{table.contents} in {target}"
+        table, words = tables[what](job, workspace), ""
+        if what in ARRAYS:
+            words = f", their words in {words_beside(target)}"
+            with writing(words_beside(target)) as file:
+                pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
+        write_table(target, table, format=chosen, reading=reading)
+    return f"{table.contents} in {target}{words}"
 
 
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:
@@ -291,7 +262,7 @@ def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -
             )
 
 
-def cells_table(workspace: Workspace, what: str) -> Table:
+def cells_table(what: str, job: Any, workspace: Workspace) -> Table:  # noqa: ARG001 - the same for every job
     """Return a sparse table of a finished workspace, a row for each cell, by rising row and column.
 
     Raises

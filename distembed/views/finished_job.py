@@ -33,7 +33,7 @@ from distembed.storage.workspace import Workspace
 from distembed.typing import Frame
 from distembed.urls import any_protocol
 from distembed.vectors import WordVectors
-from distembed.views.export import ExportOptions, export_job
+from distembed.views.export import ExportOptions, export_source
 from distembed.weighting.pmi import SmoothedPMI
 
 T = TypeVar("T")
@@ -191,7 +191,7 @@ class FinishedJob:
     def export(self, target: str | Path, *, what: str | None = None, format: str | None = None) -> str:  # noqa: A002
         """Write a table to a file, as `distembed export` does; return in words what was written."""
         check_outside(str(target))
-        return export_job(self.job, str(target), ExportOptions(what, format))
+        return export_source(self.job, str(target), ExportOptions(what, format))
 
     def _outputs(self) -> Iterator[tuple[str, OutputRecord]]:
         for stage in self.workspace.stages().values():

@@ -1,4 +1,4 @@
-"""Text vectors at the command line: an encoder from a workspace, and texts to a file of vectors.
+"""Text vectors at the command line: an encoder from a workspace, texts to a file of vectors, and a static model.
 
 The vectors of a partition are written by one task into a temporary folder beside the target. When all are there they
 are joined into the target in their order. A call that was stopped starts again.
@@ -16,11 +16,13 @@ import pyarrow.parquet as pq
 from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 
+import distembed
 from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
-from distembed.display import plural
+from distembed.display import first_words, plural
 from distembed.encoding.encoder import TextEncoder, encode_texts, rows_in_words, without_words
+from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.execution import compute, delayed, shared
 from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
@@ -28,6 +30,7 @@ from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
+from distembed.job.stage import system_of
 from distembed.job.tables import Numbered, Table, with_numbers
 from distembed.scratch import Scratch
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
@@ -188,3 +191,61 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[Numbered]:
                 values = np.asarray(batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False))
                 vectors = values.reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
                 yield pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors
+
+
+# --- a static model ------------------------------------------------------------------------------------------------
+
+
+def export_static(source: Source, target: str, **options: Any) -> str:
+    """Write vectors as a folder for sentence-transformers and model2vec, and return in words what was written.
+
+    Parameters
+    ----------
+    source : Job, Workspace or VectorFile
+        A workspace gives the counts of the words and the tokenizer.
+    target : str
+        "static:" and the folder.
+    **options
+        Those of `TextEncoder`; None stands for the default.
+
+    Raises
+    ------
+    ValueError, FileExistsError, FileNotFoundError
+        As `write_static_model`, and where there are no vectors at `source`.
+    """
+    folder, about = Path(target.removeprefix("static:")), list[str]()
+    job = None if isinstance(source, VectorFile) else job_of(source)
+    encoder = open_encoder(job or source, unknown="skip", **options)
+    left_out = _left_out(encoder)
+    if job is not None:
+        workspace, section = Workspace.open(job.job.workspace), getattr(job, "corpus", None)
+        if section is not None and (tokens := workspace.stages().get("tokens")):
+            files = ", ".join(f"`{str(path).rsplit('/', 1)[-1]}`" for path in section.paths)
+            n_documents, n_tokens = (tokens.facts[f"n_{name}s"] for name in ("document", "token"))
+            size = f"{plural(n_documents, 'document')}, {plural(n_tokens, 'token')}"
+            about.append(f"## Corpus\n\n{job.job.title or 'A corpus'}: {size}, from {files}.\n")
+        digest = workspace.digest(spec.name for spec in system_of(job).stages(job))
+        about.append(f"Made with distembed {distembed.__version__}; digest of the job: `{digest}`.\n")
+    about += [f"## Left out\n\n{'; '.join(left_out)}.\n"] if left_out else []
+    card = model_card(folder.absolute().name, encoder, about="\n".join(about))
+    write_static_model(target.removeprefix("static:"), encoder, card=card)
+    n_words, d = encoder.rows_.shape
+    notes = [
+        f"{plural(n_words, 'word')} x {plural(d, 'dimension')} in {folder}, {rows_in_words(encoder)}",
+        "load it with SentenceTransformer(DIR) or StaticModel.from_pretrained(DIR), compare by cosine",
+        *left_out,
+    ]
+    return "; ".join(notes)
+
+
+def _left_out(encoder: TextEncoder) -> list[str]:
+    """Return what the folder does not hold of the vectors, in sentences."""
+    notes = []
+    if getattr(encoder.vectors, "subwords", None) is not None:
+        notes.append("the n-grams are left out: these libraries compose no words")
+    if lost := unreadable_words(encoder):
+        notes.append(
+            f"{len(lost):,} of {plural(len(encoder.vectors), 'word')} never come out of a text as the tokenizer cuts "
+            f"it ({first_words(lost)})"
+        )
+    return notes

@@ -32,7 +32,6 @@ from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
 from distembed.job.opening import existing_workspace
-from distembed.job.outputs import TableOutput
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import OwnItems, read_vectors, system_of
@@ -59,7 +58,7 @@ JobOf = Callable[[tuple[str, ...]], Job]
 
 
 class Candidate(NamedTuple):
-    """Values of the keys, the scores of the half that chooses and of the half that is held out, and collected rows.
+    """Values of the keys, and the scores of the half that chooses and of the half that is held out.
 
     A score is value, lower and upper end of the interval, known and all items.
     """
@@ -67,7 +66,6 @@ class Candidate(NamedTuple):
     keys: dict[str, Any]
     chosen: dict[str, float]
     held_out: dict[str, float]
-    rows: Sequence[dict[str, Any]] = ()
 
 
 class Tuned(NamedTuple):
@@ -88,35 +86,16 @@ class Tuned(NamedTuple):
     measure: str
 
 
-class Judge(NamedTuple):
-    """Scores the halves of the items by a candidate that has run to a stage.
-
-    Attributes
-    ----------
-    shared, last : str
-        The stage whose outputs candidates share where they are equal, and the one that a candidate runs to.
-    identity : list of str
-        What tells the items from others.
-    scores : callable
-        Returns what is measured, and the measures of each half, by a job that has run.
-    """
-
-    shared: str
-    last: str
-    identity: list[str]
-    scores: Callable[[Job], dict[str, Any]]
-
-
 def tune(
     job_of: JobOf,
     grid: Mapping[str, Sequence[Any]],
     on: str | None = None,
     *,
     place: str | None = None,
-    workers: Callable[[Job], Workers] | None = None,
+    scheduler: str | None = None,
+    n_workers: int | None = None,
     reporter: Reporter | None = None,
     allow_code: bool = False,
-    collect: str | None = None,
 ) -> Tuned:
     """Run a job with every combination of some values of its keys, and score each on a set of words.
 
@@ -132,25 +111,22 @@ def tune(
         names judge it.
     place : str, optional
         Where the workspaces of the candidates lie; by default at the place of the job's own, its name with ``.tune``.
-    workers : callable, optional
-        Makes the workers of a job.
+    scheduler, n_workers : str, int, optional
+        Where the tasks of each candidate run, and on how many workers; by default as the job says.
     reporter : Reporter, optional
     allow_code : bool
         Let the job call the Python functions that it names.
-    collect : str, optional
-        A table of the job that is stored of each candidate, which then runs to its end.
 
     Raises
     ------
     JobError
-        If a key is unknown or a value not allowed, a key changes no vectors, or the job makes no word vectors, or no
-        table `collect`.
+        If a key is unknown or a value not allowed, a key changes no vectors, or the job makes no word vectors.
     ValueError
         If the file holds no set, or no item of one of its halves is known.
     """
     base, reporter = job_of(()), reporter or Reporter()
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    judge, own = judge_of(base, on, collect), existing_workspace(base.job.workspace)
+    (shared, last, identity, judge), own = judge_of(base, on), existing_workspace(base.job.workspace)
 
     def job_with(keys: Keys) -> tuple[Job, dict[str, str]]:
         """Return a job with some keys, and the fingerprint of each stage up to the one that is judged.
@@ -160,21 +136,21 @@ def tune(
         job = job_of(tuple(map("=".join, as_settings(keys))))
         specs = system_of(job).stages(job)
         names = [spec.name for spec in specs]
-        if judge.shared not in names or judge.last not in names:
+        if shared not in names or last not in names:
             raise JobError(
-                f"a job of the method {job.job.system} has no stages {judge.shared} and {judge.last}: tune chooses "
+                f"a job of the method {job.job.system} has no stages {shared} and {last}: tune chooses "
                 "among word vectors of counts, as those of the method psdvec, and among imputations"
             )
-        wanted = specs[: names.index(judge.last) + 1]
+        wanted = specs[: names.index(last) + 1]
         states = stage_states(job, own, specs=wanted, look=stamps_at)
         return job, {state.spec.name: state.fingerprint for state in states}
 
     for name, values in grid.items():  # before anything runs: unknown keys, values not allowed, idle keys
         made = [job_with({name: value}) for value in values]
-        judged = {(stages[judge.last], str(getattr(job, "evaluation", ""))) for job, stages in made}
+        judged = {(stages[last], str(getattr(job, "evaluation", ""))) for job, stages in made}
         if len(values) > 1 and len(judged) == 1:
             raise JobError(
-                f"{name} changes neither the {judge.last} nor how they are judged: leave it out of the grid"
+                f"{name} changes neither the {last} nor how they are judged: leave it out of the grid"
             )
     found, measure, known = list[Candidate](), "", dict[str, Any]()
     filesystem, path = url_to_fs(f"{place}/{SCORES}")
@@ -185,28 +161,26 @@ def tune(
         job, stages = job_with(keys)
         section = getattr(job, "evaluation", None)
         options = {} if section is None else section.model_dump(mode="json", exclude={"sets"})
-        name = digest_of_json([stages[judge.last], options, judge.identity])
+        name = digest_of_json([stages[last], options, identity])
         if name not in known:
             reporter.note(f"candidate {in_words(keys) or 'the job as it is'}")
-            workspace = f"{place}/{stages[judge.shared][:12]}"
+            workspace = f"{place}/{stages[shared][:12]}"
             if own is not None and not Workspace.exists(workspace):
-                done = own.stages().get(judge.shared)
-                if done is not None and done.fingerprint == stages[judge.shared]:
+                done = own.stages().get(shared)
+                if done is not None and done.fingerprint == stages[shared]:
                     own.copy_to(workspace)
             job = job.model_copy(update={"job": job.job.model_copy(update={"workspace": workspace})})
-            n, limit = job.resources.workers, job.resources.memory_limit
-            by = workers(job) if workers else Workers(n_workers=n, memory_limit=limit)
-            run_stages(
-                job, workers=by, reporter=reporter, until=judge.last, allow_code=allow_code, replace=True
-            )
-            known[name] = judge.scores(job)
+            n, limit = n_workers or job.resources.workers, job.resources.memory_limit
+            by = Workers(scheduler=scheduler, n_workers=n, memory_limit=limit)
+            run_stages(job, workers=by, reporter=reporter, until=last, allow_code=allow_code, replace=True)
+            known[name] = judge(job)
             with (
                 replacing(path, filesystem=filesystem) as partial_path,
                 filesystem.open(partial_path, "w") as file,
             ):
                 json.dump(known, file, indent=1)
         scores = known[name]
-        found.append(Candidate(dict(keys), scores["chosen"], scores["held out"], scores.get("rows", ())))
+        found.append(Candidate(dict(keys), scores["chosen"], scores["held out"]))
         measure = scores["measure"]
     as_it_is, *others = found
     return Tuned(sorted(others, key=lambda one: -one.chosen["value"]), as_it_is, measure)
@@ -256,20 +230,23 @@ def as_settings(keys: Keys) -> list[tuple[str, str]]:
 # --- what judges -----------------------------------------------------------------------------------------------
 
 
-def judge_of(base: Job, on: str | None, collect: str | None = None) -> Judge:
+def judge_of(base: Job, on: str | None) -> tuple[str, str, list[str], Callable[[Job], dict[str, Any]]]:
     """Return what judges the candidates of a job: a file, or for a job that judges itself the names of a file, or all.
 
-    With `collect`, a table of each candidate is stored with its scores, and each runs to its end for that.
+    Returns
+    -------
+    tuple
+        The stage whose outputs candidates share where they are equal, the one that a candidate runs to, what tells the
+        items from others, and what returns the measure and the scores of each half by a job that has run.
 
     Raises
     ------
     JobError
-        If a job does not judge itself and no file is given, or jobs of this method have no table `collect`.
+        If a job does not judge itself and no file is given.
     ValueError
         If the file holds no name, or not one set.
     """
-    system = system_of(base)
-    own = system.own_items
+    own = system_of(base).own_items
     if own is not None:
         names: tuple[str, ...] = ()
         if on is not None:
@@ -277,30 +254,16 @@ def judge_of(base: Job, on: str | None, collect: str | None = None) -> Judge:
                 names = tuple(dict.fromkeys(filter(None, map(str.strip, file))))
             if not names:
                 raise ValueError(f"{on} holds no names: write one on each line")
-        judge = Judge(own.shared, own.last, [own.measure, *names], partial(_scores_of_names, own, names))
-    elif on is None:
+        return own.shared, own.last, [own.measure, *names], partial(_scores_of_names, own, names)
+    if on is None:
         raise JobError(
             f"a job of the method {base.job.system} does not judge itself: give --on FILE, an evaluation set"
         )
-    else:
-        found = [one for one in find_sets(on, sentences=True).sets if one.task != "classification"]
-        if len(found) != 1:
-            raise ValueError(f"{on} holds {len(found)} evaluation sets: name the file of one, which chooses")
-        identity = [found[0].name, *map(repr, found[0])]
-        judge = Judge("cooccurrence", "vectors", identity, partial(_scores_of_set, found[0]))
-    if collect is None:
-        return judge
-    tables = [output.name for output in system.outputs if isinstance(output, TableOutput)]
-    if collect not in tables:
-        raise JobError(
-            f"a job of the method {base.job.system} has no table {collect!r}: it has {', '.join(tables)}"
-        )
-
-    def collected(job: Job) -> dict[str, Any]:
-        return {**judge.scores(job), "rows": Workspace.open(job.job.workspace).table(collect).to_pylist()}
-
-    last = system.stages(base)[-1].name
-    return Judge(judge.shared, last, [*judge.identity, f"table {collect}"], collected)
+    found = [one for one in find_sets(on, sentences=True).sets if one.task != "classification"]
+    if len(found) != 1:
+        raise ValueError(f"{on} holds {len(found)} evaluation sets: name the file of one, which chooses")
+    identity = [found[0].name, *map(repr, found[0])]
+    return "cooccurrence", "vectors", identity, partial(_scores_of_set, found[0])
 
 
 def halves_of(keys: Iterable[str]) -> NDArray[np.int64]:

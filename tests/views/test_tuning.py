@@ -154,24 +154,6 @@ def test_an_imputation_is_judged_by_its_hidden_names(tmp_path: Path) -> None:
         tune(with_keys(str(tmp_path / "job.toml")), grid, str(tmp_path / "names.txt"))
 
 
-def test_a_table_of_every_candidate_is_collected(tmp_path: Path) -> None:
-    """As the table of a paper that compares several spaces of vectors."""
-    imputation.write(tmp_path)
-    job, table = tmp_path / "job.toml", tmp_path / "labels.csv"
-    words = ("tune", job, "--grid", "imputation.min_degree=3,6", "--collect", "neighbor_labels")
-    assert "name its file with --to" in run(*words).output
-    told = run(*words[:-1], "labels", "--to", table).output
-    assert "a job of the method imputation has no table 'labels': it has vocabulary, " in told
-    succeed(*words, "--to", table)
-    found = pacsv.read_csv(table).to_pylist()
-    for degree in (3, 6):
-        succeed("run", job, "--set", f"imputation.min_degree={degree}", "--replace")
-        own = Workspace.open(tmp_path / "w").table("neighbor_labels").to_pylist()
-        assert [row for row in found if row["imputation.min_degree"] == degree] == [
-            {"imputation.min_degree": degree, **row} for row in own
-        ]
-
-
 def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
     with pytest.raises(JobError, match="give --on FILE, an evaluation set"):
         tune(with_keys(job), {"psdvec.smoothing": [0.1]})

@@ -85,7 +85,11 @@ def test_a_table_without_its_words_or_of_other_bytes_is_one_sentence(tmp_path: P
 
 def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> None:
     for what, target, message in (
-        ("counts", "c.npz", "counts are written to files that end in .parquet, .csv or .tsv"),
+        (
+            "counts",
+            "c.npy",
+            "this table has none beside its columns word, context, count; choose .parquet, .csv",
+        ),
         ("pmi", "c.parquet", 'w has no table of pmi: matrices.keep = ["pmi"] in the job file keeps it'),
         (
             "distances",
