@@ -15,8 +15,7 @@ import numpy as np
 
 import distembed as de
 from benchmarks.measures import run_main, tell
-from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, ask
+from distembed.evaluation.scoring import Policy, ask, spearman
 from distembed.evaluation.words import choice_credits, right_answers
 from distembed.evaluation.wordsets import find_sets
 
@@ -52,7 +51,7 @@ def answers_of(vectors, word_set):
 def statistic(items, draws):
     """Return the score of each draw (times, n) of items: Spearman's correlation, or the mean credit."""
     drawn = items[:, draws]
-    return blocks.spearman(drawn[0], drawn[1]) if len(items) == 2 else drawn[0].mean(axis=1)
+    return spearman(drawn[0], drawn[1]) if len(items) == 2 else drawn[0].mean(axis=1)
 
 
 def bootstrap(items, number):

@@ -15,7 +15,7 @@ import numpy as np
 import distembed as de
 from benchmarks.halves import half_of
 from benchmarks.measures import run_main, tell, tell_head, tell_row
-from distembed.evaluation.words import score_known
+from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_sets
 
 EIGHT = (
@@ -38,7 +38,9 @@ def scores_of(name, vectors, shared, word_sets, components):
     return [
         score
         for one in word_sets
-        for score in score_known(whole if one.task == "analogy" else cleaned, [one], name=name)
+        for score in evaluate_sets(
+            whole if one.task == "analogy" else cleaned, [one], name=name, needs_known=True
+        )
     ]
 
 

@@ -19,9 +19,9 @@ import distembed as de
 from benchmarks.halves import half_of
 from benchmarks.measures import run_main, tell_head, tell_row
 from benchmarks.rival_table import EIGHT
-from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Policy, ask, known_cosines
-from distembed.evaluation.words import answer_analogies, choice_credits
+from distembed.evaluation.analogies import answer_analogies
+from distembed.evaluation.scoring import Policy, ask, known_cosines, spearman
+from distembed.evaluation.words import choice_credits
 from distembed.evaluation.wordsets import find_sets
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import centered_directions
@@ -98,7 +98,7 @@ class Judge:
                 questions = ask(cleaned, asked, Policy())
                 scores[half][name] = float(choice_credits(questions)[questions.known].mean())
             else:
-                scores[half][name] = float(blocks.spearman(known_cosines(cleaned, asked), human))
+                scores[half][name] = float(spearman(known_cosines(cleaned, asked), human))
         for half in self.halves:
             scores[half]["mean"] = float(np.mean([scores[half][name] for name in EIGHT]))
         distinct, places = np.unique(

@@ -295,10 +295,15 @@ def evaluate(
     if items and not words:
         raise click.UsageError("--items writes the items of word sets, and --sets names none")
     options: dict[str, Any] = {"case": case, **({"unknown": unknown} if unknown else {})}
-    policy = Policy(**options)
-    scores: dict[str, list[Score]] = {path: [] for path in vectors}
+    policy, judged = Policy(**options), evaluation.on_common_words(files) if same_words else files
+    scores: dict[str, Any] = {path: [] for path in vectors}
     if words:
-        scores = evaluation.compare(files, words, same_words=same_words, **options)
+        scores = {
+            path: evaluation.evaluate_sets(
+                model, words, policy, name=path if len(files) > 1 else "", needs_known=True
+            )
+            for path, model in judged.items()
+        }
     if sentences:
         # Unknown words of a sentence cannot count as wrong.
         encoding["unknown"] = None if unknown == "zero" else unknown
@@ -313,13 +318,13 @@ def evaluate(
     write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
     if not few and any(score.in_report != score for found in scores.values() for score in found):
         write(FEW_KNOWN)
-    advice = {path: case_advice(model.words, words, policy) for path, model in files.items()}
+    advice = {path: case_advice(model, words, policy) for path, model in files.items()}
     notes = [found.omissions] if found.omissions else []
     notes += [f"{path}: {text}" for path, text in advice.items() if text]
     for line in notes:
         write(shown(line), err=True)
     if items:
-        table = item_table(evaluation.on_common_words(files) if same_words else files, words, policy)
+        table = item_table(judged, words, policy)
         write_table(items, table_of(table, "items"), format=table_format(items) or "csv")
         write(shown(f"{plural(table.num_rows, 'item')} in {items}"))
     rows = [_score_row(path, score) for path, column in scores.items() for score in column]

@@ -1,8 +1,15 @@
 """Why two words are near: their cosine as a sum over context words, term by term.
 
 Vectors that fit an association matrix, as those of `PSDVec` fit PMI, are coordinates without names. The rotation into
-the coordinates of the context words changes no product and gives each coordinate a name: see
-`distembed.evaluation.blocks` for the formula.
+the coordinates of the context words changes no product and gives each coordinate a name.
+
+ Symbols: U the vectors of the contexts (c × d), u_j its rows; L = UᵀU; v, w the vectors of two words. The rows
+u_j L^-1/2 form a tight frame (sum_j L^-1/2 u_jᵀ u_j L^-1/2 = I), and so
+
+    v · w = sum_j (v L^-1/2 u_jᵀ) (w L^-1/2 u_jᵀ)
+
+for every v and w in the span of U. Where U holds the vectors of all words, v_i L^-1/2 u_jᵀ is the cell (i, j) of the
+positive semidefinite square root of V Vᵀ, the fitted association of word i with word j.
 """
 
 from __future__ import annotations
@@ -13,11 +20,13 @@ import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Float64s
-from distembed.evaluation import blocks
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import block, lift
 from distembed.linalg.operators import column_products, dense_blocks
 from distembed.vectors.word_vectors import WordVectors
+
+SMALLEST_EIGENVALUE = 1e-9
+"""Directions of a smaller share of the largest eigenvalue count as absent: float32 vectors do not resolve them."""
 
 ROWS_AT_ONCE = 8192
 """Context vectors that are taken into float64 at a time."""
@@ -73,7 +82,11 @@ def similarity_terms(first: Any, second: Any, contexts: Any) -> SimilarityTerms:
         )
     rows = contexts if isinstance(contexts, da.Array) else dense_blocks(contexts, ROWS_AT_ONCE)
     with one_blas_thread():
-        root = blocks.inverse_root(compute(column_products(rows, rows)))
+        # L^-1/2, float64 (d, d), on the directions that L has, and zero on the others
+        values, directions = np.linalg.eigh(np.asarray(compute(column_products(rows, rows)), np.float64))
+        present = values > SMALLEST_EIGENVALUE * max(values[-1], 0.0)
+        directions = directions[:, present]
+        root = np.asarray((directions / np.sqrt(values[present])) @ directions.T)
         lengths = np.sqrt((v * v).sum(axis=1) * (w * w).sum(axis=1))
         found = lift(_terms_block, "cd,md,md,m->cm", rows, v @ root, w @ root, lengths, dtype=np.float64)
         terms = compute(found).T

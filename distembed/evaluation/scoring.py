@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array, diags_array, issparse
+from scipy.stats import rankdata
 
 from distembed.display import aligned
-from distembed.dtypes import Float32s, Float64s, Int64s, Mask
+from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import EvaluationSet
 from distembed.execution import one_blas_thread
@@ -156,29 +158,42 @@ def known_cosines(vectors: Space, rows: Int64s) -> Float64s:
     return cosines
 
 
-def units(vectors: Space, rows: Int64s) -> Float32s | csr_array:
-    """Return unit vectors (k, d) of rows, sparse where the space is."""
-    return vectors.units(rows) if isinstance(vectors, SparseSpace) else unit_rows(vectors, rows)
-
-
-def unit_rows(vectors: WordVectors, rows: Int64s) -> Float32s:
-    """Return unit vectors (k, d) of rows; zero for a zero vector and for row -1."""
-    norms = np.where(rows >= 0, vectors.norms[rows], 0)[:, None]
-    units = np.zeros((len(rows), vectors.vectors.shape[1]), dtype=np.float32)
-    return np.divide(vectors.vectors[rows], norms, out=units, where=norms > 0)
+def unit_rows(space: Space, rows: Int64s) -> Any:
+    """Return unit vectors of rows, float32 (k, d), CSR where the space is; zero for a zero vector and for row -1."""
+    norms = np.where(rows >= 0, space.norms[rows], 0)
+    if isinstance(space, SparseSpace):
+        scale = np.divide(1, norms, out=np.zeros(len(rows)), where=norms > 0)
+        return csr_array(diags_array(scale) @ space.rows[rows]).astype(np.float32)
+    units = np.zeros((len(rows), space.vectors.shape[1]), dtype=np.float32)
+    return np.divide(space.vectors[rows], norms[:, None], out=units, where=norms[:, None] > 0)
 
 
 def cosine_table(vectors: Space, rows: Int64s, columns: Int64s) -> Float64s:
     """Return the cosines (r, c) of rows with others; 0 for a zero vector and for row -1."""
-    first, second = (units(vectors, side).astype(np.float64) for side in (rows, columns))
+    first, second = (unit_rows(vectors, side).astype(np.float64) for side in (rows, columns))
     with one_blas_thread():
         table: Any = first @ second.T
     return np.asarray(table.toarray() if issparse(table) else table)
 
 
-def mean(points: Float64s) -> Float64s:
-    """Return the mean along the last axis."""
-    return np.asarray(points.mean(axis=-1))
+def spearman(x: Float64s, y: Float64s) -> Float64s:
+    """Return Spearman's correlation along the last axis, ties with their mean rank; NaN for a constant.
+
+    Equal to scipy.stats.spearmanr, for many samples at once.
+    """
+    return pearson(rankdata(x, axis=-1), rankdata(y, axis=-1))
+
+
+def pearson(x: Float64s, y: Float64s) -> Float64s:
+    """Return Pearson's correlation along the last axis; NaN for a constant.
+
+    Equal to scipy.stats.pearsonr, for many samples at once.
+    """
+    dx = x - x.mean(axis=-1, keepdims=True)
+    dy = y - y.mean(axis=-1, keepdims=True)
+    spread = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
+    covariance = (dx * dy).sum(axis=-1)
+    return np.divide(covariance, spread, out=np.full_like(spread, np.nan), where=spread > 0)
 
 
 class Measure(NamedTuple):
@@ -200,7 +215,7 @@ class Measure(NamedTuple):
 
     metric: str
     columns: tuple[Float64s, ...]
-    statistic: Callable[..., Float64s] = mean
+    statistic: Callable[..., Any] = partial(np.mean, axis=-1)
     counts: tuple[int, int] | None = None
     task: str = ""
     has_interval: bool = True
@@ -218,7 +233,7 @@ class Measure(NamedTuple):
 
 
 def bootstrap_interval(
-    statistic: Callable[..., Float64s], columns: Sequence[Float64s], seed: int
+    statistic: Callable[..., Any], columns: Sequence[Float64s], seed: int
 ) -> tuple[float, float] | None:
     """Return the 95 % percentile interval of a statistic of columns (n,) over resampled items, None for fewer than 3.
 

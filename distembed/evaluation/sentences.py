@@ -31,8 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from distembed.display import plural
 from distembed.encoding.encoder import TextEncoder
-from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Measure, Policy, Score
+from distembed.evaluation.scoring import Measure, Policy, Score, spearman
 from distembed.evaluation.wordsets import FORMATS_PAGE, EvaluationSet, find_sets
 from distembed.execution import one_blas_thread, tell
 from distembed.linalg.csr import unit_rows
@@ -105,7 +104,7 @@ def evaluate_sentences(
             rows = unit_rows(encoded.vectors)
             cosines = np.einsum("ij,ij->i", rows[:n], rows[n:])
             counts = int(encoded.n_known.sum()), int(encoded.n_tokens.sum())
-            measure = Measure("spearman", (cosines, each.values), blocks.spearman)
+            measure = Measure("spearman", (cosines, each.values), spearman)
             score = measure.score(each.name, each.task, counts, Policy(seed=seed))
         else:
             score = score_classes(encoder, each, seed)

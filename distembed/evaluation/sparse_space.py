@@ -11,10 +11,11 @@ from functools import cached_property
 
 import dask.array as da
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
-from distembed.evaluation import blocks
+from distembed.dtypes import Float32s, Float64s, Int32s, Int64s
 from distembed.execution import compute, whole
 from distembed.lift import first_rows, lift
 from distembed.linalg.csr import check_block, row_lengths
@@ -70,14 +71,27 @@ class SparseSpace:
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (p, 2), in float64; 0 for a row of zeros."""
-        dots, lengths = blocks.sparse_dots(self.rows, pairs), self.norms[pairs].prod(axis=1)
+        dots = _sparse_dots(self.rows.indptr.astype(np.int64), self.rows.indices, self.rows.data, pairs)
+        lengths = self.norms[pairs].prod(axis=1)
         return np.divide(dots, lengths, out=np.zeros(len(pairs)), where=lengths > 0)
 
-    def units(self, rows: NDArray[np.int64]) -> csr_array:
-        """Return rows of unit length, float32 (k, m); zeros for a row of zeros and for row -1."""
-        lengths = np.where(rows >= 0, self.norms[rows], 0)
-        scale = np.divide(1, lengths, out=np.zeros(len(rows)), where=lengths > 0)
-        return csr_array(diags_array(scale) @ self.rows[rows]).astype(np.float32)
+
+@njit(cache=True, nogil=True)
+def _sparse_dots(indptr: Int64s, indices: Int32s, data: Float32s, pairs: Int64s) -> Float64s:
+    dots = np.zeros(len(pairs))
+    for i in range(len(pairs)):
+        p, q = indptr[pairs[i, 0]], indptr[pairs[i, 1]]
+        p_end, q_end = indptr[pairs[i, 0] + 1], indptr[pairs[i, 1] + 1]
+        while p < p_end and q < q_end:
+            if indices[p] < indices[q]:
+                p += 1
+            elif indices[p] > indices[q]:
+                q += 1
+            else:
+                dots[i] += np.float64(data[p]) * np.float64(data[q])
+                p += 1
+                q += 1
+    return dots
 
 
 def nearest_words(
@@ -92,18 +106,8 @@ def nearest_words(
     asked : words among them; one whose row is zeros has no neighbors
     n : int
         The number of neighbors per word.
-
-    Raises
-    ------
-    ValueError
-        If a word asked for is not among the words.
     """
     places = {word: place for place, word in enumerate(words)}
-    unknown = [word for word in asked if word not in places]
-    if unknown:
-        raise ValueError(f"{unknown[0]!r} is not among the {len(words)} words of the space")
-    if not asked:
-        return {}
     rows = row_blocks(space)
     chosen = [places[word] for word in asked]
     queries = np.vstack([compute(rows[row : row + 1]).toarray() for row in chosen])

@@ -10,11 +10,14 @@ import numpy as np
 from scipy import stats
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.evaluation import blocks
+from distembed.evaluation.scoring import pearson
 from distembed.execution import compute
 from distembed.lift import block, lift
 from distembed.linalg.csr import unit_rows
 from distembed.states import block_memory
+
+TIE = 1e-12
+"""Cosines nearer than this are equal: products of unit rows in another order differ by less."""
 
 
 class TransferScores(NamedTuple):
@@ -58,7 +61,7 @@ def score_transfer(inferred: Any, true: Any) -> TransferScores:
     return TransferScores(
         float(np.sqrt(squares.mean())),
         np.sqrt(squares.mean(axis=0)),
-        np.where(varies, blocks.pearson(found.T, wanted.T), np.nan),
+        np.where(varies, pearson(found.T, wanted.T), np.nan),
         float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(axis=1)).mean()),
         float(np.sqrt(np.maximum(divergence, 0.0)).mean()),
     )
@@ -120,8 +123,11 @@ def score_retrieval(first: Any, second: Any, counterparts: Any) -> RetrievalScor
 
 @block(temporaries=3)
 def ranks_of_rows(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s:
-    """Return the rank of a wanted row of `first` by the cosine with each row of `second`."""
-    return blocks.tied_ranks(second @ first.T, wanted)
+    """Return the rank of a wanted row of `first` by the cosine with each row of `second`; equal ones count half."""
+    cosines = second @ first.T
+    above = cosines - np.take_along_axis(cosines, wanted[:, None], axis=1)
+    equal = np.count_nonzero(np.abs(above) <= TIE, axis=1)
+    return 1 + np.count_nonzero(above > TIE, axis=1) + (equal - 1) / 2
 
 
 # ------------------------------------------------------------------------------------ several methods

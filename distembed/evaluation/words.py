@@ -13,7 +13,7 @@ Conventions, the same for every set:
   `unknown="subwords"` composes the vectors of unknown words from their character n-grams; for each set its own
   unknown words join the vocabulary, so that they may answer an analogy of that set too. Every score counts
   the items whose words are all known, those answered with a composed vector, and all, because scores of different
-  vocabularies compare only on the same items: see `compare`.
+  vocabularies compare only on the same items: see `on_common_words`.
 - A synonym question with an unknown option is unknown.
 - The cosine of a zero vector is 0. Scores are fractions, not percentages.
 - Intervals are bootstrap percentiles over items, 95 %, from one seed.
@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
-from itertools import zip_longest
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -32,9 +30,11 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pyarrow as pa
 from sklearn.cluster import KMeans
+from sklearn.metrics.cluster import contingency_matrix
 
-from distembed.dtypes import Float32s, Float64s, Int64s
-from distembed.evaluation import blocks, priming
+from distembed.dtypes import Float64s
+from distembed.evaluation import priming
+from distembed.evaluation.analogies import answer_analogies
 from distembed.evaluation.scoring import (
     NO_WORD,
     SPELLINGS,
@@ -46,20 +46,18 @@ from distembed.evaluation.scoring import (
     Space,
     Unknown,
     ask,
+    pearson,
+    spearman,
     text_table,
     unit_rows,
-    units,
     word_rows,
 )
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
-from distembed.execution import compute, delayed, one_blas_thread, tell
-from distembed.states import block_memory
+from distembed.execution import one_blas_thread, tell
 from distembed.typing import Frame
 from distembed.vectors import WordVectors
 
-MAX_BLOCK_WORDS = 4096  # more words a block make rows of cosines that leave the processor's cache
-MIN_BLOCK_WORDS = 64  # fewer words a block are products too small to be fast
 KMEANS_STARTS = 10
 
 
@@ -140,12 +138,48 @@ def evaluate(
     >>> score.answered  # "plum" has no vector
     '3/4'
     """
-    limited, read = _limit(vectors, restrict, max_words), find_sets(sets).sets
-    return Scores(score_known(limited, read, Policy(case, unknown, seed)))
+    if not isinstance(vectors, WordVectors):
+        vectors = WordVectors.load(vectors, max_words=max_words)
+    if max_words is not None:
+        vectors = vectors.head(max_words)
+    if restrict is not None:
+        vectors = vectors.restricted(restrict)
+    policy = Policy(case, unknown, seed)
+    return Scores(evaluate_sets(vectors, find_sets(sets).sets, policy, needs_known=True))
 
 
-def evaluate_sets(vectors: Space, sets: Sequence[EvaluationSet], policy: Policy | None = None) -> list[Score]:
-    """Score word vectors, or a sparse space, on sets already read; analogies need word vectors."""
+def evaluate_sets(
+    vectors: Space,
+    sets: Sequence[EvaluationSet],
+    policy: Policy | None = None,
+    *,
+    name: str = "",
+    vocabulary: Sequence[str] | None = None,
+    needs_known: bool = False,
+) -> list[Score]:
+    """Score word vectors, or a sparse space, on sets already read; analogies need word vectors.
+
+    Parameters
+    ----------
+    vectors : WordVectors or SparseSpace
+        The vectors.
+    sets : sequence of EvaluationSet
+        The sets.
+    policy : Policy, optional
+        How words are looked up.
+    name : str
+        The name of the vectors for errors, where there are several.
+    vocabulary : sequence of str, optional
+        The words that have a vector, if `vectors` holds only those of the sets.
+    needs_known : bool
+        Whether it is an error if no item of any set is known.
+
+    Raises
+    ------
+    ValueError
+        If `case` or `unknown` is not one of its choices, words cannot be composed, or no item of any set is known; the
+        message gives the reason.
+    """
     policy = policy or Policy()
     for option, value, choices in (
         ("case", policy.case, get_args(Case)),
@@ -153,29 +187,36 @@ def evaluate_sets(vectors: Space, sets: Sequence[EvaluationSet], policy: Policy 
     ):
         if value not in choices:
             raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}")
-    _check_unknown(vectors, policy)
-    policy, scores = policy.for_words(vectors.words), list[Score]()
+    if policy.unknown == "subwords" and getattr(vectors, "subwords", None) is None:
+        raise ValueError(
+            'unknown is "subwords", and there is no table of n-grams to compose words from in '
+            f'{name or "these vectors"}: give a workspace or file that has one, or unknown="skip"'
+        )
+    looked_up, scores = policy.for_words(vectors.words), list[Score]()
     for number, one in enumerate(sets, start=1):
-        own, asked = asked_of(vectors, one, policy)
-        of_set = _measured(asked, policy)
+        own, asked = asked_of(vectors, one, looked_up)
+        of_set = _measured(asked, looked_up)
         if policy.unknown == "subwords":  # the items known without composed words are counted apart
-            known = [score.known for score in _measured(own, policy)] if own else [0] * len(of_set)
+            known = [score.known for score in _measured(own, looked_up)] if own else [0] * len(of_set)
             of_set = [
                 score._replace(known=n_known, composed=score.known - n_known)
                 for score, n_known in zip(of_set, known, strict=True)
             ]
         scores += of_set
         tell("sets", number, len(sets))
-    return scores
-
-
-def _check_unknown(vectors: Space, policy: Policy, name: str = "these vectors") -> None:
-    can_compose = isinstance(vectors, WordVectors) and vectors.subwords is not None
-    if policy.unknown == "subwords" and not can_compose:
-        raise ValueError(
-            f'unknown is "subwords", and there is no table of n-grams to compose words from in {name}: give a '
-            'workspace or file that has one, or unknown="skip"'
+    if needs_known and sets and not any(score.known + score.composed for score in scores):
+        totals, vocabulary = {score.set: score.total for score in scores}, vocabulary or vectors.words
+        items = "pairs" if {score.task for score in scores} == {"similarity"} else "items"
+        names = ", ".join([*list(totals)[:3], *(["..."] if len(totals) > 3 else [])])
+        words = sorted(set().union(*(one.words for one in sets)))
+        reason = case_advice(vectors, sets, policy) or (
+            f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words "
+            f"of the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
         )
+        raise ValueError(
+            f"{f'{name}: ' if name else ''}0 of {sum(totals.values())} {items} known ({names}): {reason}"
+        )
+    return scores
 
 
 def _measured(asked: Asked, policy: Policy) -> list[Score]:
@@ -208,64 +249,10 @@ def asked_of(vectors: Space, one: EvaluationSet, policy: Policy) -> tuple[Asked 
     return ask(own, one, plain) if own else None, ask(candidates.extended(composed), one, plain)
 
 
-def score_known(
-    vectors: Space,
-    sets: Sequence[EvaluationSet],
-    policy: Policy | None = None,
-    *,
-    name: str = "",
-    vocabulary: Sequence[str] | None = None,
-) -> list[Score]:
-    """Score word vectors on sets already read; it is an error if no score is based on a known word.
-
-    Parameters
-    ----------
-    vectors : WordVectors or SparseSpace
-        The vectors.
-    sets : sequence of EvaluationSet
-        The sets.
-    policy : Policy, optional
-        How words are looked up.
-    name : str
-        The name of the vectors for the error, where there are several.
-    vocabulary : sequence of str, optional
-        The words that have a vector, if `vectors` holds only those of the sets.
-
-    Raises
-    ------
-    ValueError
-        If no item of any set is known; the message gives the reason.
-    """
-    scores = evaluate_sets(vectors, sets, policy)
-    if sets and not any(score.known + score.composed for score in scores):
-        totals, vocabulary = {score.set: score.total for score in scores}, vocabulary or vectors.words
-        items = "pairs" if {score.task for score in scores} == {"similarity"} else "items"
-        names = ", ".join([*list(totals)[:3], *(["..."] if len(totals) > 3 else [])])
-        words = sorted(set().union(*(one.words for one in sets)))
-        reason = case_advice(vocabulary, sets, policy or Policy()) or (
-            f"too few of their {len(words)} words ({', '.join(words[:3])}, ...) are among the {len(vocabulary)} words "
-            f"of the vocabulary ({', '.join(vocabulary[:3])}, ...); give sets of the same language and spelling"
-        )
-        raise ValueError(
-            f"{f'{name}: ' if name else ''}0 of {sum(totals.values())} {items} known ({names}): {reason}"
-        )
-    return scores
-
-
-def case_advice(vocabulary: Sequence[str], sets: Iterable[EvaluationSet], policy: Policy) -> str:
+def case_advice(vectors: Space, sets: Iterable[EvaluationSet], policy: Policy) -> str:
     """Return which other way of looking words up would know twice as many words of some sets, "" where none would."""
-    words = sorted(set().union(*(one.words for one in sets)))
-    policy, exact = policy.for_words(vocabulary), set(vocabulary)
-    lowered = {word.lower() for word in exact}
-    known = {
-        "as written": lambda word: word in exact,
-        "lower case": lambda word: word.lower() in exact,
-        "any case": lambda word: word.lower() in lowered,
-    }
-    n_known = {
-        case: sum(any(known[spelling](word) for spelling in spellings) for word in words)
-        for case, spellings in SPELLINGS.items()
-    }
+    words, policy = sorted(set().union(*(one.words for one in sets))), policy.for_words(vectors.words)
+    n_known = {case: int((word_rows(vectors, words, Policy(case)) >= 0).sum()) for case in SPELLINGS}
     best: Case = "ignore" if n_known["ignore"] > n_known["auto"] else "auto"
     if n_known[best] < max(2 * n_known[policy.case], 1):
         return ""
@@ -275,42 +262,11 @@ def case_advice(vocabulary: Sequence[str], sets: Iterable[EvaluationSet], policy
     )
 
 
-def compare(
-    candidates: Mapping[str, WordVectors | str | Path],
-    sets: str | Path | Iterable[str | Path | EvaluationSet],
-    *,
-    same_words: bool = True,
-    case: Case = "auto",
-    unknown: Unknown = "skip",
-    max_words: int | None = None,
-    seed: int = 0,
-) -> dict[str, list[Score]]:
-    """Score several word vectors on the same items: by default, on the words that all of them have."""
-    loaded = {name: _limit(vectors, None, max_words) for name, vectors in candidates.items()}
-    read, policy = find_sets(sets).sets, Policy(case, unknown, seed)
-    for name, vectors in loaded.items():
-        _check_unknown(vectors, policy, name)
-    return {
-        name: score_known(vectors, read, policy, name=name if len(loaded) > 1 else "")
-        for name, vectors in (on_common_words(loaded) if same_words else loaded).items()
-    }
-
-
 def on_common_words(candidates: Mapping[str, WordVectors]) -> dict[str, WordVectors]:
     """Return each of some word vectors with the words that all of them have."""
     first, *others = candidates.values()
     common = [word for word in first if all(word in other for other in others)]
     return {name: vectors.restricted(common) for name, vectors in candidates.items()}
-
-
-def _limit(
-    vectors: WordVectors | str | Path, restrict: Iterable[str] | None, max_words: int | None
-) -> WordVectors:
-    if not isinstance(vectors, WordVectors):
-        vectors = WordVectors.load(vectors, max_words=max_words)
-    if max_words is not None:
-        vectors = vectors.head(max_words)
-    return vectors if restrict is None else vectors.restricted(restrict)
 
 
 # --------------------------------------------------------------------------------------------------- tasks
@@ -331,19 +287,6 @@ def means(*metrics: str) -> Callable[[Asked, Float64s], Iterable[Measure]]:
     ]
 
 
-def correlations(asked: Asked, cosines: Float64s) -> Iterable[Measure]:
-    """Yield Spearman's correlation of cosine with human score; pairs are known when both words are."""
-    yield Measure("spearman", (cosines[asked.used], asked.one.values[asked.used]), blocks.spearman)
-
-
-def pearson_score(vectors: Space, one: EvaluationSet, policy: Policy) -> Score:
-    """Return Pearson's correlation of cosine with human score, as S-Space has it, of Jurgens and Stevens (2010)."""
-    asked = ask(vectors, one, policy)
-    columns = asked.cosines[asked.used], one.values[asked.used]
-    counts = int(asked.known.sum()), len(asked.known)
-    return Measure("pearson", columns, blocks.pearson).score(one.name, one.task, counts, policy)
-
-
 def right_answers(asked: Asked) -> Float64s:
     """Return 1 for the questions that 3CosAdd and 3CosMul answer rightly, float64 (2, n), 0 for others.
 
@@ -360,36 +303,6 @@ def right_answers(asked: Asked) -> Float64s:
     return points
 
 
-def answer_analogies(vectors: WordVectors, questions: Int64s) -> blocks.Answers:
-    """Return the best answers to analogies a : a2 :: b : ?, questions int64 (q, 3) as rows of the vectors.
-
-    One task per block of candidates: the cosines with the distinct question words (19,544 questions ask about
-    900) are computed once and shared by all questions. The vectors are in this process, so the tasks run on
-    its threads; block borders depend on the questions and `block_memory` only, so that the bits do not
-    depend on the threads.
-    """
-    distinct, positions = np.unique(questions, return_inverse=True)
-    asked = unit_rows(vectors, distinct)
-    positions = positions.reshape(questions.shape).astype(np.int64)
-    step = int(np.clip(block_memory() // (4 * len(distinct)), MIN_BLOCK_WORDS, MAX_BLOCK_WORDS))
-    arguments = (asked, positions, questions)
-    tasks = [
-        delayed(_answer_block)(vectors, start, step, arguments) for start in range(0, len(vectors), step)
-    ]
-    return reduce(blocks.better, compute(tasks, scheduler="threads"))
-
-
-def _answer_block(
-    vectors: WordVectors,
-    start: int,
-    step: int,
-    arguments: tuple[Float32s, Int64s, Int64s],
-) -> blocks.Answers:
-    asked, positions, excluded = arguments
-    rows = np.arange(start, min(start + step, len(vectors)))
-    return blocks.best_answers(unit_rows(vectors, rows), asked, positions, excluded, start)
-
-
 def choice_credits(asked: Asked) -> Float64s:
     """Return the credit for each synonym question, float64 (n,): whether the answer has the largest cosine.
 
@@ -400,7 +313,9 @@ def choice_credits(asked: Asked) -> Float64s:
     for place in np.flatnonzero(asked.known):
         question, *options = asked.rows[place][asked.rows[place] != NO_WORD]
         pairs = np.array([(question, option) for option in options], dtype=np.int64)
-        points[place] = blocks.choose(asked.space.similarities(pairs))
+        cosines = asked.space.similarities(pairs)
+        if cosines[0] == cosines.max():
+            points[place] = 1 / np.count_nonzero(cosines == cosines[0])
     return points
 
 
@@ -417,16 +332,31 @@ def words_in_majority(asked: Asked) -> Float64s:
     if classes.size and classes.max() > 0:
         kmeans = KMeans(int(classes.max()) + 1, n_init=KMEANS_STARTS, random_state=asked.policy.seed)
         with one_blas_thread():
-            clusters = kmeans.fit_predict(units(asked.space, asked.rows[used, 0])).astype(np.int64)
-        points[used] = blocks.in_majority(clusters, classes)
+            clusters = kmeans.fit_predict(unit_rows(asked.space, asked.rows[used, 0]))
+        table = contingency_matrix(
+            classes, clusters
+        )  # of equally frequent categories of a cluster the first counts
+        points[used] = table.argmax(axis=0)[np.unique(clusters, return_inverse=True)[1]] == classes
     return points
 
 
 cosines = attrgetter("cosines")
 """What gives the points of pairs."""
 
+
+def correlation(metric: str, statistic: Callable[..., Float64s]) -> Task:
+    """Return the task of correlating cosine with human score; pairs are known when both words are."""
+    return Task(
+        cosines,
+        lambda asked, points: [
+            Measure(metric, (points[asked.used], asked.one.values[asked.used]), statistic, task="similarity")
+        ],
+    )
+
+
 TASKS: dict[str, Task] = {
-    "similarity": Task(cosines, correlations),
+    "similarity": correlation("spearman", spearman),
+    "linear similarity": correlation("pearson", pearson),  # as S-Space has it, of Jurgens and Stevens (2010)
     "analogy": Task(right_answers, means("3CosAdd", "3CosMul")),
     "synonym": Task(choice_credits, means("accuracy")),
     "categorization": Task(words_in_majority, means("purity")),
@@ -464,7 +394,7 @@ def item_table(
         an analogy that 3CosAdd answers or not, the credit for a synonym, 1 or 0 for a word in a cluster of its
         category or not) and `known`. An item with an unknown word has no score, unless the word was composed.
     """
-    rows = []
+    rows, width = list[dict[str, Any]](), 0
     for one in sets:
         for name, vectors in candidates.items():
             of_vectors = policy.for_words(vectors.words)
@@ -472,28 +402,22 @@ def item_table(
                 of_vectors = of_vectors._replace(unknown="skip")
             own, asked = asked_of(vectors, one, of_vectors)
             points = np.where(asked.known, np.atleast_2d(TASKS[one.task].points(asked))[0], np.nan)
-            words = one.items
-            if one.task == "categorization":
-                words = [(*item, category) for item, category in zip(one.items, one.groups, strict=True)]
-            values = one.values if one.values.ndim == 1 and one.values.size else np.full(len(words), np.nan)
+            values = one.values if one.values.ndim == 1 and one.values.size else np.full(len(points), np.nan)
             known = own.known if own else np.zeros_like(asked.known)
-            columns = words, values.tolist(), points.tolist(), known.tolist()
-            rows += [(name, one.name, one.task, *row) for row in zip(*columns, strict=True)]
-    names, set_names, tasks, items, numbers, scores, are_known = (
-        zip(*rows, strict=True) if rows else ((),) * 7
+            numbers = [np.where(np.isnan(each), None, each).tolist() for each in (values, points)]  # type: ignore[call-overload]
+            for place, item in enumerate(one.items):
+                words = (*item, one.groups[place]) if one.task == "categorization" else item
+                row = {"vectors": name, "set": one.name, "task": one.task}
+                row |= {f"word{n}": word for n, word in enumerate(words, start=1)}
+                value, score = (each[place] for each in numbers)
+                rows.append(row | {"value": value, "score": score, "known": bool(known[place])})
+                width = max(width, len(words))
+    texts = ["vectors", "set", "task", *(f"word{n}" for n in range(1, width + 1))]
+    schema = pa.schema(
+        dict.fromkeys(texts, pa.string())
+        | {"value": pa.float64(), "score": pa.float64(), "known": pa.bool_()}
     )
-    named = {f"word{n}": pa.array(column, pa.string()) for n, column in enumerate(zip_longest(*items), 1)}
-    return pa.table(
-        {
-            "vectors": pa.array(names, pa.string()),
-            "set": pa.array(set_names, pa.string()),
-            "task": pa.array(tasks, pa.string()),
-            **named,
-            "value": pa.array(numbers, pa.float64(), from_pandas=True),
-            "score": pa.array(scores, pa.float64(), from_pandas=True),
-            "known": pa.array(are_known, pa.bool_()),
-        }
-    )
+    return pa.Table.from_pylist(rows, schema)
 
 
 def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
@@ -530,14 +454,11 @@ def format_scores(scores: Iterable[Score]) -> str:
 
 
 def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
-    """Return the scores of `compare` side by side, one column per candidate."""
-    first = next(iter(scores.values()))
-    if len({tuple((score.set, score.metric) for score in column) for column in scores.values()}) > 1:
-        raise ValueError("the candidates were scored on different sets; score them with `compare`")
+    """Return the scores of several vectors on the same sets side by side, one column per candidate."""
     rows = [("set", "metric", *scores, "known/total")]
-    for score, *row in zip(first, *scores.values(), strict=True):
+    for row in zip(*scores.values(), strict=True):
         counts = " ".join(dict.fromkeys(one.answered for one in row))
-        rows.append((score.set, score.metric, *(percent(one.value) for one in row), counts))
+        rows.append((row[0].set, row[0].metric, *(percent(one.value) for one in row), counts))
     return text_table(rows)
 
 

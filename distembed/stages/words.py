@@ -66,18 +66,14 @@ Nearest = dict[str, list[tuple[str, float]]]
 """The nearest words of some words, with their cosines."""
 
 
-def check_figures_of_scores(job: Any, rows: Sequence[str], sets: Sequence[EvaluationSet], *more: str) -> None:
+def check_figures_of_scores(job: Any, rows: Sequence[str], sets: Sequence[EvaluationSet]) -> None:
     """Refuse figures of a paper beside which no score of some sets will stand.
 
-    What the scores are called does not depend on the vectors: any two words are enough. `more` are metrics
-    of sets of similarity that the job adds.
+    What the scores are called does not depend on the vectors: any two words are enough.
     """
     if job.paper:
         scores = evaluate_sets(WordVectors(["a", "b"], np.eye(2, dtype=np.float32)), sets)
-        similar = [
-            f"{score.set} {metric}" for score in scores if score.task == "similarity" for metric in more
-        ]
-        check_figures(job, rows, [*values_by_name(scores), *similar])
+        check_figures(job, rows, [*values_by_name(scores)])
 
 
 def values_by_name(scores: Iterable[Score]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distembed.evaluation.words import compare, evaluate, format_scores, score_records
+from distembed.evaluation.words import Policy, evaluate, evaluate_sets, format_scores, score_records
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import SubwordTable
 
@@ -73,9 +73,9 @@ def test_a_vocabulary_that_knows_none_of_the_words(vectors, tmp_path):
     assert (score.known, score.composed) == (0, 3)
 
 
-def test_vectors_without_n_grams_are_named(vectors, sets):
+def test_vectors_without_n_grams_are_named(vectors):
     plain = WordVectors(vectors.words, vectors.vectors)
     with pytest.raises(
         ValueError, match=r'unknown is "subwords", and there is no table of n-grams .* in b\.txt'
     ):
-        compare({"a.txt": vectors, "b.txt": plain}, sets, unknown="subwords")
+        evaluate_sets(plain, [], Policy(unknown="subwords"), name="b.txt")

@@ -15,19 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from distembed.evaluation import blocks
-from distembed.evaluation.scoring import Measure, ask, bootstrap_interval
+from distembed.evaluation.analogies import Answers, answer_analogies, better
+from distembed.evaluation.scoring import Measure, ask, bootstrap_interval, spearman
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import (
     Policy,
     Score,
-    answer_analogies,
-    compare,
     evaluate,
     evaluate_sets,
     format_comparison,
     format_scores,
-    pearson_score,
+    on_common_words,
     score_records,
 )
 from distembed.evaluation.wordsets import (
@@ -72,19 +70,12 @@ few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
 
 @given(hnp.arrays(np.float64, st.tuples(st.just(2), st.integers(2, 30)), elements=few_values))
 def test_spearman_with_ties_equals_scipy(xy):
-    ours = blocks.spearman(xy[0], xy[1])
+    ours = spearman(xy[0], xy[1])
     if np.ptp(xy[0]) == 0 or np.ptp(xy[1]) == 0:
         assert np.isnan(ours)
         return
     assert ours == pytest.approx(scipy.stats.spearmanr(xy[0], xy[1]).statistic, abs=1e-12)
     assert ours == pytest.approx(plain.spearman(xy[0], xy[1]), abs=1e-12)
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, max_size=30))
-def test_purity_equals_the_oracle(rows):
-    clusters, classes = (np.array(column) for column in zip(*rows, strict=True))
-    expected = plain.purity(list(clusters), list(classes))
-    assert blocks.in_majority(clusters, classes).mean() == pytest.approx(expected)
 
 
 def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
@@ -97,19 +88,14 @@ def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
     assert [score.interval for score in scores] == [(1, 1), None]
 
 
-@pytest.mark.parametrize(("values", "share"), [((0.5, 0.4), 1), ((0.5, 0.5, 0.1), 0.5), ((0.4, 0.5), 0)])
-def test_choose_shares_ties(values, share):
-    assert blocks.choose(np.array(values)) == share
-
-
 @given(st.integers(0, 10**6))
 def test_better_is_a_maximum_whatever_the_order(seed):
     rng = np.random.default_rng(seed)
     scores = rng.integers(3, size=(3, 2, 4)).astype(np.float32)
     places = np.arange(4) + 10 * np.arange(3)[:, None]
-    parts = [blocks.Answers(add, at, mul, at) for (add, mul), at in zip(scores, places, strict=True)]
-    left = blocks.better(blocks.better(parts[0], parts[1]), parts[2])
-    right = blocks.better(parts[2], blocks.better(parts[1], parts[0]))
+    parts = [Answers(add, at, mul, at) for (add, mul), at in zip(scores, places, strict=True)]
+    left = better(better(parts[0], parts[1]), parts[2])
+    right = better(parts[2], better(parts[1], parts[0]))
     assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
     assert np.array_equal(left.add_score, np.max([part.add_score for part in parts], axis=0))
 
@@ -119,8 +105,8 @@ def test_better_is_a_maximum_whatever_the_order(seed):
 
 @pytest.mark.parametrize("max_block_words", [60, 30, 17, 1])
 def test_analogies_equal_the_oracle_for_any_blocks(vectors, questions, monkeypatch, max_block_words):
-    monkeypatch.setattr("distembed.evaluation.words.MAX_BLOCK_WORDS", max_block_words)
-    monkeypatch.setattr("distembed.evaluation.words.MIN_BLOCK_WORDS", 1)
+    monkeypatch.setattr("distembed.evaluation.analogies.MAX_BLOCK_WORDS", max_block_words)
+    monkeypatch.setattr("distembed.evaluation.analogies.MIN_BLOCK_WORDS", 1)
     rows = np.array([vectors.index(question[:3]) for question in questions])
     answers = answer_analogies(vectors, rows)
     table = dict(zip(vectors.words, vectors.vectors, strict=True))
@@ -161,7 +147,8 @@ def test_similarity_equals_the_oracle(vectors):
     score = one(evaluate_sets(vectors, sets))
     expected = plain.spearman([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human)
     assert score.value == pytest.approx(expected, abs=1e-12)
-    linear = pearson_score(vectors, sets[0], Policy())
+    linear = one(evaluate_sets(vectors, [sets[0]._replace(task="linear similarity")]))
+    assert (linear.task, linear.metric) == ("similarity", "pearson")
     expected = scipy.stats.pearsonr([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human).statistic
     assert linear.value == pytest.approx(expected, abs=1e-6)
     assert linear.interval[0] < linear.value < linear.interval[1]
@@ -213,11 +200,6 @@ def test_nothing_known_is_nan_and_none_in_json(vectors):
     assert " - " in format_scores(scores)
 
 
-def test_unknown_policy_is_checked(vectors):
-    with pytest.raises(ValueError, match="unknown is 'drop'; give one of 'skip', 'zero'"):
-        evaluate_sets(vectors, [], Policy(unknown="drop"))
-
-
 # ------------------------------------------------------------------------------------------------- case
 
 CAPITALS = WordVectors(["Haus", "haus", "Hund", "HUND", "katze", "New_York"], np.eye(6) + 0.1)
@@ -256,8 +238,11 @@ def test_nothing_known_is_refused_with_the_reason(tmp_path):
         evaluate(capitals, tmp_path)
     assert one(evaluate(capitals, tmp_path, case="ignore")).known == 2
     other = WordVectors(["chien", "chat"], np.eye(2))
+    sets = find_sets(tmp_path).sets
     with pytest.raises(ValueError, match=r"^b: 0 of 2 pairs known .*of the same language and spelling"):
-        compare({"a": capitals, "b": other}, tmp_path, case="ignore", same_words=False)
+        evaluate_sets(other, sets, Policy("ignore"), name="b", needs_known=True)
+    with pytest.raises(ValueError, match="unknown is 'drop'; give one of 'skip', 'zero'"):
+        evaluate_sets(other, [], Policy(unknown="drop"))
     with pytest.raises(ValueError, match="case is 'upper'; give one of 'auto', 'lower'"):
         evaluate(capitals, tmp_path, case="upper")
 
@@ -468,20 +453,17 @@ def test_evaluate_is_repeatable_and_knows_its_limits(shared):
     assert kept.known < evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt")[0].known
 
 
-def test_compare_scores_the_same_items(vectors, tmp_path):
+def test_vectors_are_compared_on_their_common_words(vectors, tmp_path):
     lines = [f"w{i} w{i + 1} {i % 7}" for i in range(N_WORDS - 1)]
     (tmp_path / "pairs.txt").write_text("\n".join(lines))
     smaller = WordVectors(vectors.words[:20], np.random.default_rng(2).normal(size=(20, 3)))
-    scores = compare({"all": vectors, "few": smaller}, tmp_path)
+    common = on_common_words({"all": vectors, "few": smaller})
+    scores = {name: evaluate(each, tmp_path) for name, each in common.items()}
     assert {column[0].known for column in scores.values()} == {19}
     assert scores["all"][0].value == evaluate(vectors.head(20), tmp_path)[0].value
-    apart = compare({"all": vectors, "few": smaller}, tmp_path, same_words=False)
-    assert apart["all"][0].known == N_WORDS - 1
     heading, _, row = format_comparison(scores).splitlines()
     assert heading.split() == ["set", "metric", "all", "few", "known/total"]
     assert row.split()[0::4] == ["pairs", "19/59"]
-    with pytest.raises(ValueError, match="scored on different sets; score them with `compare`"):
-        format_comparison({"all": scores["all"], "none": []})
 
 
 def test_table():

@@ -44,26 +44,6 @@ def priming_effect(table, pairs):
     return r, u, r - u
 
 
-def untied_spearman(x, y):
-    """Return S-Space's coefficient of 2011: a sorted map of x keeps the last y of each, and n counts all pairs."""
-    n, kept = len(x), dict(zip(x, y, strict=True))
-    ranks = {b: rank for rank, b in enumerate(sorted(y))}
-    squares = sum((rank - ranks[kept[a]]) ** 2 for rank, a in enumerate(sorted(kept)))
-    return 1 - 6 * squares / (n * (n * n - 1))
-
-
-def untied_normed_priming(table, shares, measure):
-    """Return the mean of `untied_spearman` over cues with two known targets, and their number."""
-    found = strengths(shares)
-    values = []
-    for cue in {a for a, _ in shares}:
-        pairs = [(a, b) for a, b in shares if a == cue and a in table and b in table]
-        if len(pairs) >= 2:
-            x, y = [found[pair][measure] for pair in pairs], [cosine(table[a], table[b]) for a, b in pairs]
-            values.append(untied_spearman(x, y))
-    return sum(values) / len(values), len(values)
-
-
 def antonym_score(table, pairs):
     """Return the mean of 2 / (rank + rank): a rank counts the words, the first itself among them, that are nearer."""
 

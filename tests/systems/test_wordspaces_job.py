@@ -10,7 +10,7 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import evaluate_sets, pearson_score
+from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import find_sets
 from distembed.factorization.lsa import LSA
 from distembed.job.load import load_job
@@ -18,6 +18,7 @@ from distembed.job.run import run_stages
 from distembed.manifold.projection import LocalityPreservingProjection
 from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
+from distembed.systems.wordspaces.stages import with_linear
 from distembed.weighting.documents import log_entropy
 from tests.commands import DUMP, digest_here, job_fixtures, run, succeed, untimed
 from tests.small_jobs.wordspaces import N_DOCUMENTS, write
@@ -164,10 +165,7 @@ def test_scores_are_those_of_the_evaluation(job: Path, finished: tuple[Path, str
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
         found = read_scores(workspace, SCORES.of(recipe=name))
-        spearman, policy = evaluate_sets(dense, sets, Policy()), Policy().for_words(words)
-        similar = [one for one in sets if one.task == "similarity"]
-        pearson = [pearson_score(dense, each, policy) for each in similar]
-        for mine, expected in zip(found, spearman + pearson, strict=True):
+        for mine, expected in zip(found, evaluate_sets(dense, with_linear(sets), Policy()), strict=True):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
             assert mine.value == pytest.approx(expected.value, abs=1e-6)

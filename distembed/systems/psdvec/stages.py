@@ -419,8 +419,8 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
         section = ctx.job.evaluation
         vectors, sets = read_vectors(ctx.workspace), find_sets(section.sets).sets
         policy = Policy(section.case, section.unknown)
-        scores = evaluation.score_known(vectors, sets, policy)
-        if advice := evaluation.case_advice(vectors.words, sets, policy):
+        scores = evaluation.evaluate_sets(vectors, sets, policy, needs_known=True)
+        if advice := evaluation.case_advice(vectors, sets, policy):
             ctx.reporter.note(f"evaluation: {advice}")
     store_scores(ctx, corpus_outputs.EVALUATION, scores)
     return {"n_sets": len(scores)}

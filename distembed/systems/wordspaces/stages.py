@@ -14,8 +14,8 @@ import numpy as np
 
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
-from distembed.evaluation.words import pearson_score, score_known
-from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
+from distembed.evaluation.words import evaluate_sets
+from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, EvaluationSet, find_sets
 from distembed.job.inputs import sizes_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
@@ -41,7 +41,7 @@ from distembed.stages.words import (
     store_scores,
 )
 from distembed.systems.wordspaces import outputs
-from distembed.systems.wordspaces.job import PRESETS, WordSpacesJob
+from distembed.systems.wordspaces.job import WordSpacesJob
 from distembed.systems.wordspaces.recipes import (
     COUNT_BLOCKS,
     COUNTED,
@@ -248,8 +248,13 @@ def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noq
             f"evaluation.sets: {asking[0]} asks for analogies, which the sparse space "
             f"{sparse[0]} does not give; leave the set out, or name dense spaces only in wordspaces.spaces"
         )
-    check_figures_of_scores(job, [job.title_of(name) for name in job.recipes], found.sets, "pearson")
+    check_figures_of_scores(job, [job.title_of(name) for name in job.recipes], with_linear(found.sets))
     return set_lines(found) if job.evaluation.sets else []
+
+
+def with_linear(sets: list[EvaluationSet]) -> list[EvaluationSet]:
+    """Return the sets, and after them those of similarity again, for Pearson's correlation beside Spearman's."""
+    return [*sets, *(one._replace(task="linear similarity") for one in sets if one.task == "similarity")]
 
 
 def plan_scores(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
@@ -273,8 +278,7 @@ def run_scores(ctx: Context, *, name: str) -> dict[str, Any]:
         if scored != name:
             assert isinstance(space, WordVectors)
             judged = WordVectors(words, np.ascontiguousarray(space.vectors[:, :k]))
-        scores = score_known(judged, sets, policy, vocabulary=words)
-        scores += [pearson_score(judged, one, policy) for one in sets if one.task == "similarity"]
+        scores = evaluate_sets(judged, with_linear(sets), policy, vocabulary=words, needs_known=True)
         store_scores(ctx, outputs.SCORES.of(recipe=scored), scores)
     store_nearest(ctx, outputs.NEAREST.of(recipe=name), stored)
     return {"n_sets": len(sets)}
@@ -373,5 +377,4 @@ SYSTEM = System(
         *declared_in(outputs),
         KEPT_DISTANCES.output,
     ),
-    presets=PRESETS,
 )

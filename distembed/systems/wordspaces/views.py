@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from distembed.display import aligned
-from distembed.evaluation.priming import PRIMING_EFFECT, UNTIED
+from distembed.evaluation.priming import PRIMING_EFFECT
 from distembed.evaluation.scoring import Score
 from distembed.evaluation.words import percent
 from distembed.job.terminal import shown
@@ -34,13 +34,7 @@ NORMED_PRIMING = (
     ("normed priming",),
     "Normed priming",
     "Mean over cues of Spearman's correlation between strength of association and cosine, with 95 % bootstrap "
-    "intervals over cues (the paper's table 3). Items are cues with at least three known targets.",
-)
-NORMED_PRIMING_UNTIED = (
-    (f"normed priming{UNTIED}",),
-    "Normed priming by the rule of S-Space's first public code",
-    "Of targets with equal strengths only one counts, in the sum of squared differences of ranks but not in its "
-    "divisor; read each score beside its chance level, that of random cosines. The paper's table 3 fits this rule.",
+    "intervals over cues. Items are cues with at least three known targets.",
 )
 CHOICES = (
     ("synonym", "similarity", "antonyms", "categorization"),
@@ -67,7 +61,6 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
     sections = [
         *_neighbor_tables(job, workspace),
         *_side_by_side(job, scores, *NORMED_PRIMING),
-        *_side_by_side(job, scores, *NORMED_PRIMING_UNTIED),
         *_priming_effects(job, scores),
         *_side_by_side(job, scores, *CHOICES),
         *_side_by_side(job, scores, *REACTION_TIMES),
