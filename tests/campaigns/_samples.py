@@ -24,9 +24,7 @@ import distembed as de
 from benchmarks.measures import alone
 from distembed.corpus.document_columns import read_metadata
 from distembed.corpus.mediawiki import strip_wikitext
-from distembed.corpus.phrases import gazetteer, read_names
 from distembed.corpus.stop_words import read_stop_words
-from distembed.corpus.tokenizer import scanner
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.job.load import load_job
 from distembed.job.new import look_at_table, records_of, text_fields
@@ -104,7 +102,7 @@ def read_document_table(path: str) -> None:
 
 
 def read_phrases(path: str) -> None:
-    gazetteer(read_names(path), scanner(de.Tokenizer()), path=path)
+    de.Tokenizer(phrases_file=path)("A ship sails from New York to Rome.")
 
 
 def read_workspace(path: str) -> None:
