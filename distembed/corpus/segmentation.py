@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.extras import optional
 
@@ -61,7 +59,10 @@ def scripts_without_spaces(text: str) -> list[tuple[Script, float]]:
     [('Thai', 0.7)]
     """
     points = np.frombuffer(text.encode("utf-32-le", "ignore"), np.uint32)
-    counts = {script: _count(points, script) for script in (KANA, HAN, *OTHERS)}
+    counts = {
+        script: sum(int(((points >= first) & (points <= last)).sum()) for first, last in script.ranges)
+        for script in (KANA, HAN, *OTHERS)
+    }
     ideographs = counts[KANA] + counts[HAN]
     is_japanese = ideographs > 0 and counts[KANA] >= FEW_KANA * ideographs
     counts |= {KANA: ideographs, HAN: 0} if is_japanese else {KANA: 0}
@@ -71,12 +72,8 @@ def scripts_without_spaces(text: str) -> list[tuple[Script, float]]:
     return [(script, share) for script, share in shares if share >= MUCH]
 
 
-def _count(points: NDArray[np.uint32], script: Script) -> int:
-    return sum(int(((points >= first) & (points <= last)).sum()) for first, last in script.ranges)
-
-
 def icu_function(*, numbers: bool) -> Callable[[str], Iterable[str]]:
-    """Return the function that cuts text into words by the boundaries of ICU.
+    """Return the function that cuts text into words by the boundaries of ICU: pieces with a letter, or a digit.
 
     It has dictionaries for Chinese, Japanese, Thai, Lao, Burmese and Khmer.
 
@@ -86,11 +83,5 @@ def icu_function(*, numbers: bool) -> Callable[[str], Iterable[str]]:
         If the package icu4py is not installed.
     """
     breaker = optional("icu4py.breakers", user='the tokenizer "icu"', extra="icu").WordBreaker
-    return partial(_words, breaker=breaker, counts=str.isalnum if numbers else str.isalpha)
-
-
-def _words(
-    text: str, *, breaker: Callable[[str, str], Iterable[str]], counts: Callable[[str], bool]
-) -> list[str]:
-    """Return the pieces of a text that hold a letter, or a digit where these count."""
-    return [piece for piece in breaker(text, "root") if any(map(counts, piece))]
+    counts = str.isalnum if numbers else str.isalpha
+    return lambda text: [piece for piece in breaker(text, "root") if any(map(counts, piece))]

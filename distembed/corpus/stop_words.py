@@ -46,7 +46,7 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
     stop_words : str or iterable of str
         The name of a list (`Language`), or the words themselves.
     file : str or Path, optional
-        A text file with further words, one per line.
+        A text file with further words, one per line; empty lines and lines that begin with ``#`` are left out.
 
     Returns
     -------
@@ -56,7 +56,8 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
     Raises
     ------
     ValueError
-        If there is no list of that name, or the file has no word.
+        If there is no list of that name; if the file is not UTF-8 and has no byte-order mark, has no word, or a line
+        has several.
     ImportError
         If the list is in the package stop-words, which is not installed.
 
@@ -67,7 +68,19 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
     True
     """
     named = _of_language(stop_words) if isinstance(stop_words, str) else frozenset(stop_words)
-    return named if file is None else named | read_stop_words(file)
+    if file is None:
+        return named
+    with damage_told(str(file), ValueError, "text", "save it as UTF-8"):
+        lines = utf8(read_small(file), str(file), has_option=False).decode().splitlines()
+    words = {
+        number: line.strip() for number, line in enumerate(lines, 1) if line.strip()[:1] not in ("", "#")
+    }
+    for number, word in words.items():
+        if len(word.split()) > 1:
+            raise ValueError(f"{file}, line {number}, has {word[:40]!r}; give one stop word per line")
+    if not words:
+        raise ValueError(f"{file} has no stop word; give a text file with one word per line")
+    return named.union(map(str.lower, words.values()))
 
 
 @cache
@@ -135,23 +148,3 @@ def function_words(words: Sequence[str]) -> frozenset[str]:
     True
     """
     return _of_language(language_of(words)) | _of_language("english")
-
-
-def read_stop_words(path: str | Path) -> frozenset[str]:
-    """Return the words of a text file, one per line; empty lines and lines that begin with ``#`` are left out.
-
-    Raises
-    ------
-    ValueError
-        If the file is not UTF-8 and has no byte-order mark, has no word, or a line has several.
-    """
-    with damage_told(str(path), ValueError, "text", "save it as UTF-8"):
-        lines = utf8(read_small(path), str(path), has_option=False).decode().splitlines()
-    words = {number: line.strip() for number, line in enumerate(lines, start=1)}
-    words = {number: word for number, word in words.items() if word and not word.startswith("#")}
-    for number, word in words.items():
-        if len(word.split()) > 1:
-            raise ValueError(f"{path}, line {number}, has {word[:40]!r}; give one stop word per line")
-    if not words:
-        raise ValueError(f"{path} has no stop word; give a text file with one word per line")
-    return frozenset(word.lower() for word in words.values())

@@ -45,67 +45,63 @@ MISSING = object()
 
 def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of JSON lines; a line that cannot be read is a bad record."""
+    asked = asked_fields(partition)
     for block in blocks_of(partition, progress, [b"\n"]):
         if block.is_open and not block.continues:
             progress.pass_over(partition, too_long(partition, place_of(partition, block.offset)))
         if block.is_open or block.continues:
             continue
-        rows: list[tuple[Any, ...]] = []
+        rows: list[list[bytes | None]] = []
+        places: list[int] = []
         offset = block.offset
         for line in block.data.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(_json_row(partition, offset, line.removeprefix(codecs.BOM_UTF8), progress))
+                    rows.append(_json_row(partition, asked, line.removeprefix(codecs.BOM_UTF8), progress))
+                    places.append(offset)
                 except CorpusError as error:
                     record = BadRecord(partition.url, place_of(partition, offset), str(error))
                     progress.pass_over(partition, RecordError(record))
             offset += len(line) + 1
         if rows:
-            texts, ids, titles, labels, *carried = zip(*rows, strict=True)
-            columns = dict(zip(partition.carried, carried, strict=True))
-            yield batch_of(texts, document_table(ids, titles, labels, columns))
+            values = (pa.array(column, pa.large_binary()) for column in zip(*rows, strict=True))
+            ids = pa.array([f"{partition.name}:{place}" for place in places])
+            columns = dict(zip(asked, values, strict=True))
+            yield table_batch(partition, progress, columns, ids, "byte", np.array(places))
 
 
-def _json_row(partition: Partition, offset: int, line: bytes, progress: Progress) -> tuple[Any, ...]:
-    """Return the text of a JSON line as UTF-8, its id, title and label, and its further fields.
-
-    A text that is null is empty.
+def _json_row(
+    partition: Partition, asked: Mapping[str, str], line: bytes, progress: Progress
+) -> list[bytes | None]:
+    """Return the fields asked for of a JSON line as UTF-8, null where it has none.
 
     Raises
     ------
     CorpusError
         If it is no JSON object, or has no text; the message is the reason alone.
     """
-    record = _json_object(partition, line, progress)
-    text_fields, *others = partition.fields
-    texts = [(field, text) for field in text_fields if (text := value_at(record, field)) is not MISSING]
-    for field, text in texts:
-        if text is not None and not isinstance(text, str):
-            what = f'holds {type(text).__name__} in "{field}", not text'
-            raise CorpusError(f"{what}; give {partition.option('text_field')}")
-    if not texts:
-        fields = " or ".join(f'"{field}"' for field in text_fields)
+    record, texts = _json_object(partition, line, progress), partition.fields[0]
+    values = {field: value_at(record, field) for field in asked}
+    if all(values[field] is MISSING for field in texts):
+        fields = " or ".join(f'"{field}"' for field in texts)
         names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
         raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
-    values: list[str | None] = []
-    carried = (("carry_fields", field) for field in partition.carried)
-    for option, name in [*zip(FIELD_OPTIONS, others, strict=True), *carried]:
-        value = value_at(record, name) if name else None
-        if isinstance(value, list | dict):
-            what = f'holds {type(value).__name__} in "{name}", not one value'
+    for field, option in asked.items():
+        value, is_text = values[field], option == "text_field"
+        if value is None or value is MISSING or (option == "id_field" and value == ""):
+            values[field] = None
+        elif isinstance(value, list | dict) or (is_text and not isinstance(value, str)):
+            what = f'holds {type(value).__name__} in "{field}", not {"text" if is_text else "one value"}'
             raise CorpusError(f"{what}; give {partition.option(option)}")
-        value = str(value).lower() if isinstance(value, bool) else value
-        values.append(None if value is None or value is MISSING else str(value))
+        else:
+            values[field] = str(value).lower() if isinstance(value, bool) else str(value)
     mode = "strict" if partition.errors == "strict" else "replace"
     try:
-        joined = "\n".join([text for _, text in texts if text is not None]).encode("utf-8", mode)
-        values = [value and value.encode("utf-8", mode).decode() for value in values]
+        return [value and value.encode("utf-8", mode) for value in values.values()]
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(error.object[error.start]):04x}"
         advice = f"correct the line, or give {partition.option('errors', 'replace')}"
         raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
-    ident, title, label, *rest = values
-    return joined, ident or f"{partition.name}:{offset}", title or "", label, *rest
 
 
 def _json_object(partition: Partition, line: bytes, progress: Progress) -> dict[str, Any]:
@@ -150,6 +146,16 @@ def _field_names(record: dict[str, Any], before: str = "") -> list[str]:
 # --- tables ------------------------------------------------------------------------------------------------
 
 
+def asked_fields(partition: Partition) -> dict[str, str]:
+    """Return the fields asked for, each with the option that names it."""
+    texts, *others = partition.fields
+    named = [
+        *zip(others, FIELD_OPTIONS, strict=True),
+        *((field, "carry_fields") for field in partition.carried),
+    ]
+    return {field: option for field, option in reversed(named) if field} | dict.fromkeys(texts, "text_field")
+
+
 def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     """Return the columns asked for, each with the option that names it.
 
@@ -158,11 +164,7 @@ def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     CorpusError
         If a table lacks one of them, or has it twice.
     """
-    texts, *others = partition.fields
-    asked = dict.fromkeys(texts, "text_field")
-    for option, field in zip(FIELD_OPTIONS, others, strict=True):
-        asked |= {field: option} if field and field not in asked else {}
-    asked |= {field: "carry_fields" for field in partition.carried if field not in asked}
+    asked = asked_fields(partition)
     for field, option in asked.items():
         if field not in names:
             found = ", ".join(name[:40] for name in names[:20]) or "none"
@@ -232,8 +234,7 @@ def table_batch(
     text, *more = (found[field] for field in texts)
     if more:
         # pyarrow leaves out the rows of which it skips all values, so that the texts after them move up.
-        is_null = reduce(pc.and_, (column.is_null() for column in (text, *more)))
-        text = pc.if_else(is_null, "", text)
+        text = pc.if_else(reduce(pc.and_, (column.is_null() for column in (text, *more))), "", text)
         line_end = pa.scalar("\n", pa.large_string())
         text = pc.binary_join_element_wise(text, *more, line_end, null_handling="skip")
     return batch_of(text.fill_null(""), documents)

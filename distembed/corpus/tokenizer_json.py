@@ -49,38 +49,41 @@ def tokenizer_json(tokenizer: Tokenizer, words: Sequence[str]) -> str:
             f"pattern is {tokenizer.pattern!r}, a Python function, and tokenizer.json has none: "
             'only the patterns "unicode" and "ascii" can be written to it'
         )
-    unknown = unknown_word(words)
+    chain: list[dict[str, Any]] = []  # what is done to a text before its words are cut out
+    if tokenizer.normalization != "none":
+        chain.append({"type": tokenizer.normalization.upper()})
+    if tokenizer.pattern == "ascii":
+        chain.append(_replace(r"[^\x00-\x7F]", " "))  # some of them have an ASCII letter for their lower case
+    else:
+        # The inside of a character class of Python, its characters written by their numbers.
+        points = (one if one == "-" else _escape(one) for one in INVISIBLE.pattern.strip("[]"))
+        chain += [_replace(f"[{''.join(points)}]", ""), _replace(f"[{APOSTROPHES}]", "'")]
+    if tokenizer.lowercase:
+        chain += [_replace("\u0130", "i"), {"type": "Lowercase"}]
+    known, unknown = set(words), UNKNOWN_WORD
+    while unknown in known:
+        unknown = f"[{unknown}]"
+    vocabulary = {word: row for row, word in enumerate([*words, unknown])}
+    cut = {
+        "type": "Split",
+        "pattern": {"Regex": word_expression(tokenizer)},
+        "behavior": "Removed",
+        "invert": True,
+    }
     return json.dumps(
         {
             "version": "1.0",
             "truncation": None,
             "padding": None,
             "added_tokens": [],
-            "normalizer": {"type": "Sequence", "normalizers": _normalizers(tokenizer)},
-            "pre_tokenizer": {
-                "type": "Split",
-                "pattern": {"Regex": word_expression(tokenizer)},
-                "behavior": "Removed",
-                "invert": True,
-            },
+            "normalizer": {"type": "Sequence", "normalizers": chain},
+            "pre_tokenizer": cut,
             "post_processor": None,
             "decoder": None,
-            "model": {
-                "type": "WordLevel",
-                "vocab": {word: row for row, word in enumerate([*words, unknown])},
-                "unk_token": unknown,
-            },
+            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": unknown},
         },
         ensure_ascii=False,
     )
-
-
-def unknown_word(words: Sequence[str]) -> str:
-    """Return the entry for unknown words, which is none of the words."""
-    known, entry = set(words), UNKNOWN_WORD
-    while entry in known:
-        entry = f"[{entry}]"
-    return entry
 
 
 def word_expression(tokenizer: Tokenizer) -> str:
@@ -94,40 +97,18 @@ def word_expression(tokenizer: Tokenizer) -> str:
         letter = f"[A-Za-z{'0-9' if digits else ''}]"
         return f"{letter}(?:{letter}|[{signs}](?={letter}))*" if signs else f"{letter}+"
     letters = r"\p{L}\p{N}" if digits else r"\p{L}"
-    marks = rf"\p{{M}}{_escape(joiners())}"
+    # What belongs to the word before it, and is no mark.
+    characters = (chr(point) for points in ASSIGNED for point in points if not INVISIBLE.match(chr(point)))
+    kinds = ((one, unicodedata.category(one)) for one in characters)
+    joiners = "".join(one for one, kind in kinds if kind[0] != "M" and extends_words(one, kind))
+    marks = rf"\p{{M}}{_escape(joiners)}"
     sign = f"[{_escape(MIDDLES)}{signs}](?=[{letters}])"
     quotation = rf"{HEBREW}[{marks}]*[\x22\x27](?={HEBREW})"
     return f"(?=[{letters}])(?:{quotation}|[{letters}{marks}]|{sign})+"
 
 
-def joiners() -> str:
-    """Return the characters other than marks that belong to the word before them."""
-    characters = (chr(point) for points in ASSIGNED for point in points)
-    others = ((one, unicodedata.category(one)) for one in characters if not INVISIBLE.match(one))
-    return "".join(one for one, kind in others if not kind.startswith("M") and extends_words(one, kind))
-
-
-def _normalizers(tokenizer: Tokenizer) -> list[dict[str, Any]]:
-    """Return what is done to a text before its words are cut out, in order."""
-    chain: list[dict[str, Any]] = []
-    if tokenizer.normalization != "none":
-        chain.append({"type": tokenizer.normalization.upper()})
-    if tokenizer.pattern == "ascii":
-        chain.append(_replace(r"[^\x00-\x7F]", " "))  # some of them have an ASCII letter for their lower case
-    else:
-        chain += [_replace(f"[{_points(INVISIBLE.pattern)}]", ""), _replace(f"[{APOSTROPHES}]", "'")]
-    if tokenizer.lowercase:
-        chain += [_replace("\u0130", "i"), {"type": "Lowercase"}]
-    return chain
-
-
 def _replace(expression: str, content: str) -> dict[str, Any]:
     return {"type": "Replace", "pattern": {"Regex": expression}, "content": content}
-
-
-def _points(pattern: str) -> str:
-    """Return the inside of a character class of Python, its characters written by their numbers."""
-    return "".join(one if one == "-" else _escape(one) for one in pattern.removeprefix("[").removesuffix("]"))
 
 
 def _escape(characters: str) -> str:

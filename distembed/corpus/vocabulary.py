@@ -30,13 +30,13 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.texts import Texts, tokenized
-from distembed.corpus.vocabulary_files import read_table, read_text
 from distembed.display import MAX_ROWS, first_words, html_view, plural
-from distembed.files import replacing
-from distembed.formats.parquet import ParquetFile
+from distembed.files import damage_told, replacing
+from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
 from distembed.options import PositiveInt
 from distembed.typing import Frame
+from distembed.urls import opened
 
 # Bytes an entry of a dictionary takes while the counts of equal words are added, measured.
 ENTRY_BYTES = 200
@@ -129,8 +129,8 @@ class Vocabulary:
         return f"Vocabulary({self._size()}: {first_words(self.words)})"
 
     def _repr_html_(self) -> str:
-        columns = (self.words, self.counts.tolist(), self.document_counts.tolist())
-        rows = list(zip(*(column[:MAX_ROWS] for column in columns), strict=True))
+        first = self.take(np.arange(min(MAX_ROWS, len(self))))
+        rows = list(zip(first.words, first.counts.tolist(), first.document_counts.tolist(), strict=True))
         headings = ("word", "count", "documents")
         return html_view(f"Vocabulary: {self._size()}", headings, rows, n_more=len(self) - len(rows))
 
@@ -223,16 +223,13 @@ class Vocabulary:
         dog 5
         """
         path = Path(path)
-        if path.suffix == ".txt":
-            lines = (
-                f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True)
-            )
-            with replacing(str(path)) as partial, open(partial, "w", encoding="utf-8", newline="\n") as file:  # noqa: PTH123
-                file.writelines(lines)
-            return
+        lines = (f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True))
         columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
         with replacing(str(path)) as partial:
-            pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
+            if path.suffix == ".txt":
+                Path(partial).write_text("".join(lines), encoding="utf-8", newline="\n")
+            else:
+                pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
@@ -260,7 +257,7 @@ class Vocabulary:
         (['the', 'cat', 'dog'], [120, 7, 5], [-1, -1, -1])
         """
         path = Path(path)
-        table = read_text(path) if path.suffix == ".txt" else read_table(path)
+        table = _read_text(path) if path.suffix == ".txt" else _read_table(path)
         try:
             return cls.from_table(table)
         except ValueError as error:
@@ -290,8 +287,67 @@ class Vocabulary:
         return cls(table["word"].combine_chunks(), counts, document_counts)
 
 
+UNKNOWN_COUNT = -1
+"""The document count of a word where a file has none."""
+
+
+def _read_table(path: Path) -> pa.Table:
+    """Return a Parquet file of words and counts, with the columns of `WORDS_SCHEMA`.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be read, or a column or a value is missing or of another kind.
+    """
+    remedy = 'copy it again, or let its name end with .txt if it has lines of "word count".'
+    with damage_told(str(path), ValueError, "a Parquet file", remedy), opened(path) as file:
+        table = whole_table(file)
+    if "document_count" not in table.column_names:
+        table = table.append_column("document_count", pa.repeat(UNKNOWN_COUNT, len(table)))
+    for name in WORDS_SCHEMA.names:
+        if name not in table.column_names:
+            raise ValueError(
+                f"{path} has no column {name!r}: a vocabulary needs the columns word and count, and may have "
+                "document_count."
+            )
+        if table[name].null_count:
+            row = table[name].is_null().index(True).as_py() + 1
+            raise ValueError(f"{path}: row {row} has no {name}; give it one, or remove the row.")
+    try:
+        return table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"{path}: the words must be text and the counts whole numbers, but {error}; correct the file."
+        ) from error
+
+
+def _read_text(path: Path) -> pa.Table:
+    """Return the lines "word count" of a file, with the columns of `WORDS_SCHEMA`.
+
+    Raises
+    ------
+    ValueError
+        If a line is not a word and a number.
+    """
+    with opened(path) as file:
+        data = file.read()
+    try:
+        *lines, last = data.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {number} is not text in UTF-8 ({error}); convert it.") from error
+    lines = pa.array([*lines, last] if last else lines, pa.string())
+    found = pc.extract_regex(lines, r"^(?s)(?P<word>.+) (?P<count>\d{1,18})\r*$")
+    if found.null_count:
+        row = found.is_null().index(True).as_py()
+        line = lines[row].as_py().rstrip()[:80]
+        raise ValueError(f'{path}, line {row + 1}: {line!r} is not "word count"; correct the line.')
+    counts = found.field("count").cast(pa.int64())
+    return pa.table([found.field("word"), counts, pa.repeat(UNKNOWN_COUNT, len(lines))], schema=WORDS_SCHEMA)
+
+
 @block(temporaries=8)  # of the words that are added up at a time, and of those that are found
-def build_vocabulary(
+def build_vocabulary(  # noqa: C901 - one rule after the other
     docs: Corpus | Tokens | Texts,
     *,
     min_count: PositiveInt = 1,
@@ -355,35 +411,51 @@ def build_vocabulary(
         )
     if isinstance(keep, str):
         raise TypeError(f"keep is the text {keep!r}; give a list of words.")
-    tokens = tokenized(docs, scratch)
-    rules = WordRules(
-        min_count=min_count,
-        max_size=max_size,
-        min_documents=min_documents,
-        most_documents=None if max_share >= 1 else most_documents(max_share, tokens.n_documents),
-        stop_words=stop_words_of(stop_words),
-        keep=frozenset(keep),
-    )
-    n_entries, slices = 0, (table for partition in tokens.partitions for table in word_slices(partition))
+    tokens, left_out = tokenized(docs, scratch), stop_words_of(stop_words)
+    kept = pa.array(set(keep), pa.string())
+    # The share is the decimal that it is read as: 29 of 100 are one of 0.29, although 0.29 * 100 is a little less.
+    most = None if max_share >= 1 else int(Fraction(str(max_share)) * tokens.n_documents)
+
+    def most_frequent(table: pa.Table) -> pa.Table:
+        """Return the words to keep and the most frequent others, in the order of a vocabulary."""
+        table = table.sort_by([("kept", "descending"), ("count", "descending"), ("word", "ascending")])
+        if max_size is not None:
+            table = table.slice(0, max(max_size, pc.sum(table["kept"]).as_py() or 0))
+        return table.sort_by([("count", "descending"), ("word", "ascending")])
+
+    chosen, n_frequent, largest, n_entries = list[pa.Table](), 0, 0, 0
     for partition in tokens.partitions:
         with open_partition(partition, "words") as file:
             n_entries += file.metadata.num_rows
+    slices = (part for each in tokens.partitions for part in _row_groups(open_partition(each, "words")))
     with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
-        tables = merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder))
-        chosen, n_frequent, largest = zip(*map(rules.of, tables), strict=True)
-    table = rules.most_frequent(pa.concat_tables(chosen))
-    if not sum(n_frequent):
+        for table in merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder)):
+            is_kept = pc.is_in(table["word"], value_set=kept)
+            is_frequent = pc.or_(is_kept, pc.greater_equal(table["count"], min_count))
+            frequent = table.append_column("kept", is_kept).filter(is_frequent)
+            largest = max(largest, pc.max(table["count"]).as_py() or 0)
+            n_frequent += len(frequent)
+            in_documents = frequent["document_count"].to_numpy()
+            wanted = in_documents >= min_documents
+            if most is not None:
+                wanted &= in_documents <= most
+            if left_out:
+                words = frequent["word"].to_pylist()
+                wanted &= [word not in left_out and word.lower() not in left_out for word in words]
+            chosen.append(most_frequent(frequent.filter(pa.array(wanted | frequent["kept"].to_numpy()))))
+    if not n_frequent:
         remedy = (
-            f"min_count is {min_count} and the largest count of a word is {max(largest)}; give a smaller min_count, or "
+            f"min_count is {min_count} and the largest count of a word is {largest}; give a smaller min_count, or "
             "check the tokenizer."
-            if max(largest)
+            if largest
             else "no word was found in the corpus; look at its first lines, its encoding and what the tokenizer takes "
             "for a word."
         )
         raise CorpusError(f"The vocabulary is empty: {remedy}")
+    table = most_frequent(pa.concat_tables(chosen))
     if not table.num_rows:
         raise ValueError(
-            f"None of {sum(n_frequent)} words is in {min_documents} or more documents, in at most {max_share:.0%} "
+            f"None of {n_frequent} words is in {min_documents} or more documents, in at most {max_share:.0%} "
             f"of {tokens.n_documents}, and not a stop word; lower min_documents or raise max_share."
         )
     return Vocabulary.from_table(table)
@@ -394,66 +466,10 @@ def words_in_memory(block_memory: int) -> int:
     return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
 
 
-def most_documents(max_share: float, n_documents: int) -> int:
-    """Return the largest number of documents that is at most a share of all, the share being the decimal it is read as.
-
-    29 of 100 documents are a share of 0.29, although 0.29 * 100 is a little less than 29.
-    """
-    return int(Fraction(str(min(max_share, 1))) * n_documents)
-
-
-@dataclass(frozen=True)
-class WordRules:
-    """The rules by which words are taken into a vocabulary; those of `keep` are taken by all of them."""
-
-    min_count: int = 1
-    max_size: int | None = None
-    min_documents: int = 1
-    most_documents: int | None = None
-    stop_words: frozenset[str] = frozenset()
-    keep: frozenset[str] = frozenset()
-
-    def of(self, table: pa.Table) -> tuple[pa.Table, int, int]:
-        """Return the words that may be taken, how many are counted often enough, and the largest count of the table.
-
-        They are not too rare, not too common, and no stop words, or kept in any case.
-        """
-        kept = pc.is_in(table["word"], value_set=pa.array(self.keep, pa.string()))
-        is_frequent = pc.or_(kept, pc.greater_equal(table["count"], self.min_count))
-        frequent = table.append_column("kept", kept).filter(is_frequent)
-        document_counts = frequent["document_count"].to_numpy()
-        wanted = document_counts >= self.min_documents
-        if self.most_documents is not None:
-            wanted &= document_counts <= self.most_documents
-        if unwanted := self.stop_words:
-            words = frequent["word"].to_pylist()
-            wanted &= np.array(
-                [word not in unwanted and word.lower() not in unwanted for word in words], bool
-            )
-        chosen = frequent.filter(pa.array(wanted | frequent["kept"].to_numpy()))
-        return self.most_frequent(chosen), frequent.num_rows, pc.max(table["count"]).as_py() or 0
-
-    def most_frequent(self, table: pa.Table) -> pa.Table:
-        """Return the words to keep and the most frequent others, in the order of a vocabulary."""
-        table = table.sort_by([("kept", "descending"), ("count", "descending"), ("word", "ascending")])
-        if self.max_size is not None:
-            n_kept = pc.sum(table["kept"]).as_py() or 0
-            table = table.slice(0, max(self.max_size, n_kept))
-        return table.sort_by([("count", "descending"), ("word", "ascending")])
-
-
-def word_slices(partition: str) -> Iterator[pa.Table]:
-    """Yield the dictionary of a partition in slices of at most 2^20 words."""
-    with open_partition(partition, "words") as file:
+def _row_groups(file: ParquetFile) -> Iterator[pa.Table]:
+    with file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
-
-
-def added(tables: list[pa.Table]) -> pa.Table:
-    """Return tables of words as one table, in which the counts of equal words are added."""
-    table = pa.concat_tables([WORDS_SCHEMA.empty_table(), *tables])
-    sums = table.group_by("word").aggregate([("count", "sum"), ("document_count", "sum")])
-    return pa.table([sums["word"], sums["count_sum"], sums["document_count_sum"]], schema=WORDS_SCHEMA)
 
 
 def merged(
@@ -470,49 +486,38 @@ def merged(
     words_in_memory : int
         The largest number of rows to add up at a time.
     folder : Path
-        The folder for the buckets, which are removed afterwards.
+        The folder for the buckets, files of words by a hash of them, which are removed afterwards.
     n_deals : int
         The number of times the slices have been distributed already.
     """
     if n_entries <= words_in_memory or n_deals == MAX_DEALS:
-        yield added(list(slices))
+        table = pa.concat_tables([WORDS_SCHEMA.empty_table(), *slices])
+        sums = table.group_by("word").aggregate([("count", "sum"), ("document_count", "sum")])
+        yield pa.table([sums["word"], sums["count_sum"], sums["document_count_sum"]], schema=WORDS_SCHEMA)
         return
     n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
-    for bucket in deal_out(slices, n_buckets, folder, seed=n_deals):
-        with ParquetFile(bucket) as file:
-            n_dealt = file.metadata.num_rows
-            again = (file.read_row_group(group, use_threads=False) for group in range(file.num_row_groups))
-            yield from merged(
-                again,
-                n_dealt,
-                words_in_memory=words_in_memory,
-                folder=bucket.with_suffix(""),
-                n_deals=n_deals + 1,
-            )
-        bucket.unlink()
-
-
-def deal_out(slices: Iterable[pa.Table], n_buckets: int, folder: Path, *, seed: int) -> list[Path]:
-    """Write tables of words into buckets by a hash of the word; return the paths of the buckets."""
-    folder.mkdir(exist_ok=True)
-    paths = [folder / f"bucket-{number:03d}.parquet" for number in range(n_buckets)]
+    paths = [folder / f"{n_deals}-{number:03d}.parquet" for number in range(n_buckets)]
+    options = {"compression": "lz4", "use_dictionary": False, "write_page_checksum": True}
+    sizes = np.zeros(n_buckets, np.int64)
     with ExitStack() as stack:
-        writers = [
-            stack.enter_context(
-                pq.ParquetWriter(
-                    path, WORDS_SCHEMA, compression="lz4", use_dictionary=False, write_page_checksum=True
-                )
-            )
-            for path in paths
-        ]
+        writers = [stack.enter_context(pq.ParquetWriter(path, WORDS_SCHEMA, **options)) for path in paths]
         for table in join_slices(slices, SLICE_WORDS):
-            hashes = hashes_of(table.column("word").combine_chunks(), seed)
+            hashes = hashes_of(table.column("word").combine_chunks(), n_deals)
             bucket = (hashes >> np.uint64(32)) % np.uint64(n_buckets)
-            order = np.argsort(bucket, kind="stable")
-            bounds = np.searchsorted(bucket[order], np.arange(n_buckets + 1))
-            for number in np.flatnonzero(np.diff(bounds)):
-                writers[number].write_table(table.take(pa.array(order[bounds[number] : bounds[number + 1]])))
-    return paths
+            order, n_dealt = np.argsort(bucket, kind="stable"), np.bincount(bucket.astype(np.int64))
+            for number, rows in enumerate(np.split(order, np.cumsum(n_dealt)[:-1])):
+                if len(rows):
+                    writers[number].write_table(table.take(pa.array(rows)))
+                    sizes[number] += len(rows)
+    for path, size in zip(paths, sizes.tolist(), strict=True):
+        yield from merged(
+            _row_groups(ParquetFile(path)),
+            size,
+            words_in_memory=words_in_memory,
+            folder=folder,
+            n_deals=n_deals + 1,
+        )
+        path.unlink()
 
 
 def join_slices(slices: Iterable[pa.Table], least_rows: int) -> Iterator[pa.Table]:

@@ -6,31 +6,38 @@ import pytest
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import distembed as de
-from distembed.corpus.stop_words import function_words, read_stop_words, stop_words_of
+from distembed.corpus.stop_words import function_words, stop_words_of
 
 
 def test_a_list_of_ones_own(tmp_path):
     path = tmp_path / "liste.txt"
     path.write_bytes("# Füllwörter\r\nDie\r\nfür\r\n\r\nähm\r\n".encode("utf-16"))
-    assert read_stop_words(path) == {"die", "für", "ähm"}
-    assert stop_words_of("none", file=path) == {"die", "für", "ähm"}
-    assert stop_words_of("english", file=path) == stop_words_of("english") | {"die", "für", "ähm"}
+    own = stop_words_of("none", file=path)
+    assert own == {"die", "für", "ähm"}
+    assert stop_words_of("english", file=path) == stop_words_of("english") | own
     docs = de.read_texts(["Die die Ähm Haus"], tokenizer=de.Tokenizer(lowercase=False))
-    assert de.build_vocabulary(docs, stop_words=read_stop_words(path)).words == ["Haus"]
+    assert de.build_vocabulary(docs, stop_words=own).words == ["Haus"]
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("language", "text", "message"),
     [
-        ("der die\n", "line 1, has 'der die'; give one"),
-        ("# nothing\n", "has no stop word"),
-        ("für\nähm\nüber\nmöchte\nfähig\n", "is not utf-8: line 1 .* It may be cp1252: save it as UTF-8"),
+        ("klingon", None, "stop_words is 'klingon'; give the words themselves, or one of none, english"),
+        ("none", "der die\n", "line 1, has 'der die'; give one"),
+        ("none", "# nothing\n", "has no stop word"),
+        (
+            "none",
+            "für\nähm\nüber\nmöchte\nfähig\n",
+            "is not utf-8: line 1 .* It may be cp1252: save it as UTF-8",
+        ),
     ],
 )
-def test_a_list_that_is_none(tmp_path, text, message):
-    (tmp_path / "liste.txt").write_text(text, encoding="cp1252")
+def test_a_list_that_is_none(tmp_path, language, text, message):
+    path = None if text is None else tmp_path / "liste.txt"
+    if path:
+        path.write_text(text, encoding="cp1252")
     with pytest.raises(ValueError, match=message):
-        read_stop_words(tmp_path / "liste.txt")
+        stop_words_of(language, file=path)
 
 
 @pytest.mark.parametrize("apostrophes", [False, True])
@@ -44,33 +51,7 @@ def test_the_english_list_fits_what_the_tokenizer_makes_of_contractions(tmp_path
     assert words == {"think", "lake", "won", "town's" if apostrophes else "town"}
 
 
-def test_a_language_without_a_list_is_refused():
-    message = "stop_words is 'klingon'; give the words themselves, or one of none, english"
-    with pytest.raises(ValueError, match=message):
-        stop_words_of("klingon")
-
-
-def test_the_german_list():
-    assert {"der", "und", "für"} <= stop_words_of("german")
-
-
-GERMAN = [
-    "die",
-    "der",
-    "und",
-    "in",
-    "nach",
-    "zu",
-    "den",
-    "das",
-    "mit",
-    "von",
-    "haus",
-    "katze",
-    "baum",
-    "stadt",
-    "welt",
-]
+GERMAN = "die der und in zu den das nicht von sie ist des sich mit dem dass er es ein ich".split()
 
 
 def test_the_language_is_that_of_the_most_frequent_words():

@@ -63,21 +63,14 @@ def test_counts_are_exact(corpus, partition_bytes, words_in_memory):
 
 
 def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeypatch):
-    docs = read_corpus(corpus, partition_bytes=3000)
-    most = []
-    deal_out = module.deal_out
-
-    def watched(slices, n_buckets, folder, *, seed):
-        assert tmp_path in folder.parents
-        paths = deal_out(slices, n_buckets, folder, seed=seed)
-        most.append((n_buckets, seed))
-        return paths
-
+    docs, opened, real = read_corpus(corpus, partition_bytes=3000), [], module.ParquetFile
     monkeypatch.setattr(module, "MAX_BUCKETS", 4)
-    monkeypatch.setattr(module, "deal_out", watched)
+    monkeypatch.setattr(module, "ParquetFile", lambda path: opened.append(path) or real(path))
     assert rows(build_vocabulary(docs, words_in_memory=40, scratch=tmp_path)) == expected(corpus)
-    assert max(n for n, _ in most) == 4
-    assert {seed for _, seed in most} == {0, 1, 2}
+    assert {path.name for path in opened} == {
+        f"{deal}-00{number}.parquet" for deal in range(3) for number in range(4)
+    }
+    assert all(tmp_path in path.parents for path in opened)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -252,7 +245,12 @@ def test_agreement_with_the_reference_counts(shared):
 
 def test_a_share_of_the_documents_is_compared_exactly():
     """29 of 100 are a share of 0.29, although 0.29 * 100 is a little less than 29 in floating point."""
-    assert [module.most_documents(percent / 100, 100) for percent in range(101)] == list(range(101))
+    tokens = de.read_texts(
+        [" ".join(f"w{chr(97 + k // 26)}{chr(97 + k % 26)}" for k in range(n)) for n in range(1, 101)]
+    )
+    tokens = tokens.tokenize()
+    for percent in (1, 7, 28, 29, 57, 58, 99):
+        assert len(build_vocabulary(tokens, max_share=percent / 100)) == percent
 
 
 def test_words_that_tell_documents_apart(tmp_path):
