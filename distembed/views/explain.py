@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, NoReturn
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from distembed.corpus.concordance import find_passages, place_of, word_passages
 from distembed.display import plural
+from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.contexts import SimilarityExplanation, explain_similarity
 from distembed.job.model import Job
 from distembed.job.stage import read_vectors, system_of
@@ -146,18 +146,15 @@ def explain_words(workspace: Workspace, request: Request, *, window: int) -> Ans
     # The words are contexts of each other: one pair is enough to show where.
     pairs = [(first, second), *((word, context) for context in near for word in (first, second))]
     try:
-        lines = (
-            find_passages(titled_tokens(workspace), pairs, window=window, n=n)
-            if (n := request.n_passages)
-            else {}
-        )
+        tokens = titled_tokens(workspace)
+        lines = find_passages(tokens, pairs, window=window, n=n) if (n := request.n_passages) else {}
     except (KeyError, FileNotFoundError):
         lines, remark = {}, NO_TOKENS
     if lines:
-        sides = {context: (lines.get((word, context), []) for word in (first, second)) for context in near}
         groups = [Passages(f"{first} and {second}", lines[first, second][:n])]
-        for context, both in sides.items():  # the passages of both words in turn
-            one_by_one = [one for one in chain.from_iterable(zip_longest(*both)) if one is not None]
+        for context in near:  # the passages of both words in turn
+            both = zip_longest(*(lines.get((word, context), []) for word in (first, second)))
+            one_by_one = [one for one in chain.from_iterable(both) if one is not None]
             groups.append(Passages(f"passages with {context}", one_by_one[:n]))
         passages = [group for group in groups if group.lines]
     half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
@@ -191,8 +188,8 @@ class WordCounts(NamedTuple):
     """
 
     pairs: da.Array
-    totals: NDArray[np.float64]
-    shares: NDArray[np.float64]
+    totals: Float64s
+    shares: Float64s
     vectors: WordVectors
     two_sided: bool
 
@@ -206,45 +203,26 @@ class WordCounts(NamedTuple):
         two_sided = workspace.describe("cooccurrence").spec.dims[0] != "left_word"
         return cls(pairs, totals, occurrences / occurrences.sum(), vectors, two_sided)
 
-    def together(self, words: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return how often each word stands in the window of each other one, in both orders, (words, others)."""
-        rows, columns = self.vectors.index(words), self.vectors.index(others)
-        cells = self._cells(rows, columns)
-        return cells if self.two_sided else cells + self._cells(columns, rows).T
-
-    def expected(self, words: Sequence[str], others: Sequence[str]) -> NDArray[np.float64]:
-        """Return the same for words that are independent of each other."""
-        rows, columns = self.vectors.index(words), self.vectors.index(others)
-        forward = np.outer(self.totals[rows], self.shares[columns])
-        return forward if self.two_sided else forward + np.outer(self.shares[rows], self.totals[columns])
-
-    def _cells(self, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return some rows and columns; a word without a row of its own was not counted."""
-        known, places = np.unique(rows[rows >= 0], return_inverse=True)
-        cells = np.zeros((len(rows), len(columns)))
-        if known.size:
-            kept = whole_csr(self.pairs[known])[:, np.maximum(columns, 0)].toarray()
-            cells[rows >= 0] = np.where(columns >= 0, kept[places], 0)
-        return cells
+    def cells(self, rows: Int64s, columns: Int64s) -> Float64s:
+        """Return how often the words of some rows stand near those of some columns."""
+        known, places = np.unique(rows, return_inverse=True)
+        return whole_csr(self.pairs[known])[:, columns].toarray()[places].astype(np.float64)
 
     def remarks(self, first: str, second: str) -> list[str]:
         """Return what is to be remarked on the counts of two words: that no context has been counted with both."""
-        rows = self.vectors.index([first, second])
-        if (rows < 0).any() or self._shared(whole_csr(self.pairs[np.unique(rows)])):
+        rows = np.sort(self.vectors.index([first, second]))
+        counted = whole_csr(self.pairs[rows])
+        if self._shared(counted):
             return []
         if not self.two_sided:
-            columns = lift(
-                chosen_columns,
-                "wc->wk",
-                self.pairs,
-                sizes={"k": 2},
-                dtype=np.float64,
-                sparse=True,
-                columns=rows,
-            )
-            left = sp.csr_array(whole_csr(columns).T)
-            right = whole_csr(self.pairs[np.unique(rows)])
-            if self._shared(left + right[[0, 1] if rows[0] < rows[1] else [1, 0]]):
+            options: dict[str, Any] = {
+                "sizes": {"k": 2},
+                "dtype": np.float64,
+                "sparse": True,
+                "columns": rows,
+            }
+            columns = lift(chosen_columns, "wc->wk", self.pairs, **options)
+            if self._shared(counted + sp.csr_array(whole_csr(columns).T)):
                 return []
         return [
             "No context was counted with both words: what makes them near is that their contexts are themselves near."
@@ -259,7 +237,11 @@ def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
     """Return the contexts with their terms, counts and PMI; the column of terms adds up to the cosine."""
     named = [*found.raising, *found.lowering]
     words, contexts = [found.first, found.second], [one.word for one in named]
-    together, expected = counts.together(words, contexts), counts.expected(words, contexts)
+    places, others = counts.vectors.index(words), counts.vectors.index(contexts)
+    together, expected = counts.cells(places, others), np.outer(counts.totals[places], counts.shares[others])
+    if not counts.two_sided:
+        together = together + counts.cells(others, places).T
+        expected = expected + np.outer(counts.shares[places], counts.totals[others])
     rows: list[dict[str, Any]] = []
     for j, one in enumerate(named):
         rows.append({"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine})

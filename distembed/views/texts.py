@@ -31,7 +31,7 @@ from distembed.formats.streams import check_folder
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
 from distembed.job.stage import system_of
-from distembed.job.tables import Numbered, Table, with_numbers
+from distembed.job.tables import Table
 from distembed.scratch import Scratch
 from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
 from distembed.storage.workspace import Workspace
@@ -41,9 +41,6 @@ from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
 TASKS_TOGETHER = 4 * CPU_COUNT
 """Partitions between two signs of progress."""
-
-VECTOR = "vector"
-COUNTED = ("n_tokens", "n_known")
 
 
 class Summary(NamedTuple):
@@ -141,10 +138,9 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             raise ValueError(
                 f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
             )
-        schema, width = pa.schema(_heads()), encoder.n_features_out_
-        pieces = (piece for path in parts for piece in _pieces(path, schema))
-        contents = f"{plural(total.n_texts, 'text')} x {plural(width, 'component')}"
-        table = Table(with_numbers(schema, pieces, VECTOR, width), total.n_texts, contents)
+        batches = (batch for path in parts for batch in _batches(path, _schema(encoder)))
+        contents = f"{plural(total.n_texts, 'text')} x {plural(encoder.n_features_out_, 'component')}"
+        table = Table(pa.RecordBatchReader.from_batches(_schema(encoder), batches), total.n_texts, contents)
         # A call that is killed leaves nothing but the folder, which the next one removes.
         write_table(target if beside is None else f"{folder}/{own.name}", table, format=ending)
         if beside is not None:
@@ -160,7 +156,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
 
 def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> Summary:
     """Write the texts of a partition, their counts and their vectors as one Parquet file."""
-    schema = pa.schema([*_heads(), pa.field(VECTOR, pa.list_(pa.float32(), encoder.n_features_out_))])
+    schema = _schema(encoder)
     totals = np.zeros(len(Summary._fields), np.int64)
     with (
         opened(path, "wb") as file,
@@ -176,21 +172,18 @@ def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> 
     return Summary(*totals.tolist())
 
 
-def _heads() -> list[pa.Field]:
-    texts = [pa.field(name, pa.string()) for name in ("id", "title", "label", "snippet")]
-    return [*texts, *(pa.field(name, pa.int64()) for name in COUNTED)]
+def _schema(encoder: TextEncoder) -> pa.Schema:
+    texts = [(name, pa.string()) for name in ("id", "title", "label", "snippet")]
+    counts = [(name, pa.int64()) for name in ("n_tokens", "n_known")]
+    return pa.schema([*texts, *counts, ("vector", pa.list_(pa.float32(), encoder.n_features_out_))])
 
 
-def _pieces(path: str, schema: pa.Schema) -> Iterator[Numbered]:
+def _batches(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
     with opened(path, "rb") as file:
         parquet = ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            for batch in parquet.read_row_group(group, use_threads=False).to_batches():
-                # Lists may be of fixed or of variable size.
-                values = np.asarray(batch.column(VECTOR).flatten().to_numpy(zero_copy_only=False))
-                vectors = values.reshape(batch.num_rows, len(values) // max(1, batch.num_rows))
-                yield pa.record_batch(batch.columns[: len(schema)], schema=schema), vectors
+            yield from parquet.read_row_group(group, use_threads=False).cast(schema).to_batches()
 
 
 # --- a static model ------------------------------------------------------------------------------------------------
