@@ -56,7 +56,6 @@ from distembed.linalg.operators import (
     transpose_row_blocks,
 )
 from distembed.manifold import propagation
-from distembed.manifold.regressions import KernelRidge, LinearRidge
 from distembed.neighbors.graphs import affinity_rows
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import ppmi
@@ -346,51 +345,6 @@ def two_threads():
     assert sklearn.cluster
     with threadpool_limits(limits=2):
         yield
-
-
-DECOMPOSITIONS = {"cholesky", "cho_factor", "cho_solve", "eigh", "eigvalsh", "lstsq", "qr", "solve", "svd"}
-
-
-def threads_of_decompositions(function):
-    """Return the numbers of threads of BLAS with which NumPy and SciPy decompose and solve in this thread."""
-    seen = set()
-
-    def note(frame, event, _):
-        code = frame.f_code
-        if (
-            event == "call"
-            and code.co_name in DECOMPOSITIONS
-            and f"{os.sep}linalg{os.sep}_" in code.co_filename
-        ):
-            seen.update((code.co_name, threads) for threads in blas_threads())
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return seen
-
-
-X = np.random.default_rng(0).normal(size=(40, 6))
-Y = np.where(np.arange(40)[:, None] < 30, X[:, :3], np.nan)
-DECOMPOSING = {
-    "LSA": lambda: LSA(2).fit(csr_array(np.abs(X))),
-    "PSDVec": lambda: PSDVec(2, n_core=20, first_passes=2).fit(np.abs(X @ X.T) + 1, np.ones(40)),
-    "LinearRidge": lambda: LatentSemanticImputation(min_degree=4, regressor=LinearRidge()).fit(X, Y),
-    "KernelRidge": lambda: LatentSemanticImputation(min_degree=4, regressor=KernelRidge()).fit(X, Y),
-    "LocalityPreservingProjection": lambda: LocalityPreservingProjection(
-        2, n_neighbors=4, solver="eigen"
-    ).fit(X),
-}
-
-
-@pytest.mark.parametrize("name", DECOMPOSING)
-def test_nothing_is_decomposed_with_more_threads_than_one(two_threads, name):
-    """At the cause: whether two threads give other bits depends on the machine."""
-    seen = threads_of_decompositions(DECOMPOSING[name])
-    assert seen
-    assert {threads for _, threads in seen} == {1}, seen
 
 
 def test_uses_that_overlap_restore_what_was_there(two_threads):
