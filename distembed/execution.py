@@ -32,7 +32,6 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import MaterializedLayer
 from dask.utils import funcname, key_split
 from distributed import Client, Future
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 # --- who hears how far it is -----------------------------------------------------------------------------------
@@ -234,20 +233,14 @@ def _held_by_cluster(array: da.Array) -> bool:
     return any(isinstance(next(iter(layer.values()), None), Future) for layer in layers)
 
 
-def _delayed_blocks(array: da.Array) -> NDArray[Any]:
-    """Return the blocks of an array as an array of `dask.delayed` values.
-
-    Those of a cluster are not optimized: Dask (2026.8) would leave the references to what the workers hold out of
-    them, and the workers forget what nobody refers to.
-    """
-    blocks: NDArray[Any] = array.to_delayed(optimize_graph=not _held_by_cluster(array))
-    return blocks
-
-
 def readers(array: da.Array) -> list[Callable[[], Any]]:
     """Return what computes each block of an array, in the thread that calls it; blocks of a cluster are fetched."""
-    options = {} if _held_by_cluster(array) else {"scheduler": "synchronous"}
-    return [functools.partial(compute, part, **options) for part in _delayed_blocks(array).ravel()]
+    is_held = _held_by_cluster(array)
+    options = {} if is_held else {"scheduler": "synchronous"}
+    # Dask (2026.8) would leave the references to what the workers hold out of blocks that it optimizes, and the workers
+    # forget what nobody refers to.
+    blocks = array.to_delayed(optimize_graph=not is_held).ravel()
+    return [functools.partial(compute, part, **options) for part in blocks]
 
 
 def partitions_of(collection: Any) -> list[Delayed]:
@@ -261,6 +254,10 @@ def partitions_of(collection: Any) -> list[Delayed]:
 
 LARGEST_LITERAL = 1 << 20
 """Bytes of a value that a graph may carry to a cluster, where Dask warns of ten times as many in all."""
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def whole(array: Any) -> da.Array:
@@ -286,9 +283,11 @@ def sent(value: Any) -> Any:
         It is large if its arrays have more than `LARGEST_LITERAL` bytes.
     """
     # a Delayed answers any attribute with another one
-    if isinstance(value, da.Array | Delayed | type) or _n_bytes(value) <= LARGEST_LITERAL:
+    if isinstance(value, da.Array | Delayed | type):
         return value
-    return value if client_in_force() is None else shared(value)
+    parts = [value.data, value.indices, value.indptr] if hasattr(value, "indptr") else [value]
+    is_large = sum(getattr(part, "nbytes", 0) for part in parts) > LARGEST_LITERAL
+    return shared(value) if is_large and client_in_force() is not None else value
 
 
 def shared(value: Any) -> Delayed:
@@ -304,16 +303,6 @@ def shared(value: Any) -> Delayed:
     with warnings.catch_warnings():  # of a value that is sent once, in place of every graph that needs it
         warnings.filterwarnings("ignore", "Sending large graph")
         return dask.delayed(cluster.submit(_itself, value, key=name))
-
-
-def _itself(value: Any) -> Any:
-    return value
-
-
-def _n_bytes(value: Any) -> int:
-    if hasattr(value, "indptr"):
-        return sum(getattr(value, name).nbytes for name in ("data", "indices", "indptr"))
-    return int(getattr(value, "nbytes", 0))
 
 
 def client_in_force() -> Any:

@@ -386,7 +386,14 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
         with naming_a_full_disk(path):  # before the partial file is gone, and with it the lack of room
             yield partial
             _allowed.get()()  # it may have taken hours
-            _rename(partial, path, filesystem, durable=durable)
+            if filesystem is not None and not isinstance(filesystem, LocalFileSystem):
+                filesystem.mv(partial, path)
+                return
+            if durable:
+                sync(partial)
+            os.replace(partial, path)  # noqa: PTH105 (fsspec hands out plain strings)
+            if durable:
+                sync(os.path.dirname(path))  # noqa: PTH120
     except BaseException:
         with contextlib.suppress(OSError):
             (filesystem or LocalFileSystem()).rm_file(partial)
@@ -436,36 +443,20 @@ def naming_a_full_disk(path: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if (full := _disk_full(path, error)) is not None:
-            raise full from error
-        raise
-
-
-def _disk_full(path: str, error: BaseException) -> DiskFullError | None:
-    """Return the error for a disk without room for `path`; None for an error of another kind."""
-    number = error.errno if isinstance(error, OSError) else None
-    if told := re.search(r"\(os error (\d+)\)", str(error)):  # as libraries that are written in Rust tell it
-        number = number or int(told[1])
-    if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT):
-        return None
-    folder = Path(path).absolute().parent
-    mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
-    return DiskFullError(
-        number,
-        f"{path} was not written: {os.strerror(number)}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
-        "make room there and give the same command again",
-    )
-
-
-def _rename(partial: str, path: str, filesystem: Any, *, durable: bool) -> None:
-    if filesystem is not None and not isinstance(filesystem, LocalFileSystem):
-        filesystem.mv(partial, path)
-        return
-    if durable:
-        sync(partial)
-    os.replace(partial, path)  # noqa: PTH105 (fsspec hands out plain strings)
-    if durable:
-        sync(os.path.dirname(path))  # noqa: PTH120
+        number = error.errno if isinstance(error, OSError) else None
+        if told := re.search(
+            r"\(os error (\d+)\)", str(error)
+        ):  # as libraries that are written in Rust tell it
+            number = number or int(told[1])
+        if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        folder = Path(path).absolute().parent
+        mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
+        raise DiskFullError(
+            number,
+            f"{path} was not written: {os.strerror(number)}, {mount} ({shutil.disk_usage(mount).free:,} bytes free); "
+            "make room there and give the same command again",
+        ) from error
 
 
 def sync(path: str) -> None:

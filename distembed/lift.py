@@ -120,7 +120,13 @@ def _is_list(names: str) -> bool:
 
 
 def _cut_alike(arrays: tuple[Array, ...], axes: list[str], out: str) -> list[da.Array]:
-    """Return arrays as Dask arrays; those in memory in the chunks of the others along the axes of the result."""
+    """Return arrays as Dask arrays; those in memory in the chunks of the others along the axes of the result.
+
+    Raises
+    ------
+    ValueError
+        If the blocks of two arrays do not lie beside each other; blocks of one row stand for any.
+    """
     chunks: dict[str, tuple[int, ...]] = {}
     for array, names in zip(arrays, axes, strict=True):
         if isinstance(array, da.Array):
@@ -130,7 +136,13 @@ def _cut_alike(arrays: tuple[Array, ...], axes: list[str], out: str) -> list[da.
     lazy = []
     for array, names in zip(arrays, axes, strict=True):
         if isinstance(array, da.Array):
-            _check_cut(array, names, chunks)
+            for name, cut in zip(names, array.chunks, strict=True):
+                other = chunks.get(name, cut)
+                if 1 not in (len(cut), len(other)) and {1} not in (set(cut), set(other)) and cut != other:
+                    raise ValueError(
+                        f"arrays are cut differently along the axis {name}: into {len(cut)} blocks of {cut[0]:,} and "
+                        f"more, and into {len(other)} of {other[0]:,}: rechunk one like the other"
+                    )
             lazy.append(array)
         elif any(len(chunks.get(name, ())) > 1 for name in names):
             cut = tuple(chunks.get(name, (n,)) for name, n in zip(names, np.shape(array), strict=True))
@@ -138,23 +150,6 @@ def _cut_alike(arrays: tuple[Array, ...], axes: list[str], out: str) -> list[da.
         else:
             lazy.append(whole(array))
     return lazy
-
-
-def _check_cut(array: da.Array, names: str, chunks: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse an array whose blocks do not lie beside those of another; blocks of one row stand for any.
-
-    Raises
-    ------
-    ValueError
-        If so.
-    """
-    for name, cut in zip(names, array.chunks, strict=True):
-        other = chunks.get(name, cut)
-        if 1 not in (len(cut), len(other)) and {1} not in (set(cut), set(other)) and cut != other:
-            raise ValueError(
-                f"arrays are cut differently along the axis {name}: into {len(cut)} blocks of {cut[0]:,} and more, and "
-                f"into {len(other)} of {other[0]:,}: rechunk one like the other"
-            )
 
 
 def _placed(array: da.Array, names: str, out: str) -> str:

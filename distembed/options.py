@@ -167,13 +167,8 @@ _TYPE = re.compile(
 def meanings_of(source: Any) -> dict[str, str]:
     """Return what each option means, by its name: from the docstring of a class, of its bases, or of a function."""
     lineage = reversed(inspect.getmro(source)) if inspect.isclass(source) else [source]
-    return meanings_in([each.__doc__ or "" for each in lineage if each.__module__.startswith("distembed")])
-
-
-def meanings_in(docstrings: Iterable[str]) -> dict[str, str]:
-    """Return what each option means, by its name, from docstrings of which a later one has precedence."""
     found: dict[str, str] = {}
-    for docstring in docstrings:
+    for docstring in [each.__doc__ or "" for each in lineage if each.__module__.startswith("distembed")]:
         parts = _HEADING.split(inspect.cleandoc(docstring))[1:]
         for heading, body in zip(parts[::2], parts[1::2], strict=True):
             if heading in ("Parameters", "Attributes"):

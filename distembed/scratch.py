@@ -81,13 +81,9 @@ _LEFT: list[str] = []
 
 def _leave(folder: str) -> None:
     _LEFT.append(folder)
-    if not _results_are_awaited():
-        _remove_left()
-
-
-def _results_are_awaited() -> bool:
     client = client_in_force()
-    return client is not None and any(future.status == "pending" for future in list(client.futures.values()))
+    if client is None or not any(future.status == "pending" for future in list(client.futures.values())):
+        _remove_left()
 
 
 @atexit.register

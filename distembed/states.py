@@ -146,7 +146,10 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
     token = _PLACE.set(place._replace(prefix=f"{place.prefix}{WITHIN}", is_inside=True))
     try:
         made = make()
-        _store(place, made, kind)
+        for each, value in zip(_names(place, kind), [made] if kind is None else made, strict=True):
+            place.states.store(
+                each, value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
+            )
     finally:
         _PLACE.reset(token)
     _forget(place, name, number)
@@ -186,11 +189,6 @@ def _find(place: _Place, kind: Any) -> State | None:
     if any(array is None for array in found):
         return None
     return found[0] if kind is None else kind(*found)
-
-
-def _store(place: _Place, state: State, kind: Any) -> None:
-    for name, value in zip(_names(place, kind), [state] if kind is None else state, strict=True):
-        place.states.store(name, value if isinstance(value, da.Array) else da.from_array(value, chunks=-1))
 
 
 def _numbers(place: _Place, name: str) -> set[int]:

@@ -121,7 +121,10 @@ def check_matrix(
     TypeError
         If X is sparse and may not be, or another collection of Dask than an array.
     """
-    matrix = _in_single(_check_layout(X, name, estimator, sparse=sparse, min_rows=min_rows))
+    matrix = _check_layout(X, name, estimator, sparse=sparse, min_rows=min_rows)
+    has_sparse_blocks = issparse(getattr(matrix, "_meta", matrix))
+    if matrix.dtype == np.float16:  # SciPy knows no sparse halves, whose sums overflow
+        matrix = lift(to_single, "wc->wc", matrix, dtype=np.float32, sparse=has_sparse_blocks)
     if reset is not None:
         checks.validate_data(estimator, X, reset=reset, skip_check_array=True)
     if not (finite or nonnegative or directions):
@@ -134,22 +137,11 @@ def check_matrix(
         matrix,
         first_rows(matrix),
         dtype=matrix.dtype,
-        sparse=_has_sparse_blocks(matrix),
+        sparse=has_sparse_blocks,
         called=name,
         nonnegative=nonnegative,
         directions=directions,
     )
-
-
-def _has_sparse_blocks(matrix: Any) -> bool:
-    return issparse(getattr(matrix, "_meta", matrix))
-
-
-def _in_single(matrix: Any) -> Any:
-    """Return a matrix of half precision in single precision: SciPy knows no sparse halves, whose sums overflow."""
-    if matrix.dtype != np.float16:
-        return matrix
-    return lift(to_single, "wc->wc", matrix, dtype=np.float32, sparse=_has_sparse_blocks(matrix))
 
 
 def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: int) -> Any:
