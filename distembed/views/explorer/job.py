@@ -22,7 +22,6 @@ from distembed.linalg.csr import unit_rows
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
-from distembed.vectors import WordVectors
 from distembed.views.explorer.items import MAX_POINTS, Coloring, Items, by_category, by_quantity
 from distembed.views.explorer.page import check_extra, lay_out, render_page
 
@@ -44,68 +43,46 @@ def items(job: Any, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Item
     with workspace.of_one_run():
         stored, table = workspace.array("vectors"), workspace.table("vocabulary")
         rows = np.flatnonzero(row_is_used(stored, "cosine"))[:n_points]
-        shown = table.take(rows)
-        vectors = WordVectors(shown["word"].to_pylist(), compute(stored[rows]))
+        shown, matrix = table.take(rows), compute(stored[rows])
+    names, n_all = shown["word"].to_pylist(), len(stored)
     counts = np.asarray(shown["count"]) if "count" in table.column_names else None
-    return word_items(
-        vectors,
-        title=job.job.title,
-        counts=counts,
-        common=common_words(workspace),
-        ranks=rows,
-        left_out=len(stored) - len(rows),
-    )
+    return word_items(job.job.title, names, matrix, rows, n_all, counts, common_words(workspace))
 
 
 def word_items(
-    vectors: WordVectors,
-    *,
     title: str,
+    names: list[str],
+    matrix: Float32s,
+    places: Int64s,
+    n_all: int,
     counts: NDArray[Any] | None = None,
     common: frozenset[str] = frozenset(),
-    ranks: Int64s | None = None,
-    left_out: int = 0,
-    n_points: int = MAX_POINTS,
 ) -> Items:
-    """Return the first words of some vectors, those without a value left out.
+    """Return words with their vectors, the most frequent first.
 
     Parameters
     ----------
-    vectors : WordVectors
-        The most frequent words first.
     title : str
         The title of the page.
-    counts : array (n_words,), optional
+    names, matrix, places : list of str, float32 array (n, d), int64 array (n,)
+        The words, their vectors, none of which is zeros, and the place of each among all.
+    n_all : int
+        How many there are.
+    counts : array (n,), optional
         How often each word occurs.
     common : frozenset of str
         Words that get no label on the map, as stop words get none.
-    ranks : int64 array (n_words,), optional
-        The place of each word among all; by default its place here.
-    left_out : int
-        The words that are not among these.
-    n_points : int
-        Words shown, at most.
     """
-    rows = np.flatnonzero(vectors.norms > 0)[:n_points]
-    names = [vectors.words[row] for row in rows.tolist()]
-    matrix = vectors.vectors[rows]
-    places = rows if ranks is None else ranks[rows]
-    frequency = (
-        by_quantity("rank in the file", -(places + 1.0))._replace(
-            key=[f"{places[place] + 1:,}" if rows.size else "" for place in (-1, len(rows) // 2, 0)]
-        )
-        if counts is None
-        else by_quantity("frequency", counts[rows], logarithmic=True)
-    )
+    if counts is None:
+        key = [f"{places[place] + 1:,}" if names else "" for place in (-1, len(names) // 2, 0)]
+        frequency = by_quantity("rank in the file", -(places + 1.0))._replace(key=key)
+    else:
+        frequency = by_quantity("frequency", counts, logarithmic=True)
     content = set(content_words(names, common))
     labeled = np.array([name in content for name in names], dtype=bool)
-    facts = {} if counts is None else {"count": [f"{count:,}" for count in counts[rows].tolist()]}
-    left_out += len(vectors) - len(names)
-    note = (
-        f"The {plural(left_out, 'rarer word')} of the file {'is' if left_out == 1 else 'are'} left out."
-        if left_out
-        else ""
-    )
+    facts = {} if counts is None else {"count": [f"{count:,}" for count in counts.tolist()]}
+    n_out, are = n_all - len(names), "is" if n_all - len(names) == 1 else "are"
+    note = f"The {plural(n_out, 'rarer word')} of the file {are} left out." if n_out else ""
     colorings = [*_groups(names, matrix, labeled), frequency]
     return Items(title, "word", names, matrix, colorings, facts, labeled=labeled, note=note)
 
@@ -156,7 +133,10 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
             raise ValueError(
                 f"{source.path} is a vector file, which has no report: name the page with --to page.html"
             )
-        items = word_items(load_vectors(source, max_words=n_points), title=source.path, n_points=n_points)
+        vectors = load_vectors(source, max_words=n_points)
+        rows = np.flatnonzero(vectors.norms > 0)[:n_points]
+        names = [vectors.words[row] for row in rows.tolist()]
+        items = word_items(source.path, names, vectors.vectors[rows], rows, len(vectors))
     else:
         job = job_of(source)
         workspace = Workspace.open(job.job.workspace)

@@ -37,6 +37,11 @@ ODD = [*HOSTILE, "a&b", '"quoted"', "שלום", "東京", "x" * 200]
 """Words that a page must show as text."""
 
 
+def items_of(vectors, title, counts=None):
+    n = len(vectors)
+    return word_items(title, list(vectors.words), vectors.vectors, np.arange(n), n, counts)
+
+
 def planted(n: int = 400) -> WordVectors:
     """Return words in eight far clusters, each near the next of its cluster."""
     rng = np.random.default_rng(0)
@@ -91,7 +96,7 @@ def listen(seen: Seen) -> None:
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vectors = planted()
     counts = np.arange(len(vectors), 0, -1) ** 2
-    items = word_items(vectors, title="A <b>title</b>", counts=counts)
+    items = items_of(vectors, "A <b>title</b>", counts)
     path = tmp_path_factory.mktemp("explorer") / "page.html"
     path.write_text(render_page(items, lay_out(items)), encoding="utf-8")
     return path
@@ -282,7 +287,7 @@ def test_further_lists_and_facts_are_shown(browser: Any, tmp_path: Path) -> None
 
 
 def test_equal_input_gives_equal_bytes() -> None:
-    first, second = (word_items(planted(), title="t") for _ in range(2))
+    first, second = (items_of(planted(), "t") for _ in range(2))
     assert render_page(first, lay_out(first)) == render_page(second, lay_out(second))
 
 
@@ -290,7 +295,7 @@ def test_twenty_thousand_words_answer(browser: Any, tmp_path: Path) -> None:
     """The time is printed: opening, and from Enter to the neighbors."""
     n = 20_000
     rng = np.random.default_rng(0)
-    items = word_items(WordVectors([f"w{i}" for i in range(n)], rng.normal(size=(n, 2))), title="many")
+    items = items_of(WordVectors([f"w{i}" for i in range(n)], rng.normal(size=(n, 2))), "many")
     rows = ((np.arange(n)[:, None] + np.arange(1, 11)) % n).astype(np.int32)
     near = NeighborList("nearest by cosine", rows, np.full((n, 10), 0.5, np.float32))
     path = tmp_path / "page.html"
