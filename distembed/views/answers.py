@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -132,7 +133,11 @@ def _shown(cell: Any, show: Callable[[Any], str]) -> str:
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return the columns of a table, in order of first appearance."""
     names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [row.get(name) for row in rows] for name in names}
+    return {name: [_known(row.get(name)) for row in rows] for name in names}
+
+
+def _known(cell: Any) -> Any:
+    return None if isinstance(cell, float) and math.isnan(cell) else cell
 
 
 def save(answer: Answer, path: str) -> None:
@@ -147,7 +152,10 @@ def save(answer: Answer, path: str) -> None:
             "title": answer.title,
             "sentences": list(answer.sentences),
             **answer.facts,
-            "tables": {one.title: [dict(row) for row in one.rows] for one in answer.tables},
+            "tables": {
+                one.title: [{name: _known(cell) for name, cell in row.items()} for row in one.rows]
+                for one in answer.tables
+            },
             "passages": {group.title: [p._asdict() for p in group.lines] for group in answer.passages},
         }
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
