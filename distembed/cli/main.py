@@ -168,7 +168,7 @@ class Commands(click.Group):
 @click.group(
     name="distembed",
     cls=Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True, "max_content_width": 100},
     epilog="\b\nExamples:\n  distembed demo psdvec\n  distembed new psdvec texts.txt\n  distembed run psdvec.toml",
 )
 @click.version_option(package_name="distembed")

@@ -46,12 +46,12 @@ ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 
 
 def encoding_options(of: str = "") -> Decorator:
-    """Return the options of the encoder of texts."""
-    mean = "by smooth inverse frequency (default), or as the plain mean of the word vectors."
-    spread = "even out the spread of the words along their principal axes"
-    default = "(default: full, of few words half; of the plain mean none)."
-    weighting = option("--weighting", f"{of}how a text becomes a vector: {mean}", choices=Weighting)
-    whitening = option("--whitening", f"{of}{spread} {default}", choices=Whitening)
+    """Return the options of the encoder of texts; `of` says of what they are where `encode` explains them."""
+    mean = "By smooth inverse frequency (default), or as the plain mean of the word vectors."
+    spread = "Even out the spread of the words along their principal axes (default: full, of few words half)."
+    as_there = f"{of}as for encode."
+    weighting = option("--weighting", as_there if of else mean, choices=Weighting)
+    whitening = option("--whitening", as_there if of else spread, choices=Whitening)
     return lambda command: weighting(whitening(command))
 
 
@@ -71,25 +71,16 @@ def encoding_options(of: str = "") -> Decorator:
 )
 @target(
     "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors; for counts and PMI .parquet .csv .tsv. Text may end in .gz .bz2 .xz. static:DIR is a model folder "
-    "for sentence-transformers and model2vec."
+    ".safetensors. Text may end in .gz .bz2 .xz. static:DIR is a folder for sentence-transformers and model2vec."
 )
 @option(
     "--format",
-    "The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, "
-    "safetensors; of counts parquet, csv, tsv.",
+    "The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors.",
     metavar="NAME",
 )
-@option(
-    "--space",
-    "Written in place of spaces in words, in formats that end a word at a space: --space _",
-    metavar="CHARACTER",
-)
+@option("--space", "Written for spaces in words, in formats that end a word at one: _", metavar="CHARACTER")
 @encoding_options("Of static:DIR: ")
-@number(
-    "--max-words",
-    "Write only the first N word vectors, the most frequent; with n-grams the other words are composed.",
-)
+@number("--max-words", "Write the first N word vectors; with n-grams the others are composed.")
 def export(source: str, target: str, **options: Any) -> None:
     """Write a table of a finished job to a file for other tools.
 
@@ -232,29 +223,28 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
 @number("--max-words", "Read only the first N vectors of a file.")
 @option(
     "--case",
-    "How words of the sets are looked up: as written and then in lower case (auto), in lower case, "
-    "as written (keep), or also as any word of the vocabulary that differs only in case (ignore).",
+    "Words are looked up as written and then in lower case (auto), in lower case, as written (keep), or as any word "
+    "that differs only in case (ignore).",
     choices=Case,
     default="auto",
 )
 @option(
     "--unknown",
-    "Items with a word that has no vector: left out (skip, the default), counted as wrong (zero), or answered "
-    "with a vector composed from the word's character n-grams (subwords; of sentences the default where the vectors "
-    "have them).",
+    "Items with an unknown word: left out (skip, the default), wrong (zero), or answered with a vector composed from "
+    "the word's n-grams (subwords; of sentences the default where there are n-grams).",
     choices=Unknown,
 )
 @encoding_options("Of sentences: ")
 @option(
     "--columns",
-    "Read the sets as lists of pairs with a score, as priming, by word1=NAME,word2=NAME,score=NAME; columns that "
-    "are not named are guessed. With --items a list needs no score.",
+    "Read the sets as lists of pairs, as priming, by word1=NAME,word2=NAME,score=NAME; columns that are not named are "
+    "guessed, and with --items a list needs no score.",
     default="",
     metavar="ROLE=NAME,...",
 )
 @target(
-    "Write each item of the word sets with its cosine or, of a question, whether it is answered rightly, and "
-    "whether its words are known: a table that ends in .csv, .tsv or .parquet.",
+    "Write each item of the word sets with its cosine, or whether it is answered rightly, and whether its words are "
+    "known, to .csv, .tsv or .parquet.",
     names="--items",
     required=False,
     ends=(".csv", ".tsv", ".parquet"),

@@ -18,6 +18,9 @@ from distembed.views.report.figures import FigureFormat, bar_chart, figures_save
 from distembed.views.report.page import Section, escaped, folded, group, paragraph
 from distembed.views.report.tables import first_rows, table
 
+MOST_FILES = 500
+"""Files that a report lists: 100,000 would make a page of 21 MB."""
+
 
 def run_sections(job: Job, workspace: Workspace) -> list[Section]:
     """Return the last sections of a report: time, memory and disk of each stage, the settings, and what was read."""
@@ -57,7 +60,7 @@ def _sources(workspace: Workspace) -> Section:
         for name, stamp in found.items()
     }
     rows = []
-    for name, stamp in files.items():
+    for name, stamp in list(files.items())[:MOST_FILES]:
         last = str(stamp[-1]) if stamp else ""  # no digest where a store gives the file a version of its own
         content = last.removeprefix("content ") if last.startswith("content ") else None
         rows.append({"file": name, "size": stamp[0] if stamp else None, "content": content})
@@ -66,7 +69,8 @@ def _sources(workspace: Workspace) -> Section:
     if not rows:
         return Section(title, paragraph(said))
     read = first_rows(rows, partial(table, title, formats={"size": format_bytes}))
-    return Section(title, f"{paragraph(said)}\n{folded(plural(len(rows), 'file'), read.html)}")
+    first = f", the first {MOST_FILES}" if len(files) > MOST_FILES else ""
+    return Section(title, f"{paragraph(said)}\n{folded(plural(len(files), 'file') + first, read.html)}")
 
 
 def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
