@@ -308,7 +308,7 @@ def hold_out_section(workspace: Workspace) -> report.Section:
     """Show how well hidden names are found, beside the controls."""
     title, methods = "Hidden names found again", method_rows(workspace).values()
     if not methods:
-        return report.Section(title, report.paragraph(verdict(workspace)))
+        return report.note(title, verdict(workspace))
     rows = [
         {
             "method": row.method,
@@ -349,7 +349,7 @@ def label_sections(job: ImputationJob, workspace: Workspace) -> list[report.Sect
         return []
     title, found = "Labels of neighbors", outputs.NEIGHBOR_LABELS.read(workspace).to_pylist()
     if not found:
-        return [report.Section(title, report.paragraph("Too few names have a label to ask their neighbors."))]
+        return [report.note(title, "Too few names have a label to ask their neighbors.")]
     shares = {(row["rows"], row["votes"], row["n_neighbors"]): row["accuracy"] for row in found}
     counts = sorted({row["n_neighbors"] for row in found})
     rows, curves = [], {}

@@ -17,6 +17,7 @@ from distembed.views.report.maps import word_maps as word_maps
 from distembed.views.report.page import Section as Section
 from distembed.views.report.page import folded as folded
 from distembed.views.report.page import group as group
+from distembed.views.report.page import note as note
 from distembed.views.report.page import paragraph as paragraph
 from distembed.views.report.page import render_report as render_report
 from distembed.views.report.run import invitation as invitation

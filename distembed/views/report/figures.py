@@ -28,7 +28,7 @@ from distembed.views.report.page import (
     Section,
     escaped,
     finite_values,
-    paragraph,
+    note,
     printable,
     short,
 )
@@ -263,7 +263,7 @@ def line_chart(
         if chosen.size:
             curves[name] = x[chosen], y[chosen]
     if not curves:
-        return Section(title, paragraph(NO_VALUE))
+        return note(title, NO_VALUE)
     dashed = set(dashed)
 
     def draw(axes: Any) -> None:
@@ -306,7 +306,7 @@ def histogram(
     shown = finite_values(values)
     shown = shown[shown > 0] if x_scale == "log" else shown
     if not shown.size:
-        return Section(title, paragraph(NO_VALUE))
+        return note(title, NO_VALUE)
     low, high = float(shown.min()), float(shown.max())
     edges = np.linspace(low, high, BINS + 1)
     if x_scale == "log":
@@ -341,7 +341,7 @@ def bar_chart(
     names = [name for name, value in values.items() if math.isfinite(value)]
     heights = [float(values[name]) for name in names]
     if not names:
-        return Section(title, paragraph("Nothing to draw: no value is known."))
+        return note(title, "Nothing to draw: no value is known.")
 
     def draw(axes: Any) -> None:
         bars = axes.barh(range(len(names)), heights, height=0.62, color=COLORS[0])
@@ -398,7 +398,7 @@ def interval_chart(
     """
     known = [row for row in rows if math.isfinite(row.value)]
     if not known:
-        return Section(title, paragraph("Nothing to draw: no value is known."))
+        return note(title, "Nothing to draw: no value is known.")
     groups: dict[str, list[int]] = {}
     lines: dict[str, list[int]] = {}
     for i, row in enumerate(known):

@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import one_blas_thread
 from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, figure_section, largest_groups
-from distembed.views.report.page import Section, paragraph, short
+from distembed.views.report.page import Section, note, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
@@ -73,7 +73,7 @@ def _map(
 ) -> Section:
     """Draw points of the plane, colored by group, with as many names as fit without overlap."""
     if not len(points):
-        return Section(title, paragraph("Nothing to draw: there is no point with finite coordinates."))
+        return note(title, "Nothing to draw: there is no point with finite coordinates.")
     colors, key = [COLORS[0]] * len(points), dict[str, str]()
     if groups is not None and len(set(groups)) > 1:
         own, n_rest = largest_groups(groups, len(COLORS))

@@ -27,10 +27,14 @@ DARK = {"ink": "#f4f3ef", "muted": "#b5b3aa", "rule": "#3b3a37", "surface": "#1a
 
 
 class Section(NamedTuple):
-    """One titled part of a report; `html` is trusted markup, made by the builders of this module."""
+    """One titled part of a report; `html` is trusted markup, made by the builders of this module.
+
+    One that `is_empty` has nothing to show but a note, and does not come first.
+    """
 
     title: str
     html: str
+    is_empty: bool = False
 
 
 def printable(text: object) -> str:
@@ -65,6 +69,11 @@ def paragraph(text: str) -> str:
     return f'<p class="note">{escaped(text)}</p>'
 
 
+def note(title: str, text: str) -> Section:
+    """Return a section that has nothing to show but a note."""
+    return Section(title, paragraph(text), is_empty=True)
+
+
 def folded(summary: str, html: str) -> str:
     """Return trusted markup that a reader unfolds by its summary, plain text."""
     return f"<details><summary>{escaped(summary)}</summary>\n{html}\n</details>"
@@ -94,8 +103,10 @@ def is_number(value: object) -> bool:
 
 def group(title: str, sections: Iterable[Section]) -> Section:
     """Put several sections under one title; a part whose title differs keeps it as a subtitle."""
-    parts = [s.html if s.title == title else f"<h3>{escaped(s.title)}</h3>\n{s.html}" for s in sections]
-    return Section(title, "\n".join(parts) or paragraph("Nothing to show."))
+    every = list(sections)
+    parts = [s.html if s.title == title else f"<h3>{escaped(s.title)}</h3>\n{s.html}" for s in every]
+    html = "\n".join(parts) or paragraph("Nothing to show.")
+    return Section(title, html, is_empty=all(s.is_empty for s in every))
 
 
 def _variables(colors: Mapping[str, str]) -> str:
@@ -189,10 +200,7 @@ def render_report(
     str
         An HTML document. Equal input gives equal text.
     """
-    # What has nothing to show but a note does not come first.
-    parts = sorted(
-        sections, key=lambda one: one.html.startswith('<p class="note">') and one.html.count("<") == 2
-    )
+    parts = sorted(sections, key=lambda one: one.is_empty)
     links = "".join(f'<li><a href="#s{i}">{escaped(part.title)}</a></li>' for i, part in enumerate(parts, 1))
     body = "\n".join(
         f'<section id="s{i}">\n<h2>{escaped(part.title)}</h2>\n{part.html}\n</section>'

@@ -15,7 +15,7 @@ from distembed.job.terminal import shown
 from distembed.stages.corpus import left_out
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import FigureFormat, bar_chart, figures_saved
-from distembed.views.report.page import Section, escaped, folded, group, paragraph
+from distembed.views.report.page import Section, escaped, folded, group, note, paragraph
 from distembed.views.report.tables import first_rows, table
 
 MOST_FILES = 500
@@ -67,7 +67,7 @@ def _sources(workspace: Workspace) -> Section:
     omitted = "; ".join(filter(None, (left_out(one.facts) for one in done)))
     said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
     if not rows:
-        return Section(title, paragraph(said))
+        return note(title, said)
     read = first_rows(rows, partial(table, title, formats={"size": format_bytes}))
     first = f", the first {MOST_FILES}" if len(files) > MOST_FILES else ""
     return Section(title, f"{paragraph(said)}\n{folded(plural(len(files), 'file') + first, read.html)}")

@@ -24,7 +24,7 @@ from distembed.views.report.page import (
     group,
     is_number,
     marked,
-    paragraph,
+    note,
     printable,
     short,
 )
@@ -88,7 +88,7 @@ def table(
     """
     cells = [as_mapping(row) for row in rows]
     if not cells:
-        return Section(title, paragraph("No rows."))
+        return note(title, "No rows.")
     columns = list(dict.fromkeys(name for row in cells for name in row))
     numeric = {
         name for name in columns if any(is_number(row.get(name)) or _is_pair(row.get(name)) for row in cells)
@@ -150,7 +150,7 @@ def neighbor_table(
 ) -> Section:
     """Show the nearest words of each word with their cosine, nearest first."""
     if not neighbors:
-        return Section(title, paragraph("No words were asked for."))
+        return note(title, "No words were asked for.")
     lists = {
         word: " ".join(f"<span>{marked(w)} <small>{three_decimals(float(s))}</small></span>" for w, s in near)
         for word, near in neighbors.items()
@@ -208,7 +208,7 @@ def objective_curve(objective: ArrayLike, *, title: str = "Objective", ylabel: s
     values = np.asarray(objective, dtype=np.float64).ravel()
     finite = finite_values(values)
     if not finite.size:
-        return Section(title, paragraph("Nothing to draw: there is no finite value."))
+        return note(title, "Nothing to draw: there is no finite value.")
     change = 100 * (finite[-1] / finite[0] - 1) if finite[0] else math.nan
     caption = f"From {format_number(float(finite[0]))} to {format_number(float(finite[-1]))}"
     caption += f" ({change:+.2f} %)".replace("-", "−") if finite.size > 1 and math.isfinite(change) else ""
