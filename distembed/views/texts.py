@@ -138,9 +138,9 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             raise ValueError(
                 f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
             )
-        batches = (batch for path in parts for batch in _batches(path, _schema(encoder)))
+        batches = (batch for path in parts for batch in _pieces(path, _schema(encoder)))
         contents = f"{plural(total.n_texts, 'text')} x {plural(encoder.n_features_out_, 'component')}"
-        table = Table(pa.RecordBatchReader.from_batches(_schema(encoder), batches), total.n_texts, contents)
+        table = Table(pa.RecordBatchReader.from_pieces(_schema(encoder), batches), total.n_texts, contents)
         # A call that is killed leaves nothing but the folder, which the next one removes.
         write_table(target if beside is None else f"{folder}/{own.name}", table, format=ending)
         if beside is not None:
@@ -178,12 +178,12 @@ def _schema(encoder: TextEncoder) -> pa.Schema:
     return pa.schema([*texts, *counts, ("vector", pa.list_(pa.float32(), encoder.n_features_out_))])
 
 
-def _batches(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file of text vectors, a row group at a time."""
     with opened(path, "rb") as file:
         parquet = ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            yield from parquet.read_row_group(group, use_threads=False).cast(schema).to_batches()
+            yield from parquet.read_row_group(group, use_threads=False).cast(schema).to_pieces()
 
 
 # --- a static model ------------------------------------------------------------------------------------------------

@@ -34,9 +34,12 @@ def test_two_words_are_explained(finished: Finished, tmp_path: Path) -> None:
     assert sum(row["term"] for row in rows) == pytest.approx(last["term"], abs=1e-6)
     _check_cosine(workspace, last["term"])
     _check_counts(workspace, rows[:8])
-    lines = [line for group in record["passages"].values() for line in group]
-    assert lines
-    assert all({"music", "art"} & {line["words"][place] for place in line["marked"]} for line in lines)
+    assert len(record["passages"]) > 1
+    for title, group in record["passages"].items():
+        for line in group:
+            marked = {line["words"][place] for place in line["marked"]}
+            assert {"music", "art"} & marked
+            assert title.removeprefix("passages with ") in marked | {"music and art"}
     assert "<table" in page.read_text()
 
 
