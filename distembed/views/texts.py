@@ -140,7 +140,7 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
             )
         batches = (batch for path in parts for batch in _pieces(path, _schema(encoder)))
         contents = f"{plural(total.n_texts, 'text')} x {plural(encoder.n_features_out_, 'component')}"
-        table = Table(pa.RecordBatchReader.from_pieces(_schema(encoder), batches), total.n_texts, contents)
+        table = Table(pa.RecordBatchReader.from_batches(_schema(encoder), batches), total.n_texts, contents)
         # A call that is killed leaves nothing but the folder, which the next one removes.
         write_table(target if beside is None else f"{folder}/{own.name}", table, format=ending)
         if beside is not None:
@@ -183,7 +183,7 @@ def _pieces(path: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     with opened(path, "rb") as file:
         parquet = ParquetFile(file)
         for group in range(parquet.num_row_groups):
-            yield from parquet.read_row_group(group, use_threads=False).cast(schema).to_pieces()
+            yield from parquet.read_row_group(group, use_threads=False).cast(schema).to_batches()
 
 
 # --- a static model ------------------------------------------------------------------------------------------------
