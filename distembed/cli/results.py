@@ -38,8 +38,7 @@ from distembed.job.terminal import neighbor_line, shown, write
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.answers import Answer, TermTable, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
-from distembed.views.inference import NewFiles, infer_job
-from distembed.views.texts import encode_files, export_static, open_encoder
+from distembed.views.texts import NewFiles, encode_files, export_static, infer_job, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 """The options that say how a text becomes a vector; the others say how files are read."""

@@ -1,4 +1,4 @@
-"""Text vectors at the command line: an encoder from a workspace, texts to a file of vectors, and a static model.
+"""Texts at the command line: their vectors, a static model that makes them, and what a job says of new files.
 
 The vectors of a partition are written by one task into a temporary folder beside the target. When all are there they
 are joined into the target in their order. A call that was stopped starts again.
@@ -7,9 +7,11 @@ are joined into the target in their order. A call that was stopped starts again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,7 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import first_words, plural
+from distembed.dtypes import Int64s
 from distembed.encoding.encoder import TextEncoder, encode_texts, rows_in_words, without_words
 from distembed.encoding.static import model_card, unreadable_words, write_static_model
 from distembed.execution import compute, delayed, shared
@@ -28,6 +31,7 @@ from distembed.files import naming_a_full_disk
 from distembed.formats.names import unknown_format
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
+from distembed.job.model import Job
 from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
 from distembed.job.stage import system_of
@@ -41,15 +45,6 @@ from distembed.views.export import TABLE_FORMATS, table_format, write_table
 
 TASKS_TOGETHER = 4 * CPU_COUNT
 """Partitions between two signs of progress."""
-
-
-class Summary(NamedTuple):
-    """What was encoded: numbers of texts, tokens, known tokens, and texts without a known word."""
-
-    n_texts: int
-    n_tokens: int
-    n_known: int
-    n_without_words: int
 
 
 # --- the encoder ---------------------------------------------------------------------------------------------
@@ -128,36 +123,36 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
         parts = [f"{folder}/{number:06}.parquet" for number in range(n_parts)]
         encode_one = delayed(_encode_partition, traverse=False)
         tasks = [encode_one(known, *each) for each in zip(corpus.partitions, parts, strict=True)]
-        sums = np.zeros(len(Summary._fields), np.int64)
+        sums = np.zeros(4, np.int64)
         for first in range(0, n_parts, TASKS_TOGETHER):
             sums += np.sum(compute(tasks[first : first + TASKS_TOGETHER]), axis=0)
             reporter.advance("encode", min(first + TASKS_TOGETHER, n_parts), n_parts, unit="partitions")
         reporter.close()
-        total = Summary(*sums.tolist())
-        if not total.n_texts:
+        n_texts, n_tokens, n_known, n_without = sums.tolist()
+        if not n_texts:
             raise ValueError(
                 f"there is no text in {', '.join(sorted({p.url for p in corpus.partitions})[:3])}"
             )
         batches = (batch for path in parts for batch in _pieces(path, _schema(encoder)))
-        contents = f"{plural(total.n_texts, 'text')} x {plural(encoder.n_features_out_, 'component')}"
-        table = Table(pa.RecordBatchReader.from_batches(_schema(encoder), batches), total.n_texts, contents)
+        contents = f"{plural(n_texts, 'text')} x {plural(encoder.n_features_out_, 'component')}"
+        table = Table(pa.RecordBatchReader.from_batches(_schema(encoder), batches), n_texts, contents)
         # A call that is killed leaves nothing but the folder, which the next one removes.
         write_table(target if beside is None else f"{folder}/{own.name}", table, format=ending)
         if beside is not None:
             Path(folder, own.name).replace(own)
-    lost = f"; {without_words(total.n_without_words, total.n_texts)}" if total.n_without_words else ""
-    composed, share = (
-        " or composed" if encoder.unknown_ == "subwords" else "",
-        total.n_known / max(total.n_tokens, 1),
-    )
-    said = f"{share:.1%} of {plural(total.n_tokens, 'token')} known{composed}; {rows_in_words(encoder)}{lost}"
+    lost = f"; {without_words(n_without, n_texts)}" if n_without else ""
+    composed, share = " or composed" if encoder.unknown_ == "subwords" else "", n_known / max(n_tokens, 1)
+    said = f"{share:.1%} of {plural(n_tokens, 'token')} known{composed}; {rows_in_words(encoder)}{lost}"
     return f"{said}\n{table.contents} in {target}"
 
 
-def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> Summary:
-    """Write the texts of a partition, their counts and their vectors as one Parquet file."""
+def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> Int64s:
+    """Write the texts of a partition with their vectors as one Parquet file, and return how many they are.
+
+    The numbers are those of texts, tokens, known tokens, and texts without a known word.
+    """
     schema = _schema(encoder)
-    totals = np.zeros(len(Summary._fields), np.int64)
+    totals = np.zeros(4, np.int64)
     with (
         opened(path, "wb") as file,
         pq.ParquetWriter(
@@ -169,7 +164,7 @@ def _encode_partition(encoder: TextEncoder, partition: Partition, path: str) -> 
             columns = [*heads.columns, pa.array(n_tokens), pa.array(n_known), lists]
             out.write_batch(pa.record_batch(columns, schema=schema))
             totals += [len(n_known), n_tokens.sum(), n_known.sum(), (n_known == 0).sum()]
-    return Summary(*totals.tolist())
+    return totals
 
 
 def _schema(encoder: TextEncoder) -> pa.Schema:
@@ -242,3 +237,58 @@ def _left_out(encoder: TextEncoder) -> list[str]:
             f"it ({first_words(lost)})"
         )
     return notes
+
+
+# --- new texts and rows ----------------------------------------------------------------------------------------
+
+
+class NewFiles(NamedTuple):
+    """Files that a job has not seen, and what is wanted of them.
+
+    Attributes
+    ----------
+    paths : tuple of str
+        Files, globs, folders or URLs, relative to the current folder; of an imputation job one table.
+    target : str
+        The file that is written, whole or not at all.
+    words : str, optional
+        A file of the words that get a vector, one per line; for jobs of word vectors.
+    min_count : int, optional
+        The fewest occurrences of such a word; by default the job's own, and 1 for the words of a file.
+    space : str, optional
+        Written in place of spaces inside words, in the formats that end a word at a space.
+    """
+
+    paths: tuple[str, ...]
+    target: str
+    words: str | None = None
+    min_count: int | None = None
+    space: str | None = None
+
+
+def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:
+    """Write what a finished job infers of new files to a file or URL, and return in words what was written.
+
+    A topics job infers the topics of documents, a psdvec job the vectors of words, and an imputation job those of the
+    names of a table. `allow_code` lets the tokenizer of the job be a Python function.
+
+    Raises
+    ------
+    JobError
+        If the job names a Python function and `allow_code` is False, or was found in a workspace and names a file that
+        has to be read.
+    ValueError
+        If the system infers nothing, the format of the file cannot be detected, or there is nothing to infer.
+    CorpusError, FileNotFoundError
+        If a file cannot be read as the job says.
+    """
+    check_code(job, allow_code=allow_code)
+    refuse_recorded(job)
+    module = system_of(job).inference
+    if module is None:
+        raise ValueError(
+            f"a job of the method {job.job.system} infers nothing of new files; topics, psdvec and imputation jobs do"
+        )
+    with dask.config.set({"distembed.block_memory": job.resources.block_memory}):
+        written: str = import_module(module).infer(job, Workspace.open(job.job.workspace), new)
+    return written

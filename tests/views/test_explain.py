@@ -16,7 +16,7 @@ from distembed.job.opening import open_job
 from distembed.linalg.operators import row_blocks
 from distembed.views.answers import Answer, Passages, TermTable, as_page, as_text
 from distembed.views.explain import NO_TOKENS, Request, WordCounts, explain_job
-from distembed.views.inference import NewFiles, infer_job
+from distembed.views.texts import NewFiles, infer_job
 from tests.commands import run, succeed
 
 Finished = tuple[Path, str, str]

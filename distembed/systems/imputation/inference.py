@@ -24,7 +24,7 @@ from distembed.tables.names import folding
 from distembed.tables.rows import Scales
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_vectors, table_format, write_table
-from distembed.views.inference import NewFiles
+from distembed.views.texts import NewFiles
 
 
 def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:

@@ -34,7 +34,7 @@ from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import add_spelling
 from distembed.views.export import ExportOptions, export_vectors
-from distembed.views.inference import NewFiles
+from distembed.views.texts import NewFiles
 from distembed.weighting.documents import select_pairs
 from distembed.weighting.pmi import directional_contexts, marginals, ppmi
 

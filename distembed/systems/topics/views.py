@@ -52,7 +52,7 @@ from distembed.views.answers import Answer, Passages, TermTable
 from distembed.views.explain import NO_TOKENS, Request, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
 from distembed.views.export import table_format, write_table
-from distembed.views.inference import NewFiles
+from distembed.views.texts import NewFiles
 from distembed.weighting.documents import tf_idf
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ TABLES: dict[str, MakeTable] = {
 
 
 def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
-    """Write the topics of new documents to a file; see `distembed.views.inference.infer_job`.
+    """Write the topics of new documents to a file; see `distembed.views.texts.infer_job`.
 
     The documents are read as the job has read its own. Their token ids lie in a temporary folder while the table is
     written; nothing is added to the workspace.

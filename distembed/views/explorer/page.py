@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,15 +44,8 @@ def check_extra() -> None:
     check_installed(USER, "explore", "openTSNE", "bokeh")
 
 
-class Layout(NamedTuple):
-    """Where the points are, float32 (n, 2), and the nearest of each by cosine."""
-
-    points: Float32s
-    nearest: NeighborList
-
-
-def lay_out(items: Items, *, seed: int = 0) -> Layout:
-    """Find the exact neighbors of every point by cosine, and places on the plane that keep neighbors together.
+def lay_out(items: Items, *, seed: int = 0) -> tuple[Float32s, NeighborList]:
+    """Return places on the plane, (n, 2), that keep neighbors together, and the exact neighbors of each by cosine.
 
     The places are those of t-SNE on the graph of the 15 nearest neighbors, from the principal components on. Equal
     input gives equal places on one kind of processor.
@@ -65,7 +58,7 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
     vectors = unit_rows(np.asarray(items.vectors, np.float64)).astype(np.float32)
     n = len(vectors)
     if n < 2:
-        return Layout(np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0))))
+        return np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0)))
     near = nearest_neighbors(vectors, min(max(LISTED, GRAPH_NEIGHBORS), n - 1), metric="cosine")
     rows, distances = (compute(part) for part in (near.indices, near.distances))
     points = _principal_plane(vectors)
@@ -83,7 +76,7 @@ def lay_out(items: Items, *, seed: int = 0) -> Layout:
             embedding.optimize(250, exaggeration=12, momentum=0.5, inplace=True)
             embedding.optimize(500, momentum=0.8, inplace=True)
         points = np.asarray(embedding)
-    return Layout(points.astype(np.float32), _listing(rows[:, :LISTED], 1 - distances[:, :LISTED]))
+    return points.astype(np.float32), _listing(rows[:, :LISTED], 1 - distances[:, :LISTED])
 
 
 def _listing(rows: Any, cosines: Any) -> NeighborList:
@@ -109,15 +102,15 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 _LIBRARIES = ("bokeh", "bokeh-gl", "bokeh-api")
 
 
-def render_page(items: Items, layout: Layout, *, report: str | None = None) -> str:
+def render_page(items: Items, layout: tuple[Float32s, NeighborList], *, report: str | None = None) -> str:
     """Return the page as HTML text; equal input gives equal text.
 
     Parameters
     ----------
     items : Items
         What is shown.
-    layout : Layout
-        Where the points are, and their neighbors.
+    layout : tuple
+        Where the points are, and their neighbors: what `lay_out` returns.
     report : str, optional
         The address of the report that the page links to.
 
@@ -139,8 +132,8 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
     value = {
         "noun": items.noun,
         "names": [printable(name) for name in items.names],
-        "x": _packed(layout.points[:, 0], "<f4"),
-        "y": _packed(layout.points[:, 1], "<f4"),
+        "x": _packed(layout[0][:, 0], "<f4"),
+        "y": _packed(layout[0][:, 1], "<f4"),
         "labeled": _packed(labeled, "u1"),
         "colorings": [
             {
@@ -160,7 +153,7 @@ def render_page(items: Items, layout: Layout, *, report: str | None = None) -> s
                 "rows": _packed(found.rows, "<i4"),
                 "values": _packed(np.nan_to_num(np.rint(np.clip(found.values, -1, 1) * STEPS)), "<i2"),
             }
-            for found in (layout.nearest, *items.lists)
+            for found in (layout[1], *items.lists)
         ],
         "steps": STEPS,
     }

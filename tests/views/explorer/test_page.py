@@ -16,7 +16,7 @@ from distembed.vectors import WordVectors
 from distembed.views import report
 from distembed.views.explorer.items import Items, NeighborList, by_category, by_quantity
 from distembed.views.explorer.job import word_items
-from distembed.views.explorer.page import Layout, _principal_plane, lay_out, render_page
+from distembed.views.explorer.page import _principal_plane, lay_out, render_page
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_WEBGL = ["--disable-gpu", "--disable-webgl", "--disable-webgl2", "--disable-3d-apis"]
@@ -299,7 +299,7 @@ def test_twenty_thousand_words_answer(browser: Any, tmp_path: Path) -> None:
     rows = ((np.arange(n)[:, None] + np.arange(1, 11)) % n).astype(np.int32)
     near = NeighborList("nearest by cosine", rows, np.full((n, 10), 0.5, np.float32))
     path = tmp_path / "page.html"
-    path.write_text(render_page(items, Layout(items.vectors.astype(np.float32), near)), encoding="utf-8")
+    path.write_text(render_page(items, (items.vectors.astype(np.float32), near)), encoding="utf-8")
     began = time.perf_counter()
     seen = opened(browser, path)
     ready = time.perf_counter() - began
