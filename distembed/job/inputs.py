@@ -30,7 +30,7 @@ from distembed.corpus.paths import files_at, named_files, readable_name
 from distembed.display import format_bytes
 from distembed.files import RefusedError, failures_told
 from distembed.job.model import Read
-from distembed.storage.folder import VERSION_KEYS
+from distembed.storage.folder import version_of
 from distembed.storage.records import (
     RECORD_BYTES,
     WORKSPACE_FILE,
@@ -152,10 +152,8 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps
         by_version = sum(map(_size_of, files.values())) > DIGESTED_BYTES
         found: Stamps = {}
         for name, info in files.items():
-            # What its store reports: ETag, MD5, generation.
-            version = next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
-            by_store = [_size_of(info), version] if by_version and version else None
-            found[name] = by_store or _content(fs, info["name"])
+            version = version_of(info) if by_version else ""
+            found[name] = [_size_of(info), version] if version else _content(fs, info["name"])
         return found
 
     return _look(path, read_files)

@@ -18,7 +18,7 @@ from distembed.job.state import StageState, stage_states, with_damage
 from distembed.job.status import FORMAT
 from distembed.job.terminal import shown
 from distembed.plan import RESERVED_BYTES, StagePlan
-from distembed.storage.place import check_place
+from distembed.storage.catalog import check_place
 from distembed.storage.records import StageManifest
 from distembed.storage.workspace import Workspace
 

@@ -72,59 +72,44 @@ def kernel() -> str:
 
 def group_text(attributes: Mapping[str, Any] | None = None) -> bytes:
     """Return the ``zarr.json`` of a group."""
-    return _text({"zarr_format": 3, "node_type": "group", "attributes": dict(attributes or {})})
+    body = {"zarr_format": 3, "node_type": "group", "attributes": dict(attributes or {})}
+    return json.dumps(body, indent=2).encode()
 
 
 def _array_text(
-    shape: tuple[int, ...], chunk_rows: int, dtype: np.dtype[Any], dims: Sequence[str], attributes: Any
+    shape: tuple[int, ...], chunk_rows: int, dtype: np.dtype[Any], dims: Sequence[str] = (), **attributes: str
 ) -> bytes:
     """Return the ``zarr.json`` of an array in chunks of rows."""
-    is_float = dtype.kind in "fc"
     no_number: Any = {"f": "NaN", "c": ["NaN", "NaN"], "b": False}.get(dtype.kind, 0)
-    packing = {
-        "name": "blosc",
-        "configuration": {"typesize": dtype.itemsize, "shuffle": "shuffle", **PACKING},
-    }
+    packing = {"typesize": dtype.itemsize, "shuffle": "shuffle", **PACKING}
     chunk = [max(1, size) for size in (chunk_rows, *shape[1:])]
-    return _text(
-        {
-            "zarr_format": 3,
-            "node_type": "array",
-            "shape": list(shape),
-            "data_type": dtype.name,
-            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": no_number,
-            "codecs": [
-                {"name": "bytes", "configuration": {"endian": "little"}},
-                *([] if is_float else [packing]),
-                {"name": "crc32c"},
-            ],
-            **({"dimension_names": list(dims)} if dims else {}),
-            "attributes": attributes,
-            "storage_transformers": [],
-        }
-    )
-
-
-def _text(body: Mapping[str, Any]) -> bytes:
+    body = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": no_number,
+        "codecs": [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            *([] if dtype.kind in "fc" else [{"name": "blosc", "configuration": packing}]),
+            {"name": "crc32c"},
+        ],
+        **({"dimension_names": list(dims)} if dims else {}),
+        "attributes": attributes,
+        "storage_transformers": [],
+    }
     return json.dumps(body, indent=2).encode()
 
 
 def attributes_text(output: Output) -> bytes:
     """Return the ``zarr.json`` of an output: of its array, or of the group of its row blocks."""
     said = {"units": output.units, "long_name": output.meaning}
-    if output.is_one_array:
-        return _array_text(output.shape, output.chunk_rows, np.dtype(output.dtype), output.dims, said)
-    own = {
-        "kind": output.kind,
-        "shape": list(output.shape),
-        "row_blocks": list(output.row_blocks),
-        "dtype": output.dtype,
-        "dims": list(output.dims),
-        **({"constant": output.constant} if output.constant else {}),
-    }
-    return group_text({**own, **said})
+    if output.kind == "dense":
+        return _array_text(output.shape, output.chunk_rows, np.dtype(output.dtype), output.dims, **said)
+    own = output.model_dump(mode="json", include={"kind", "shape", "row_blocks", "dtype", "dims"})
+    return group_text({**own, **({"constant": output.constant} if output.constant else {}), **said})
 
 
 # --- written ---------------------------------------------------------------------------------------------------
@@ -146,7 +131,19 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     LockedError
         If another run has taken the workspace over; nothing is written or removed.
     """
-    checked, place = _check_block(output, index, rows, block), output.block_location(index)
+    what, dtype, place = (
+        f"Block {index} of {output.name!r}",
+        np.dtype(output.dtype),
+        output.block_location(index),
+    )
+    if sparse.issparse(block) != (output.kind == "csr"):
+        kind = "sparse" if output.kind == "csr" else "dense"
+        raise TypeError(f"{what} is {type(block).__name__}, its array's meta says {kind}.")
+    if tuple(block.shape) != (rows, *output.shape[1:]):
+        expected = (rows, *output.shape[1:])
+        raise ValueError(f"{what} has shape {block.shape}, its array says {expected}.")
+    files: dict[str, FileRecord] = {}
+    summary: dict[str, Any] = {}
     try:
         with failures_told(folder.path(place)):
             if folder.is_local:
@@ -154,7 +151,18 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
             else:  # each file of the block replaces its own; to ask takes as long as to write a small one
                 folder.check()
                 folder = Folder(folder.url)
-            files, summary = _write(folder, output, place, checked)
+            if output.kind == "csr":
+                csr = canonical_csr(block, dtype)
+                head = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(csr.shape)}
+                files[f"{place}/zarr.json"] = folder.write(f"{place}/zarr.json", group_text(head))
+                for part in PARTS:
+                    files |= _write_part(folder, f"{place}/{part}", np.ascontiguousarray(getattr(csr, part)))
+                summary = {"n_values": int(csr.nnz), "index_dtype": csr.indices.dtype.str}
+            elif block.size:
+                whole = np.ascontiguousarray(block, dtype=dtype)
+                files[place] = folder.write(
+                    place, *_encoded(_padded(whole, rows if output.temporary else output.chunk_rows))
+                )
     except (ConnectionError, RefusedError, LockedError):
         raise
     except OSError as error:
@@ -166,35 +174,27 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     return Block(index=index, files=files, summary=summary, kernel=kernel())
 
 
-def _write(
-    folder: Folder, output: Output, place: str, block: Any
-) -> tuple[dict[str, FileRecord], dict[str, Any]]:
-    if output.is_one_array:
-        whole = _padded(block, output.chunk_rows)
-        return ({place: folder.write(place, *_encoded(whole))} if block.size else {}), {}
-    if output.kind == "dense":
-        return _write_array(folder, place, block, len(block), output.dims), {}
-    sparse_kind = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(block.shape)}
-    files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", group_text(sparse_kind))}
-    for part in PARTS:
-        values = np.asarray(getattr(block, part))
-        files |= _write_array(folder, f"{place}/{part}", values, _part_elements(len(values)), ())
-    return files, {"n_values": int(block.nnz), "index_dtype": block.indices.dtype.str}
-
-
-def _write_array(
-    folder: Folder, place: str, values: Array, chunk_rows: int, dims: Sequence[str]
-) -> dict[str, FileRecord]:
-    text = _array_text(values.shape, chunk_rows, values.dtype, dims, {})
-    files = {f"{place}/zarr.json": folder.write(f"{place}/zarr.json", text)}
-    for name, start, stop in _chunks(place, values.shape, chunk_rows):
-        files[name] = folder.write(name, *_encoded(_padded(values[start:stop], chunk_rows)))
+def _write_part(folder: Folder, place: str, values: Array) -> dict[str, FileRecord]:
+    """Write a part of a CSR block as a Zarr array."""
+    size, chunks = _chunks(place, len(values))
+    files = {
+        f"{place}/zarr.json": folder.write(
+            f"{place}/zarr.json", _array_text(values.shape, size, values.dtype)
+        )
+    }
+    for name, start, stop in chunks:
+        files[name] = folder.write(name, *_encoded(_padded(values[start:stop], size)))
     return files
 
 
-def _part_elements(length: int) -> int:
-    """Return the elements of each chunk of a part of a CSR block: as equal as can be, for all are of one size."""
-    return -(-length // max(1, -(-length // CHUNK_ELEMENTS)))
+def _chunks(place: str, length: int) -> tuple[int, list[tuple[str, int, int]]]:
+    """Return the elements of each chunk of a part of a CSR block, and its file, its first element and its last.
+
+    The chunks are as equal as can be, for Zarr wants all of one size.
+    """
+    size = -(-length // max(1, -(-length // CHUNK_ELEMENTS)))
+    starts = range(0, length, max(1, size))
+    return size, [(f"{place}/c/{i}", start, min(start + size, length)) for i, start in enumerate(starts)]
 
 
 def _padded(values: Array, chunk_rows: int) -> Array:
@@ -206,38 +206,12 @@ def _padded(values: Array, chunk_rows: int) -> Array:
     return whole
 
 
-def _chunks(place: str, shape: tuple[int, ...], chunk_rows: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the file, the first row and the last row of each chunk of an array."""
-    if math.prod(shape):
-        for index, start in enumerate(range(0, shape[0], chunk_rows)):
-            name = f"{place}/c/{index}" + "/0" * (len(shape) - 1)
-            yield name, start, min(start + chunk_rows, shape[0])
-
-
 def _encoded(values: Array) -> tuple[Any, bytes]:
     """Return the bytes of a chunk, floats as they are and whole numbers packed, and their checksum."""
-    flat = np.ascontiguousarray(values).reshape(-1)
-    data: Any = (
-        flat.view(np.uint8)
-        if flat.dtype.kind in "fc"
-        else Blosc(shuffle=Blosc.SHUFFLE, **PACKING).encode(flat)
-    )
+    data: Any = values.reshape(-1)
+    is_float = data.dtype.kind in "fc"
+    data = data.view(np.uint8) if is_float else Blosc(shuffle=Blosc.SHUFFLE, **PACKING).encode(data)
     return data, google_crc32c.value(data).to_bytes(TAIL_BYTES, "little")
-
-
-def _check_block(output: Output, index: int, rows: int, block: Any) -> Any:
-    expected = (rows, *output.shape[1:])
-    if sparse.issparse(block) != (output.kind == "csr"):
-        kind = "sparse" if output.kind == "csr" else "dense"
-        raise TypeError(
-            f"Block {index} of {output.name!r} is {type(block).__name__}, its array's meta says {kind}."
-        )
-    if tuple(block.shape) != expected:
-        raise ValueError(
-            f"Block {index} of {output.name!r} has shape {block.shape}, its array says {expected}."
-        )
-    dtype = np.dtype(output.dtype)
-    return canonical_csr(block, dtype) if output.kind == "csr" else np.ascontiguousarray(block, dtype=dtype)
 
 
 # --- read ------------------------------------------------------------------------------------------------------
@@ -256,44 +230,33 @@ def read_block(folder: Folder, output: Output, block: StoredBlock) -> Any:
     dtype, place = np.dtype(output.dtype), output.block_location(block.number)
     shape = (block.rows, *output.shape[1:])
     with _naming_damage(folder, output, block.number):
-        if output.is_one_array:
+        if output.kind == "dense":
             if not math.prod(shape):
                 return np.empty(shape, dtype)
-            whole = (output.chunk_rows, *shape[1:])
+            whole = (block.rows if output.temporary else output.chunk_rows, *shape[1:])
             return _read_chunk(folder, place, block.files, whole, dtype)[: block.rows]
-        if output.kind == "dense":
-            return _read_array(folder, place, block, shape, block.rows, dtype)
-        index, n_values = np.dtype(block.summary["index_dtype"]), (block.summary["n_values"],)
-        kinds = {
-            "data": (n_values, dtype),
-            "indices": (n_values, index),
-            "indptr": ((block.rows + 1,), index),
-        }
-        parts = {
-            part: _read_array(folder, f"{place}/{part}", block, length, _part_elements(*length), kind)
-            for part, (length, kind) in kinds.items()
-        }
-        found = sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+        length = block.summary["n_values"]
+        data = _read_part(folder, f"{place}/data", block, length, dtype)
+        indices = _read_part(folder, f"{place}/indices", block, length)
+        starts = _read_part(folder, f"{place}/indptr", block, block.rows + 1)
+        found = sparse.csr_array((data, indices, starts), shape=shape)
     # Written canonical, so neither flag has to be found out again by a pass over the indices.
     found.has_sorted_indices = True
     found.has_canonical_format = True
     return found
 
 
-def _read_array(
-    folder: Folder,
-    place: str,
-    block: StoredBlock,
-    shape: tuple[int, ...],
-    chunk_rows: int,
-    dtype: np.dtype[Any],
+def _read_part(
+    folder: Folder, place: str, block: StoredBlock, length: int, dtype: np.dtype[Any] | None = None
 ) -> Array:
-    chunks, whole = list(_chunks(place, shape, chunk_rows)), (chunk_rows, *shape[1:])
+    """Return a part of a CSR block, by default of the type of its indices."""
+    kind = np.dtype(block.summary["index_dtype"]) if dtype is None else dtype
+    size, chunks = _chunks(place, length)
     if len(chunks) == 1:
-        return _read_chunk(folder, chunks[0][0], block.files, whole, dtype)
-    values = np.empty(shape, dtype)
+        return _read_chunk(folder, chunks[0][0], block.files, (size,), kind)
+    values = np.empty(length, kind)
     for name, start, stop in chunks:
-        values[start:stop] = _read_chunk(folder, name, block.files, whole, dtype)[: stop - start]
+        values[start:stop] = _read_chunk(folder, name, block.files, (size,), kind)[: stop - start]
     return values
 
 
@@ -301,14 +264,24 @@ def _read_chunk(
     folder: Folder, name: str, files: Mapping[str, FileRecord], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array:
     """Return the values of a chunk, which is the one of its record and holds its own checksum."""
-    expected, data = files[name], _bytes_of(folder, name, files[name].size)
+    expected = files[name]
+    data = np.empty(expected.size + 1, np.uint8)  # of a longer file one byte more; aligned for any type
+    if folder.is_local:
+        with open(folder.readable(name), "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
+            n_bytes = 0
+            while more := file.readinto(data[n_bytes:].data):
+                n_bytes += more
+    else:
+        found = folder.read(name, most=expected.size)
+        n_bytes = len(found)
+        data[:n_bytes] = np.frombuffer(found, np.uint8)
+    data = data[:n_bytes]
     body = data[:-TAIL_BYTES]
-    if len(data) != expected.size or data[-TAIL_BYTES:].tobytes().hex() != expected.tail:
+    if n_bytes != expected.size or data[-TAIL_BYTES:].tobytes().hex() != expected.tail:
         raise DamagedError(f"{name} is not what stood there when this array was opened: open it again")
     if google_crc32c.value(body).to_bytes(TAIL_BYTES, "little").hex() != expected.tail:
         raise DamagedError(f"{name} does not fit its checksum")
-    n_bytes = math.prod(shape) * dtype.itemsize
-    is_packed = dtype.kind not in "fc"
+    n_bytes, is_packed = math.prod(shape) * dtype.itemsize, dtype.kind not in "fc"
     # Before it is unpacked: a stranger's chunk may say that it takes terabytes.
     unpacked = int.from_bytes(body[BLOSC_SIZE].tobytes(), "little") if is_packed else len(body)
     if unpacked != n_bytes:
@@ -318,21 +291,6 @@ def _read_chunk(
     values = np.empty(shape, dtype)
     Blosc().decode(body, out=values)
     return values
-
-
-def _bytes_of(folder: Folder, name: str, size: int) -> Array:
-    """Return the bytes of a file, one more than expected where it is longer; aligned as an array of any type."""
-    data = np.empty(size + 1, np.uint8)
-    if folder.is_local:
-        with open(folder.readable(name), "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
-            n_bytes = 0
-            while n_bytes <= size and (more := file.readinto(data[n_bytes:].data)):
-                n_bytes += more
-    else:
-        found = folder.read(name, most=size)
-        n_bytes = len(found)
-        data[:n_bytes] = np.frombuffer(found, np.uint8)
-    return data[:n_bytes]
 
 
 @contextmanager
@@ -352,45 +310,32 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
 # --- as Dask arrays --------------------------------------------------------------------------------------------
 
 
-def open_array(folder: Folder, record: OutputRecord) -> da.Array:
+def open_array(folder: Folder, record: OutputRecord, *, row_nonzeros: bool = False) -> da.Array:
     """Open a stored array lazily: each chunk is one row block, read in the worker that needs it.
 
-    A block that is no longer the one of the record is a `DamagedError`.
+    With `row_nonzeros` it is the number of stored values of each row of a sparse array, int64 (rows,), whose values
+    are not read. A block that is no longer the one of the record is a `DamagedError`.
     """
-    output, token = record.spec, record.digest
+    output, token, rows = record.spec, record.digest, record.spec.row_blocks
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
-    return da.map_blocks(
-        _read_boxed,
-        _boxes(output, stored_blocks(record), name=f"{output.name}-number-{token}"),
-        chunks=(output.row_blocks, *((size,) for size in output.shape[1:])),
-        dtype=dtype,
-        meta=empty(output.kind, dtype, ndim),
-        name=f"{output.name}-read-{token}",
-        folder=folder,
-        stored=output.without_rows,
-    )
-
-
-def open_row_nonzeros(folder: Folder, record: OutputRecord) -> da.Array:
-    """Open the number of stored values of each row of a sparse array, int64 (rows,); its values are not read."""
-    output, token = record.spec, record.digest
-    return da.map_blocks(
-        _read_row_nonzeros,
-        _boxes(output, stored_blocks(record), name=f"{output.name}-place-{token}"),
-        drop_axis=1,
-        chunks=(output.row_blocks,),
-        dtype=np.int64,
-        meta=np.empty(0, np.int64),
-        name=f"{output.name}-nonzeros-{token}",
-        folder=folder,
-        stored=output.without_rows,
-    )
-
-
-def stored_blocks(record: OutputRecord) -> list[StoredBlock]:
-    """Return what a task needs to read each block of an output."""
-    rows = record.spec.row_blocks
-    return [StoredBlock(b.index, rows[b.index], b.files, b.summary) for b in record.blocks]
+    blocks = [StoredBlock(b.index, rows[b.index], b.files, b.summary) for b in record.blocks]
+    stored = {"folder": folder, "stored": output.without_rows}
+    if row_nonzeros:
+        boxes = _boxes(output, blocks, name=f"{output.name}-place-{token}")
+        name, meta = f"{output.name}-nonzeros-{token}", np.empty(0, np.int64)
+        return da.map_blocks(
+            _read_row_nonzeros,
+            boxes,
+            drop_axis=1,
+            chunks=(rows,),
+            dtype=np.int64,
+            meta=meta,
+            name=name,
+            **stored,
+        )
+    boxes, name = _boxes(output, blocks, name=f"{output.name}-number-{token}"), f"{output.name}-read-{token}"
+    chunks, meta = (rows, *((size,) for size in output.shape[1:])), empty(output.kind, dtype, ndim)
+    return da.map_blocks(_read_boxed, boxes, chunks=chunks, dtype=dtype, meta=meta, name=name, **stored)
 
 
 def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
@@ -429,12 +374,9 @@ def _read_boxed(box: Array, *, folder: Folder, stored: Output) -> Any:
 
 def _read_row_nonzeros(box: Array, *, folder: Folder, stored: Output) -> Array:
     block: StoredBlock = box.flat[0]
-    place = f"{stored.block_location(block.number)}/indptr"
     with _naming_damage(folder, stored, block.number):
-        kind = np.dtype(block.summary["index_dtype"])
-        length = block.rows + 1
-        starts = _read_array(folder, place, block, (length,), _part_elements(length), kind)
-        return np.diff(starts).astype(np.int64)
+        place = f"{stored.block_location(block.number)}/indptr"
+        return np.diff(_read_part(folder, place, block, block.rows + 1)).astype(np.int64)
 
 
 def _write_boxed(block: Any, box: Array, *, folder: Folder, stored: Output) -> Array:
@@ -505,12 +447,6 @@ def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
     if not csr.has_canonical_format:
         csr = csr.copy()
         csr.sum_duplicates()
-    index = index_dtype(csr.shape, csr.nnz)
+    index = sparse.get_index_dtype(maxval=max(csr.shape[1], csr.nnz))
     parts = (csr.data, csr.indices.astype(index, copy=False), csr.indptr.astype(index, copy=False))
     return sparse.csr_array(parts, shape=csr.shape)
-
-
-def index_dtype(shape: tuple[int, ...], nnz: int) -> np.dtype[Any]:
-    """Return int32 if column numbers and positions fit, else int64."""
-    largest = max(shape[1], nnz)
-    return np.dtype(np.int32 if largest <= np.iinfo(np.int32).max else np.int64)

@@ -1,24 +1,37 @@
-"""The manifests of a workspace, and what follows from them: what rests on what, and what has been replaced."""
+"""The manifests and journals of a workspace, and what follows from them.
+
+What rests on what, what has been replaced, and whether there is a workspace at all.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-from distembed.files import RefusedError
+from distembed.files import PARTIAL, RefusedError
 from distembed.storage.folder import Folder
+from distembed.storage.lock import is_beat_file
 from distembed.storage.records import (
+    ARRAYS,
     COPIES,
+    FORMAT,
     JOURNAL,
     MANIFEST,
+    RESERVED,
+    WORKSPACE_FILE,
     AnyRecord,
     Begun,
     Block,
+    Header,
     ManifestError,
     NewerFormatError,
     Output,
     OutputRecord,
+    OutsideError,
     StageManifest,
     check_block,
     dumped,
@@ -26,6 +39,8 @@ from distembed.storage.records import (
 )
 
 _BLOCK = re.compile(r"/(\d{6,})\.json$")
+TIME_KEYS = ("mtime", "LastModified", "updated", "created")
+"""What disks and stores call the time when a file was written."""
 
 
 def manifest_file(stage: str) -> str:
@@ -78,7 +93,7 @@ class Catalog:
         self.folder, self.is_writer = folder, is_writer
         self._read: dict[str, tuple[object, StageManifest | None]] = {}
         self._is_read = False
-        self._places: dict[str, Output] | None = None
+        self._announced: dict[str, dict[str, Output]] = {}
 
     def manifests(self) -> dict[str, StageManifest]:
         """Return the readable commits by stage."""
@@ -89,23 +104,16 @@ class Catalog:
 
     def _look(self) -> None:
         files = self.folder.find(MANIFEST)
-        found = dict[str, tuple[object, StageManifest | None]]()
+        now = dict[str, tuple[object, StageManifest | None]]()
         for stage in stages_in(files, MANIFEST) | stages_in(files, COPIES):
-            stamp = [files.get(name) for name in (manifest_file(stage), copy_file(stage))]
-            before = self._read.get(stage)
-            is_known = all(each is None or each[1] for each in stamp)  # a store may tell no versions
-            if before is not None and is_known and before[0] == stamp:
-                found[stage] = before
-            else:
-                found[stage] = stamp, self._stored(stage)
-        self._read = found
-
-    def _stored(self, stage: str) -> StageManifest | None:
-        for name in (manifest_file(stage), copy_file(stage)):
-            found = read_record(self.folder, name, StageManifest)
-            if found is not None and found.stage == stage:
-                return found
-        return None
+            names = (manifest_file(stage), copy_file(stage))
+            stamp = [files.get(name) for name in names]
+            if all(each is None or each[1] for each in stamp):  # a store may tell no versions
+                now[stage] = self._read.get(stage, (None, None))
+            if now.get(stage, (None, None))[0] != stamp:
+                found = (read_record(self.folder, name, StageManifest) for name in names)
+                now[stage] = stamp, next((each for each in found if each and each.stage == stage), None)
+        self._read = now
 
     def put(self, manifest: StageManifest) -> None:
         """Commit a stage in one atomic write, and write the copy after it."""
@@ -167,28 +175,24 @@ class Catalog:
         ValueError
             If it is taken, or inside that of another; the message names the other output.
         """
-        if self._places is None:
-            committed = [
-                record.spec for made in self.manifests().values() for record in made.outputs.values()
-            ]
-            begun = [
-                record.spec for stage in self.begun() for record in announced(self.folder, stage).values()
-            ]
-            self._places = {output_file(each): each for each in (*committed, *begun)}
-        for name, other in self._places.items():
-            if name != output_file(spec) and _collide(spec, other):
+        done = (record.spec for made in self.manifests().values() for record in made.outputs.values())
+        begun = (each for outputs in self._announced.values() for each in outputs.values())
+        for other in (*done, *begun):
+            pairs = ((f"{spec.name}/", f"{other.name}/"), (f"{spec.location}/", f"{other.location}/"))
+            collides = any(a.startswith(b) or b.startswith(a) for a, b in pairs)
+            if collides and (other.stage, other.name) != (spec.stage, spec.name):
                 raise ValueError(
                     f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
                     f"{other.name!r} of stage {other.stage!r}: give it another name."
                 )
-        self._places[output_file(spec)] = spec
+        self._announced.setdefault(spec.stage, {})[spec.name] = spec
 
     def give_places(self, stage: str, name: str | None = None) -> None:
         """Forget the places of the outputs of a stage, or of one of them."""
-        places = self._places or {}
-        for file, spec in list(places.items()):
-            if spec.stage == stage and name in (None, spec.name):
-                del places[file]
+        if name is None:
+            self._announced.pop(stage, None)
+        else:
+            self._announced.get(stage, {}).pop(name, None)
 
 
 def replaced(made: Begun, done: Mapping[str, StageManifest]) -> list[str]:
@@ -210,11 +214,6 @@ def _dependents(known: Mapping[str, Begun], stage: str) -> list[str]:
         }
         found.extend(sorted(front))
     return found[::-1]
-
-
-def _collide(one: Output, other: Output) -> bool:
-    pairs = ((f"{one.name}/", f"{other.name}/"), (f"{one.location}/", f"{other.location}/"))
-    return any(a.startswith(b) or b.startswith(a) for a, b in pairs)
 
 
 # --- the journal of a stage ------------------------------------------------------------------------------------
@@ -250,18 +249,11 @@ def read_announced(folder: Folder, stage: str, name: str) -> OutputRecord | None
     blocks = {block.index: block for block in record.blocks}
     for index, place in sorted(_block_files(folder.find(record.spec.journal), record.spec).items()):
         block = read_record(folder, place, Block)
-        if block is not None and block.index == index and is_block_of(record.spec, block):
-            blocks[index] = block
+        with suppress(ValueError):  # a file of it lies elsewhere
+            if block is not None and block.index == index < len(record.spec.row_blocks):
+                check_block(record.spec, block)
+                blocks[index] = block
     return record.model_copy(update={"blocks": tuple(blocks[index] for index in sorted(blocks))})
-
-
-def is_block_of(output: Output, block: Block) -> bool:
-    """Return whether all files of a block lie in its place."""
-    try:
-        check_block(output, block)
-    except ValueError:
-        return False
-    return block.index < len(output.row_blocks)
 
 
 def _block_files(files: Iterable[str], output: Output) -> dict[int, str]:
@@ -285,21 +277,14 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
 def seconds_worked(folder: Folder, stage: str) -> float:
     """Return how long an interrupted stage had worked when its newest block was done; pauses do not count."""
     infos = folder.fs.find(folder.inside(f"{JOURNAL}/{stage}"), detail=True)
-    times = {
-        name: info.get("mtime") or info.get("LastModified") or info.get("updated") or info.get("created")
+    times: dict[str, Any] = {
+        name: next((info[key] for key in TIME_KEYS if info.get(key)), None)
         for name, info in infos.items()
         if _BLOCK.search(name)
     }
-    known = {
-        name: time.timestamp() if isinstance(time, datetime) else float(time)
-        for name, time in times.items()
-        if time is not None
-    }
-    if not known:
-        return 0.0
-    newest = max(known, key=lambda name: known[name])
-    block = read_record(folder, newest[len(folder.root) + 1 :], Block)
-    return 0.0 if block is None else block.seconds
+    newest = max((name for name in times if times[name]), key=times.__getitem__, default=None)
+    block = newest and read_record(folder, newest[len(folder.root) + 1 :], Block)
+    return block.seconds if block else 0.0
 
 
 def files_above(spec: Output) -> list[str]:
@@ -317,3 +302,69 @@ def has_records(folder: Folder) -> bool:
         return bool(catalog.manifests() or catalog.begun())
     except FileNotFoundError:  # a bucket that is not there
         return False
+
+
+# --- whether there is a workspace ------------------------------------------------------------------------------
+
+
+def is_workspace(folder: Folder) -> bool:
+    """Return whether there is a workspace that this version can read.
+
+    Where its first file was deleted, or emptied by a power cut, the records of its stages tell.
+
+    Raises
+    ------
+    ManifestError
+        If its first file is damaged, or that of another program or of another version of distembed.
+    OutsideError
+        If a folder of its own is a symbolic link.
+    """
+    for name in (MANIFEST, COPIES, JOURNAL, ARRAYS) if folder.is_local else ():
+        if Path(folder.inside(name)).is_symlink():
+            raise OutsideError(
+                f"{folder.path(name)} is a symbolic link: a workspace holds its files itself; copy it as a whole."
+            )
+    data, place = b"", folder.path(WORKSPACE_FILE)
+    try:
+        data = folder.read_record(WORKSPACE_FILE)
+        found = loaded(data, Header, place)
+    except (NewerFormatError, ConnectionError, RefusedError):
+        raise
+    except FileNotFoundError:
+        return has_records(folder)
+    except (ManifestError, OSError) as error:
+        if has_records(folder):
+            return True
+        if isinstance(error, ManifestError) and FORMAT.encode() in data:
+            raise ManifestError(
+                f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
+                "folder, or remove this one and run the job again."
+            ) from error
+        if isinstance(error, OSError) or data.strip(b"\0"):
+            raise
+        return False  # empty or of zeros, as after a power cut
+    if found.format != FORMAT:
+        raise ManifestError(f"{place} is that of another program: choose another folder.")
+    return True
+
+
+def check_place(url: str | os.PathLike[str]) -> Folder:
+    """Return the folder of a workspace that there may be, or be made; a planted first file vouches for none.
+
+    Raises
+    ------
+    NotADirectoryError, FileExistsError
+        If it is a file, or holds something that is no workspace.
+    """
+    folder = Folder.at(url)
+    if folder.is_local and folder.fs.isfile(folder.root):
+        raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
+    if not folder.exists("") or (is_workspace(folder) and (folder.find(MANIFEST) or folder.find(JOURNAL))):
+        return folder
+    own = (*RESERVED, "job.toml", "inputs.json", "scratch")
+    names = {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
+    if others := sorted(n for n in names if not (n in own or n.endswith(PARTIAL) or is_beat_file(n))):
+        raise FileExistsError(
+            f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
+        )
+    return folder

@@ -23,7 +23,7 @@ import io
 import os
 import posixpath
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -34,11 +34,12 @@ from fsspec.implementations.local import LocalFileSystem
 from distembed.files import DiskFullError, failures_told, naming_a_full_disk, partial_name, replacing, sync
 from distembed.storage.records import (
     RECORD_BYTES,
+    TAIL_BYTES,
     DamagedError,
-    FileDigest,
     FileRecord,
     OutsideError,
     check_inside,
+    new_digest,
 )
 from distembed.urls import PROTOCOLS, check_regular, protocol_of, url_to_fs
 
@@ -48,8 +49,8 @@ SYNC_THREADS = 8
 """Files synced at once: 6,000 small ones took 0.6 s in place of 15 s one after the other (ext4 on one disk)."""
 LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """What file systems without hard links, or a system that forbids them, answer to a link."""
-VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation")
-"""What stores say of a file that changes with its content; times are not among it."""
+VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "state")
+"""What stores, and `_local_files`, say of a file that changes with its content; times alone are not among it."""
 
 
 def _allow() -> None:
@@ -130,41 +131,30 @@ class Folder:
             check_regular(path)
         return path
 
-    def writable(self, name: str, *, folder: bool = False) -> str:
+    def writable(self, name: str) -> str:
         """Return the path of a file inside the folder that will be written or removed.
-
-        Parameters
-        ----------
-        name : str
-            The file.
-        folder : bool
-            Whether `name` is a folder in which something will be written.
 
         Raises
         ------
         OutsideError
-            If the name leads out of the folder, or its path contains a symbolic link.
+            If the name leads out of the folder, or the path of its folder contains a symbolic link.
         PermissionError, LockedError
             If the folder is open for reading only, or another run has taken its lock over.
         """
         path = self.inside(name)
         self.check()
         if self.is_local:
-            parts = name.split("/")
-            _refuse_links(self.root, parts if folder else parts[:-1])
+            _refuse_links(self.root, name.split("/")[:-1])
         return path
 
-    def make_folder(self, name: str) -> str:
-        """Create a folder inside this one, and its parents, where they do not exist; return its path or URL."""
-        self._make(self.writable(name, folder=True))
-        return self.path(name)
-
-    def _make(self, path: str) -> None:
-        """Create a folder; object stores have none."""
+    def prepare(self, name: str) -> str:
+        """Return the path of a file that will be written, as `writable`, and make the folders that lead to it."""
+        path = self.writable(name)
         if self.is_local:
-            os.makedirs(path, exist_ok=True)  # noqa: PTH103
-        elif protocol_of(self.url) not in PROTOCOLS:
-            self.fs.makedirs(path, exist_ok=True)
+            os.makedirs(posixpath.dirname(path), exist_ok=True)  # noqa: PTH103
+        elif protocol_of(self.url) not in PROTOCOLS:  # object stores have none
+            self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
+        return path
 
     def read(self, name: str, *, most: int | None = None) -> bytes:
         """Return the bytes of a file.
@@ -176,31 +166,23 @@ class Folder:
         """
         path = self.readable(name)
         with failures_told(self.path(name)):
-            if not self.is_local:
-                data = self._head_of(path, most)
-            else:
+            if self.is_local:
                 with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
                     size = os.fstat(file.fileno()).st_size  # it reserves what it is asked for
                     data = file.read() if most is None else file.read(min(size, most) + 1)
+            else:
+                try:
+                    data = self.fs.cat_file(path, **({} if most is None else {"start": 0, "end": most + 1}))
+                except OSError as error:  # S3 has no part of an empty object
+                    self.fs.invalidate_cache()
+                    if most is None or isinstance(error, FileNotFoundError) or self.fs.info(path)["size"]:
+                        raise
+                    data = b""
         if most is not None and len(data) > most:
             raise DamagedError(
                 f"{self.path(name)} has more than {most:,} bytes, which no file of its kind has: remove it"
             )
         return data
-
-    def _head_of(self, path: str, most: int | None) -> bytes:
-        """Return the bytes of a remote file, one more than `most` where it has more."""
-        if most is None:
-            whole: bytes = self.fs.cat_file(path)
-            return whole
-        try:
-            head: bytes = self.fs.cat_file(path, start=0, end=most + 1)
-        except OSError as error:  # S3 has no part of an empty object
-            self.fs.invalidate_cache()
-            if isinstance(error, FileNotFoundError) or self.fs.info(path)["size"]:
-                raise
-            return b""
-        return head
 
     def read_record(self, name: str) -> bytes:
         """Return the bytes of a file of records, as `read`."""
@@ -216,10 +198,9 @@ class Folder:
 
     def write(self, name: str, *pieces: Any, durable: bool = False) -> FileRecord:
         """Write a whole file of one or more pieces of bytes in one atomic step; `durable` waits for the disk."""
-        path, digest = self.writable(name), FileDigest()
-        self._make(posixpath.dirname(path))
+        path, digest = self.prepare(name), WrittenFile()
         for piece in pieces:
-            digest.update(piece)
+            digest.write(piece)
         if self.is_local:
             _clear(path)
             with _failure_told(path), replacing(path, durable=durable) as partial:
@@ -231,8 +212,7 @@ class Folder:
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[WrittenFile]:
         """Open a file that comes in pieces; on this machine it appears whole, at the end, as with `write`."""
-        path = self.writable(name)
-        self._make(posixpath.dirname(path))
+        path = self.prepare(name)
         if self.is_local:
             _clear(path)
             with _failure_told(path), replacing(path) as partial, open(partial, "xb") as file:  # noqa: PTH123
@@ -252,21 +232,34 @@ class Folder:
             leaves a short race. On one with them, a write whose answer was lost is tried again and finds its
             own file: a file that holds exactly `data` is therefore not another's.
         """
-        path = self.writable(name)
-        self._make(posixpath.dirname(path))
-        if self.is_local:
-            _create_local(path, data)
+        path = self.prepare(name)
+        if not self.is_local:
+            self.fs.invalidate_cache()
+            if self.fs.exists(path):
+                raise FileExistsError(f"{self.path(name)} exists.")
+            try:
+                self.fs.pipe_file(path, data, mode="create")
+            except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
+                self.fs.pipe_file(path, data)
+            except FileExistsError:
+                if self.read(name) != data:
+                    raise
             return
-        self.fs.invalidate_cache()
-        if self.fs.exists(path):
-            raise FileExistsError(f"{self.path(name)} exists.")
+        # A link either appears whole or not at all, and never over another file: no reader sees half a lock.
+        partial = partial_name(path)
         try:
-            self.fs.pipe_file(path, data, mode="create")
-        except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
-            self.fs.pipe_file(path, data)
-        except FileExistsError:
-            if self.read(name) != data:
+            with _failure_told(path):
+                _write_new(partial, [data])
+                sync(partial)
+            os.link(partial, path)
+        except OSError as error:
+            if error.errno not in LINKS_REFUSED:
                 raise
+            _write_new(path, [data])
+            sync(path)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(partial)  # noqa: PTH108
 
     def sync(self, names: Iterable[str]) -> None:
         """Wait until files, and the names of the folders that lead to them, have reached the disk.
@@ -277,8 +270,9 @@ class Folder:
         if not self.is_local:
             return
         files = [self.inside(name) for name in names]
+        # A job may have made the folders above its workspace too.
         places = {posixpath.dirname(path) for path in files}
-        folders = {str(folder) for place in places for folder in _and_above(place)}
+        folders = places.union(*(map(str, PurePosixPath(place).parents) for place in places))
         with ThreadPoolExecutor(SYNC_THREADS) as pool:
             list(pool.map(_sync_file, files))
             list(pool.map(_sync_folder, folders))
@@ -289,12 +283,13 @@ class Folder:
         The version is what tells its content from another: of a local file its number and its time, of one in an
         object store what the store says, "" where it says nothing.
         """
-        root = self.root
         if self.is_local:
-            return {path[len(root) + 1 :]: found for path, found in _local_files(self.inside(name))}
-        self.fs.invalidate_cache()
-        found = self.fs.find(self.inside(name) if name else root, detail=True)
-        return {path[len(root) + 1 :]: (info["size"], _version(info)) for path, info in found.items()}
+            every = _local_files(self.inside(name))
+        else:
+            self.fs.invalidate_cache()
+            every = self.fs.find(self.inside(name), detail=True).items()
+        start = len(self.root) + 1
+        return {path[start:]: (info["size"], version_of(info)) for path, info in every}
 
     def remove(self, name: str) -> None:
         """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
@@ -313,22 +308,22 @@ class Folder:
 
     def record(self, name: str) -> FileRecord:
         """Return the size and the digest of a file, read piece by piece."""
-        digest, path = FileDigest(), self.readable(name)
+        digest, path = WrittenFile(), self.readable(name)
         with (
             failures_told(self.path(name)),
             open(path, "rb") if self.is_local else self.fs.open(path, "rb") as file,  # noqa: PTH123
         ):
             while piece := file.read(READ_BYTES):
-                digest.update(piece)
+                digest.write(piece)
         return digest.record
 
 
 class WrittenFile(io.RawIOBase):
-    """A file to write to, which takes the size and the digest of what is written."""
+    """A file to write to, or none, which takes the size and the digest of what is written."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | None = None) -> None:
         super().__init__()
-        self._file, self._digest = file, FileDigest()
+        self._file, self._digest, self._size, self._tail = file, new_digest(), 0, b""
 
     def writable(self) -> bool:
         """Return that it can be written to."""
@@ -336,25 +331,30 @@ class WrittenFile(io.RawIOBase):
 
     def write(self, data: Any, /) -> int:
         """Write bytes after those that were written."""
-        self._file.write(data)
-        self._digest.update(data)
-        return len(data)
+        view = memoryview(data).cast("B")
+        if self._file is not None:
+            self._file.write(view)
+        self._digest.update(view)
+        self._size += len(view)
+        self._tail = (self._tail + bytes(view[-TAIL_BYTES:]))[-TAIL_BYTES:]
+        return len(view)
 
     def tell(self) -> int:
         """Return how many bytes were written."""
-        return self.record.size
+        return self._size
 
     @property
     def record(self) -> FileRecord:
         """The size and the digest of what was written."""
-        return self._digest.record
+        return FileRecord(self._size, self._digest.hexdigest() + self._tail.hex())
 
 
-def _version(info: dict[str, Any]) -> str:
+def version_of(info: Mapping[str, Any]) -> str:
+    """Return what tells the content of a file from another by what its store says of it; "" where it says nothing."""
     return next((f"{key} {info[key]}" for key in VERSION_KEYS if info.get(key)), "")
 
 
-def _local_files(folder: str) -> Iterator[tuple[str, tuple[int, str]]]:
+def _local_files(folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the path, the size and the version of whatever is no folder below a local one; links are not followed."""
     folders = [folder]  # no recursion: a stranger's folders may lie thousandfold inside each other
     while folders:
@@ -374,7 +374,7 @@ def _local_files(folder: str) -> Iterator[tuple[str, tuple[int, str]]]:
                 continue
             with contextlib.suppress(FileNotFoundError):  # removed since it was listed
                 found = entry.stat(follow_symlinks=False)
-                yield entry.path, (found.st_size, f"{found.st_ino} {found.st_mtime_ns}")
+                yield entry.path, {"size": found.st_size, "state": f"{found.st_ino} {found.st_mtime_ns}"}
 
 
 @contextlib.contextmanager
@@ -400,24 +400,6 @@ def _clear(path: str) -> None:
         shutil.rmtree(path)
 
 
-def _create_local(path: str, data: bytes) -> None:
-    # A link either appears whole or not at all, and never over another file: no reader sees half a lock.
-    partial = partial_name(path)
-    try:
-        with _failure_told(path):
-            _write_new(partial, [data])
-            sync(partial)
-        os.link(partial, path)
-    except OSError as error:
-        if error.errno not in LINKS_REFUSED:
-            raise
-        _write_new(path, [data])
-        sync(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(partial)  # noqa: PTH108
-
-
 def _refuse_links(root: str, parts: Iterable[str]) -> None:
     path = root
     for part in parts:
@@ -439,9 +421,3 @@ def _sync_folder(path: str) -> None:
     # A folder above the workspace may be closed to its user.
     with contextlib.suppress(PermissionError):
         _sync_file(path)
-
-
-def _and_above(folder: str) -> Iterator[PurePosixPath]:
-    """Yield a folder and those above it: a job may have made the folders above its workspace too."""
-    yield PurePosixPath(folder)
-    yield from PurePosixPath(folder).parents

@@ -53,31 +53,21 @@ class Stored:
     files: dict[str, FileRecord] = field(default_factory=dict)
     blocks: dict[int, Block] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, record: OutputRecord) -> Stored:
-        """Return what a record says, whole or not."""
-        return cls(record.spec, record.files, {block.index: block for block in record.blocks})
-
-    def begun(self) -> OutputRecord:
-        """Return its record with the blocks that there are."""
-        there = tuple(self.blocks[index] for index in sorted(self.blocks))
-        return OutputRecord(spec=self.spec, blocks=there, files=self.files)
-
-    def record(self) -> OutputRecord:
-        """Return its record with all its blocks.
+    def record(self, *, whole: bool = True) -> OutputRecord:
+        """Return its record with all its blocks, or with those that there are.
 
         Raises
         ------
         ValueError
-            If it lacks some.
+            If it is to be whole, and lacks some.
         """
-        n_blocks = len(self.spec.row_blocks)
-        if len(self.blocks) != n_blocks:
+        spec, n_blocks = self.spec, len(self.spec.row_blocks)
+        if whole and len(self.blocks) != n_blocks:
             raise ValueError(
-                f"Output {self.spec.name!r} of stage {self.spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: "
-                "store it."
+                f"Output {spec.name!r} of stage {spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: store it."
             )
-        return self.begun()
+        there = tuple(self.blocks[index] for index in sorted(self.blocks))
+        return OutputRecord(spec=spec, blocks=there, files=self.files)
 
 
 class Journal:
@@ -145,10 +135,6 @@ class Journal:
         self._catalog.remove(self.stage)
         self.clear()
 
-    def read_begun(self) -> Begun | None:
-        """Return what the stage on disk is made from; None where it was removed with the commit of an input."""
-        return read_record(self._folder, begun_file(self.stage), Begun)
-
     def _write_begun(self, made_from: Begun) -> None:
         digests = self._catalog.digests(made_from.inputs)
         begun, name = made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
@@ -166,7 +152,8 @@ class Journal:
         if name not in self.outputs and self.resumes():
             found = read_announced(self._folder, self.stage, name)
             if found is not None:
-                self.outputs[name] = self._with_attributes(Stored.of(found))
+                blocks = {block.index: block for block in found.blocks}
+                self.outputs[name] = self._with_attributes(Stored(found.spec, found.files, blocks))
         return self.outputs.get(name)
 
     def announce(self, spec: Output, kept: Mapping[int, Block] | None = None) -> Stored:
@@ -189,22 +176,18 @@ class Journal:
         stored = self.find(spec.name)
         if stored is None or stored.spec != spec:
             self._checked.discard(spec.name)
-            self._remove_others(spec, stored, kept or {})
+            if kept:  # of the items of before only they stay
+                wanted = {spec.block_location(0, item.key) for item in kept.values()}
+                for place in _item_folders(spec, self._folder.find(spec.location)) - wanted:
+                    self._folder.remove(place)
+            else:
+                for old in [spec, *([] if stored is None else [stored.spec])]:
+                    remove_data(self._folder, old)
+            self._folder.remove(spec.journal)
             stored = Stored(spec, blocks=dict(kept or {}))
-            self._folder.write(output_file(spec), dumped(stored.begun()))
+            self._folder.write(output_file(spec), dumped(stored.record(whole=False)))
         self.outputs[spec.name] = stored = self._with_attributes(stored)
         return stored
-
-    def _remove_others(self, spec: Output, before: Stored | None, kept: Mapping[int, Block]) -> None:
-        """Remove what lies in the place of a new output, but for the items that it keeps."""
-        if kept:
-            wanted = {spec.block_location(0, item.key) for item in kept.values()}
-            for place in _item_folders(spec, self._folder.find(spec.location)) - wanted:
-                self._folder.remove(place)
-        else:
-            for old in [spec, *([] if before is None else [before.spec])]:
-                remove_data(self._folder, old)
-        self._folder.remove(spec.journal)
 
     def kept_items(self, spec: Output, keys: Sequence[str]) -> dict[int, Block]:
         """Return the items of other parameters or inputs that have a key of this output, by their new number.
@@ -217,15 +200,16 @@ class Journal:
         if isinstance(old, StageManifest):
             before = old.outputs.get(spec.name)
         else:
-            old, before = self.read_begun(), read_announced(self._folder, self.stage, spec.name)
+            old = read_record(self._folder, begun_file(self.stage), Begun)
+            before = read_announced(self._folder, self.stage, spec.name)
         if before is None or old is None or old.made_with != self.made_from.made_with:
             return {}
-        there, known = self._folder.find(spec.location), {item.key: item for item in before.blocks}
-        found = {index: known[key] for index, key in enumerate(keys) if key in known}
+        there = self._folder.find(spec.location)
+        known = {item.key: item for item in before.blocks if item.files.keys() <= there.keys()}
         return {
-            index: item.model_copy(update={"index": index, "seconds": 0.0})
-            for index, item in found.items()
-            if item.files.keys() <= there.keys()
+            index: known[key].model_copy(update={"index": index, "seconds": 0.0})
+            for index, key in enumerate(keys)
+            if key in known
         }
 
     def _with_attributes(self, stored: Stored) -> Stored:
@@ -240,18 +224,15 @@ class Journal:
                 if not self._folder.exists(place):
                     self._folder.write(place, blocks.group_text())
             stored.files = {name: self._folder.write(name, blocks.attributes_text(spec))}
-            self._folder.write(output_file(spec), dumped(stored.begun()))
+            self._folder.write(output_file(spec), dumped(stored.record(whole=False)))
         return stored
 
     def missing(self, stored: Stored, progress: Progress | None = None) -> list[int]:
         """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
         spec = stored.spec
         if spec.name not in self._checked:
-            todo = [
-                verify.Check(self._folder, spec.stage, spec.name, block.index, block.files)
-                for block in stored.blocks.values()
-            ]
-            for problem in verify.run_checks(todo):
+            there = OutputRecord(spec=spec, blocks=stored.record(whole=False).blocks)
+            for problem in verify.run_checks(verify.checks(self._folder, there)):
                 stored.blocks.pop(problem.block, None)
             self._checked.add(spec.name)
         if progress is not None:

@@ -55,53 +55,43 @@ NOBODY = {"token": ""}
 _TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
-class Held:
-    """The lock of a workspace that a run holds, as each of its processes knows it."""
+class Lock:
+    """The lock of a workspace that a run holds; in the process that took it a thread writes its heartbeat."""
 
-    def __init__(self, folder: Folder, token: str) -> None:
-        self.folder = folder
-        self.token = token
+    def __init__(self, folder: Folder, token: str, *, beats: bool = False) -> None:
+        self.folder, self.token = folder, token
+        self._released = threading.Event()
+        self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
+        if beats:
+            self._beats.start()
+
+    def __reduce__(self) -> tuple[type[Lock], tuple[Folder, str]]:
+        """Return what a worker gets of it."""
+        return Lock, (self.folder, self.token)
 
     def __call__(self) -> None:
-        """Check that the run still owns the lock.
+        """Check that this process has not released the lock, and that the run still owns it.
 
         Raises
         ------
+        PermissionError
+            If this process has released it.
         LockedError
             If another run has taken it over, or it was removed.
         """
-        if self.is_ours():
-            return
-        owner = owner_of(self.folder)
-        by = f"was taken over by {owner}" if owner else "is gone"
-        raise LockedError(
-            f"The lock of {self.folder.url} {by}: this run stops here and commits nothing more. "
-            "Run the same command again when no other run is writing."
-        )
+        if self._released.is_set():
+            refuse_to_write(self.folder.url)
+        if not self.is_ours():
+            owner = owner_of(self.folder)
+            by = f"was taken over by {owner}" if owner else "is gone"
+            raise LockedError(
+                f"The lock of {self.folder.url} {by}: this run stops here and commits nothing more. "
+                "Run the same command again when no other run is writing."
+            )
 
     def is_ours(self) -> bool:
         """Return whether the run still owns the lock."""
         return _read_owner(self.folder).get("token") == self.token
-
-
-class Lock(Held):
-    """The lock of a workspace in the process that took it, with the thread that writes its heartbeat."""
-
-    def __init__(self, folder: Folder, token: str) -> None:
-        super().__init__(folder, token)
-        self._released = threading.Event()
-        self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
-        self._beats.start()
-
-    def __reduce__(self) -> tuple[type[Held], tuple[Folder, str]]:
-        """Return what a worker gets of it."""
-        return Held, (self.folder, self.token)
-
-    def __call__(self) -> None:
-        """Check that this process has not released the lock, and that the run still owns it."""
-        if self._released.is_set():
-            refuse_to_write(self.folder.url)
-        super().__call__()
 
     def release(self) -> None:
         """Release the lock if this process still owns it."""
@@ -110,10 +100,6 @@ class Lock(Held):
         self.folder.remove(beat_file(self.token))
         if self.is_ours():
             self.folder.remove(LOCK_FILE)
-
-    def is_own_file(self, name: str) -> bool:
-        """Return whether a file of the workspace is this lock or its heartbeat."""
-        return name in {LOCK_FILE, beat_file(self.token)}
 
     def _beat(self) -> None:
         count = 0
@@ -156,15 +142,26 @@ def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None 
     LockedError
         If a living process holds the lock; the message names it and the remedy.
     """
-    token = uuid.uuid4().hex
-    mine = canonical_json({**_me(job), "token": token})
+    token, user = uuid.uuid4().hex, "unknown"
+    with contextlib.suppress(KeyError, psutil.Error):
+        user = psutil.Process().username()
+    mine = {
+        "host": socket.gethostname(),
+        "kernel": _kernel(),
+        "pid": os.getpid(),
+        "started": _start_of(os.getpid()),
+        "user": user,
+        "job": job,
+        "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "token": token,
+    }
     for _ in range(ATTEMPTS):
         try:
-            folder.create(LOCK_FILE, mine)
+            folder.create(LOCK_FILE, canonical_json(mine))
         except FileExistsError:
             _clear_or_refuse(folder, watching)
         else:
-            return Lock(folder, token)
+            return Lock(folder, token, beats=True)
     raise LockedError(f"Several runs ask for {folder.path(LOCK_FILE)} at once: run again.")
 
 
@@ -184,26 +181,6 @@ def beat_file(token: str) -> str:
 def is_beat_file(name: str) -> bool:
     """Return whether a file of a workspace is a heartbeat file."""
     return name.startswith("lock-") and name.endswith(".beat")
-
-
-def _me(job: str) -> dict[str, Any]:
-    process = psutil.Process()
-    return {
-        "host": socket.gethostname(),
-        "kernel": _kernel(),
-        "pid": os.getpid(),
-        "started": _start_of(os.getpid()),
-        "user": _user(process),
-        "job": job,
-        "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def _user(process: psutil.Process) -> str:
-    try:
-        return str(process.username())
-    except (KeyError, psutil.Error):
-        return "unknown"
 
 
 def _kernel() -> str:
@@ -232,18 +209,6 @@ def _start_of(pid: int) -> float | None:
     return None
 
 
-def _exists(pid: int) -> bool:
-    if os.name != "posix":
-        return bool(psutil.pid_exists(pid))
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _runs(owner: dict[str, Any]) -> bool | None:
     """Return whether the owner's process is running; None if this process cannot see it."""
     if owner == NOBODY:
@@ -251,8 +216,11 @@ def _runs(owner: dict[str, Any]) -> bool | None:
     pid, started = owner.get("pid"), owner.get("started")
     if owner.get("kernel") != _kernel() or not isinstance(pid, int) or pid < 1:
         return None
-    if not _exists(pid):
-        return False
+    with contextlib.suppress(PermissionError):  # it exists, and is another user's
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
     now = _start_of(pid)
     if now is None or not isinstance(started, int | float):
         return None
@@ -275,29 +243,27 @@ def _read_owner(folder: Folder) -> dict[str, Any]:
     return owner if _TOKEN.fullmatch(str(owner.get("token"))) else {}  # a token names a file
 
 
-def _read_beat(folder: Folder, token: str) -> bytes:
-    try:
-        return folder.read_record(beat_file(token))
-    except FileNotFoundError:
-        return b""
-
-
 def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> None:
     """Remove the lock of a run that is gone; refuse if its owner may be alive."""
     owner = _read_owner(folder)
     if owner == NOBODY:  # where there are no links, a run may have named its lock and not yet written it
         time.sleep(POLL_SECONDS)
         owner = _read_owner(folder)
-    runs = _runs(owner)
-    token = owner.get("token")
-    if runs is None and isinstance(token, str) and _TOKEN.fullmatch(token) and "kernel" in owner:
+    runs, token = _runs(owner), owner.get("token")
+    if runs is None and token and "kernel" in owner:
         if watching is not None:
-            watching(_announcement(folder, owner))
+            watching(
+                f"{folder.url} is locked by {_who(owner)}, which is not visible from here: watching its heartbeat; if "
+                f"it does not change for {STALE_SECONDS:.0f} s, that run is gone and this one continues"
+            )
         runs = _shows_life(folder, token)
     if runs is not False:
         if not folder.exists(LOCK_FILE):
             return
-        raise LockedError(_refusal(folder, _read_owner(folder)))
+        remedy = f"or, if that run is gone, remove {folder.path(LOCK_FILE)} and run again"
+        if "kernel" in (owner := _read_owner(folder)):
+            remedy = f"a run that is gone is taken over after {STALE_SECONDS:.0f} s without a heartbeat"
+        raise LockedError(f"Workspace {folder.url} is being written by {_who(owner)}: wait for it; {remedy}.")
     with _guard(folder):
         if token is not None and _read_owner(folder).get("token") == token:
             folder.remove(LOCK_FILE)
@@ -305,13 +271,25 @@ def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> 
                 folder.remove(beat_file(token))
 
 
+def _who(owner: dict[str, Any]) -> str:
+    known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
+    return "process {pid} of {user} on {host} (job {job}, since {since})".format(**known)
+
+
 def _shows_life(folder: Folder, token: str) -> bool:
     """Watch until a heartbeat changes or the lock changes hands; return whether that happened in time."""
-    first = _read_beat(folder, token)
+
+    def beat() -> bytes:
+        try:
+            return folder.read_record(beat_file(token))
+        except FileNotFoundError:
+            return b""
+
+    first = beat()
     # Looks are counted, not the time between two readings of a clock: this process may be paused as well.
     for _ in range(round(STALE_SECONDS / POLL_SECONDS)):
         time.sleep(POLL_SECONDS)
-        if _read_owner(folder).get("token") != token or _read_beat(folder, token) != first:
+        if _read_owner(folder).get("token") != token or beat() != first:
             return True
     return False
 
@@ -330,23 +308,3 @@ def _guard(folder: Folder) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-def _who(owner: dict[str, Any]) -> str:
-    known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
-    return "process {pid} of {user} on {host} (job {job}, since {since})".format(**known)
-
-
-def _announcement(folder: Folder, owner: dict[str, Any]) -> str:
-    return (
-        f"{folder.url} is locked by {_who(owner)}, which is not visible from here: watching its heartbeat; if it "
-        f"does not change for {STALE_SECONDS:.0f} s, that run is gone and this one continues"
-    )
-
-
-def _refusal(folder: Folder, owner: dict[str, Any]) -> str:
-    if "kernel" in owner:
-        remedy = f"a run that is gone is taken over after {STALE_SECONDS:.0f} s without a heartbeat"
-    else:
-        remedy = f"or, if that run is gone, remove {folder.path(LOCK_FILE)} and run again"
-    return f"Workspace {folder.url} is being written by {_who(owner)}: wait for it; {remedy}."

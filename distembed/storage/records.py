@@ -106,25 +106,6 @@ class FileRecord(NamedTuple):
         return self.digest[2 * DIGEST_BYTES :]
 
 
-class FileDigest:
-    """The size and the digest of bytes that come in pieces."""
-
-    def __init__(self) -> None:
-        self._digest, self._size, self._tail = new_digest(), 0, b""
-
-    def update(self, data: Any) -> None:
-        """Add bytes after those before."""
-        view = memoryview(data).cast("B")
-        self._digest.update(view)
-        self._size += len(view)
-        self._tail = (self._tail + bytes(view[-TAIL_BYTES:]))[-TAIL_BYTES:]
-
-    @property
-    def record(self) -> FileRecord:
-        """The record of all bytes so far."""
-        return FileRecord(self._size, self._digest.hexdigest() + self._tail.hex())
-
-
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, ser_json_inf_nan="constants")
 
@@ -171,7 +152,7 @@ class Output(_Record):
             raise ValueError(f"Array {self.name!r} of shape {self.shape} has other rows than its blocks.")
         if not _DTYPE.fullmatch(self.dtype):
             raise ValueError(f"Array {self.name!r} has dtype {self.dtype!r}, which is not stored.")
-        if self.is_one_array and set(self.row_blocks[:-1]) - {self.chunk_rows}:
+        if self.kind == "dense" and not self.temporary and set(self.row_blocks[:-1]) - {self.chunk_rows}:
             raise ValueError(f"Array {self.name!r} is cut into chunks of different sizes.")
         return self
 
@@ -181,13 +162,8 @@ class Output(_Record):
         return self.kind in ("dense", "csr")
 
     @property
-    def is_one_array(self) -> bool:
-        """Return whether the output is a single Zarr array; states, which end with their stage, are one per block."""
-        return self.kind == "dense" and not self.temporary
-
-    @property
     def chunk_rows(self) -> int:
-        """Return the rows of a chunk of a single Zarr array."""
+        """Return the rows of a chunk of a dense array; each of a temporary one has those of its block."""
         return max(1, max(self.row_blocks, default=1))
 
     @property
@@ -211,7 +187,7 @@ class Output(_Record):
         """
         if self.kind == "files":
             return f"{self.location}/{key or f'{index:06d}'}"
-        if self.is_one_array:
+        if self.kind == "dense":
             return f"{self.location}/c/{index}" + "/0" * (len(self.shape) - 1)
         return f"{self.location}/{index:06d}" if self.is_array else self.location
 
@@ -379,11 +355,6 @@ class StageManifest(Begun):
         """Return the digest of the content of all outputs but pages."""
         records = {name: record for name, record in self.outputs.items() if record.spec.kind != "page"}
         return digest_of_json({name: record.digest for name, record in records.items()})
-
-    @property
-    def is_drawn(self) -> bool:
-        """Return whether the stage draws pages from what the others hold."""
-        return any(record.spec.kind == "page" for record in self.outputs.values())
 
     def kernels(self) -> Counter[str]:
         """Return how many blocks each processor with its BLAS kernel computed."""

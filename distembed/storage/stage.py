@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import dask.array as da
 import pyarrow as pa
@@ -20,11 +20,7 @@ import pyarrow.parquet as pq
 from distembed.files import asking
 from distembed.storage import blocks, tasks, verify
 from distembed.storage.blocks import kernel
-from distembed.storage.catalog import (
-    Catalog,
-    files_above,
-    replaced,
-)
+from distembed.storage.catalog import Catalog, begun_file, files_above, read_record, replaced
 from distembed.storage.folder import Folder
 from distembed.storage.journal import Journal, Progress, remove_journal, remove_stage
 from distembed.storage.records import (
@@ -99,13 +95,9 @@ class Stage:
         self.inputs, self.made_with = dict(inputs), dict(made_with)
         self.fingerprint = fingerprint(name, parameters, inputs)
         made_from = Begun(
-            version=VERSION,
-            stage=name,
-            fingerprint=self.fingerprint,
-            parameters=self.parameters,
-            inputs=self.inputs,
-            made_with=self.made_with,
-        )
+            version=VERSION, stage=name, fingerprint=self.fingerprint, parameters=self.parameters,
+            inputs=self.inputs, made_with=self.made_with,
+        )  # fmt: skip
         self._journal = Journal(catalog, made_from)
         done = catalog.manifests()
         found = done.get(name)
@@ -246,13 +238,8 @@ class Stage:
 
     def store_bytes(self, name: str, data: bytes, *, is_page: bool = False) -> None:
         """Store one plain file, such as vectors in a text format, or a page, which takes part in no digest."""
-        spec = Output(
-            stage=self.name,
-            name=name,
-            kind="page" if is_page else "bytes",
-            row_blocks=(1,),
-            shape=(len(data),),
-        )
+        kind: Literal["page", "bytes"] = "page" if is_page else "bytes"
+        spec = Output(stage=self.name, name=name, kind=kind, row_blocks=(1,), shape=(len(data),))
         if not self._is_kept(spec):
             stored = self._journal.announce(spec)
             written = self._folder.write(spec.location, data)
@@ -329,7 +316,7 @@ class Stage:
 
     def row_nonzeros(self, name: str) -> da.Array:
         """Return the number of stored values of each row of a sparse array, int64 (rows,), without reading them."""
-        return blocks.open_row_nonzeros(self._folder, self.record(name))
+        return blocks.open_array(self._folder, self.record(name), row_nonzeros=True)
 
     def files(self, name: str) -> list[FileItem]:
         """Return the items of `store_files`, in order."""
@@ -405,7 +392,9 @@ class Stage:
             if name not in stored:  # of an interrupted run, and this one did not store it
                 self._journal.forget(name)
         lasting = {name: each.record() for name, each in sorted(stored.items()) if not each.spec.temporary}
-        begun = self._journal.read_begun()
+        if not self._folder.is_local:
+            lasting = {name: _with_versions(self._folder, record) for name, record in lasting.items()}
+        begun = read_record(self._folder, begun_file(self.name), Begun)
         if begun is None:  # it was removed with the commit of an input
             raise ValueError(
                 f"Stage {self.name!r} cannot be committed, because an input of it was replaced since it began: store "
@@ -413,7 +402,7 @@ class Stage:
             )
         manifest = StageManifest(
             **begun.model_dump(exclude={"seconds"}),
-            outputs=lasting if self._folder.is_local else _with_versions(self._folder, lasting),
+            outputs=lasting,
             facts=json.loads(canonical_json(dict(facts or {}), f"facts of stage {self.name!r}")),
         )
         names = {name for record in lasting.values() for _, files in record.all_files() for name in files}
@@ -473,7 +462,8 @@ def _make_item(folder: Folder, spec: Output, make: MakeFiles, keys: Sequence[str
     key = keys[index] if keys else ""
     place = spec.block_location(index, key)
     folder.remove(place)
-    prefix = f"{folder.make_folder(place)}/part"
+    folder.prepare(f"{place}/part")
+    prefix = folder.path(f"{place}/part")
     with asking(folder.check):
         summary = dict(make(index, prefix))
     folder.check()  # it may have taken hours
@@ -483,24 +473,16 @@ def _make_item(folder: Folder, spec: Output, make: MakeFiles, keys: Sequence[str
     return Block(index=index, files=files, summary=summary, key=key, kernel=kernel())
 
 
-def _with_versions(folder: Folder, outputs: Mapping[str, OutputRecord]) -> dict[str, OutputRecord]:
-    """Return records with what an object store calls the content of each file, so that it need not be read again."""
-    found: dict[str, OutputRecord] = {}
-    for name, record in outputs.items():
-        listed = folder.find(record.spec.location)
+def _with_versions(folder: Folder, record: OutputRecord) -> OutputRecord:
+    """Return a record with what an object store calls the content of each file, so that it need not be read again."""
+    listed = folder.find(record.spec.location)
 
-        def versions(files: Mapping[str, FileRecord], listed: Any = listed) -> dict[str, FileRecord]:
-            found = {
-                name: listed.get(name, (0, "")) for name in files
-            }  # of another size it is another content
-            return {
-                name: file._replace(version=found[name][1] if found[name][0] == file.size else "")
-                for name, file in files.items()
-            }
+    def versions(files: Mapping[str, FileRecord]) -> dict[str, FileRecord]:
+        found = {name: listed.get(name, (-1, "")) for name in files}  # of another size it is another content
+        return {n: f._replace(version=found[n][1]) if found[n][0] == f.size else f for n, f in files.items()}
 
-        made = tuple(block.model_copy(update={"files": versions(block.files)}) for block in record.blocks)
-        found[name] = record.model_copy(update={"blocks": made, "files": versions(record.files)})
-    return found
+    made = tuple(block.model_copy(update={"files": versions(block.files)}) for block in record.blocks)
+    return record.model_copy(update={"blocks": made, "files": versions(record.files)})
 
 
 def _names(spec: Output, numbers: Sequence[int]) -> Callable[[int], str]:

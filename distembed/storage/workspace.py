@@ -18,10 +18,16 @@ from distembed.display import html_view
 from distembed.files import PARTIAL
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, lock, verify
-from distembed.storage.catalog import Catalog, blocks_done, has_records, seconds_worked
+from distembed.storage.catalog import (
+    Catalog,
+    blocks_done,
+    check_place,
+    has_records,
+    is_workspace,
+    seconds_worked,
+)
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
-from distembed.storage.place import check_place, is_workspace
 from distembed.storage.records import (
     JOURNAL,
     LOCK_FILE,
@@ -329,9 +335,9 @@ class Workspace:
     def _prepare(self) -> None:
         """Complete what an interrupted run left unfinished, and write damaged records again: `repaired` tells which."""
         assert self._lock is not None
-        files = self._folder.find()
+        files, own = self._folder.find(), lock.beat_file(self._lock.token)
         for name in list(files):
-            if name.endswith(PARTIAL) or (lock.is_beat_file(name) and not self._lock.is_own_file(name)):
+            if name.endswith(PARTIAL) or (lock.is_beat_file(name) and name != own):
                 self._folder.remove(name)
                 del files[name]
         is_new = WORKSPACE_FILE not in files and not self.stages()
@@ -391,9 +397,10 @@ class Workspace:
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
         """Return the digest of the content of all or some stages, 32 hexadecimal digits: no times, facts and pages."""
-        done = {name: made for name, made in self.stages().items() if not made.is_drawn}
+        done = self._catalog.manifests()
         chosen = done.keys() if stages is None else done.keys() & set(stages)
-        return digest_of_json({name: done[name].digest for name in done if name in chosen})
+        drawn = {n for n, made in done.items() if any(r.spec.kind == "page" for r in made.outputs.values())}
+        return digest_of_json({name: done[name].digest for name in done if name in chosen - drawn})
 
     def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
         """Return all problems by file: of outputs, records, and stages that are not committed; an empty list if none.

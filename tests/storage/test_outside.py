@@ -162,7 +162,7 @@ def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link:
     place.symlink_to(home / "moved", target_is_directory=True)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
-        Folder.at(home / "ws").make_folder(link)
+        Folder.at(home / "ws").prepare(f"{link}/x")
     if link not in ("report", "tokens"):
         with pytest.raises(OutsideError, match=f"{place} is a symbolic link: .* copy it as a whole"):
             Workspace.open(home / "ws")
@@ -221,7 +221,7 @@ def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, u
         lambda: folder.create(name, b"x"),
         lambda: folder.remove(name),
         lambda: folder.read(name),
-        lambda: folder.make_folder(name),
+        lambda: folder.prepare(f"{name}/x"),
         lambda: folder.record(name),
         lambda: folder.path(name),
     ]
@@ -404,7 +404,8 @@ def test_a_planted_first_file_vouches_for_no_folder(tmp_path: Path, mine: str, c
 @pytest.mark.parametrize("token", ["../../victim", "\x1b[2J", "0" * 33, 7, None])
 def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Path) -> None:
     stored(tmp_path)
-    owner = lock._me("a") | {"token": token, "pid": 2**22 + 1}
+    with Workspace.create(tmp_path / "ws", owner="a"):
+        owner = json.loads((tmp_path / "ws/lock.json").read_text()) | {"token": token, "pid": 2**22 + 1}
     (tmp_path / "ws/lock.json").write_text(json.dumps(owner))
     with pytest.raises(LockedError, match=r"remove .*lock\.json and run again"):
         Workspace.create(tmp_path / "ws", owner="victim")

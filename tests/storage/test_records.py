@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from distembed.storage import catalog, records
-from distembed.storage.blocks import StoredBlock, canonical_csr, index_dtype, read_block, write_block
+from distembed.storage.blocks import StoredBlock, canonical_csr, read_block, write_block
 from distembed.storage.catalog import Catalog, read_record
 from distembed.storage.folder import Folder
 from distembed.storage.records import Begun, ManifestError, NewerFormatError, dumped, loaded, seal, unseal
@@ -58,8 +58,6 @@ def test_canonical_csr_keeps_wide_indices_only_where_needed() -> None:
     columns, starts = np.array([3, 1], np.int64), np.array([0, 2], np.int64)
     wide = sparse.csr_array((np.ones(2), columns, starts), shape=(1, 5))
     assert canonical_csr(wide, np.dtype(float)).indices.dtype == np.int32
-    assert index_dtype((1, 2**31 - 1), 5) == np.int32
-    assert index_dtype((1, 2**31), 5) == np.int64
 
 
 JSON = st.recursive(
