@@ -435,12 +435,6 @@ def regular_rows(rows: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(min(size, n_rows - start) for start in range(0, n_rows, size)) or (0,)
 
 
-def is_held(array: da.Array) -> bool:
-    """Return whether this process holds an array whole: a graph that took it to a cluster would be as large."""
-    layers = list(array.dask.layers.values())
-    return len(layers) == 1 and all(isinstance(value, np.ndarray) for value in layers[0].values())
-
-
 def canonical_csr(block: Any, dtype: np.dtype[Any]) -> sparse.csr_array:
     """Return a sparse block with sorted, unique indices, in 32 bits if they suffice; `block` is not changed."""
     csr = sparse.csr_array(block).astype(dtype, copy=False)

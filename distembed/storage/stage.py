@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 import dask.array as da
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -170,10 +170,11 @@ class Stage:
             if missing := self._journal.missing(stored, progress):
                 rows = {0: spec.row_blocks, **dict.fromkeys(range(1, array.ndim), -1)}
                 work = blocks.store_blocks(self._folder, spec, array.rechunk(rows), missing)
-                with tasks.run_here() if blocks.is_held(array) else nullcontext():
-                    tasks.run_blocks(
-                        work, self._journal.recorder(stored, progress), name=_names(spec, missing)
-                    )
+                # Of an array that this process holds whole, the graph that took it to a cluster would be as large.
+                layers = list(array.dask.layers.values())
+                is_here = len(layers) == 1 and all(isinstance(v, np.ndarray) for v in layers[0].values())
+                record = self._journal.recorder(stored, progress)
+                tasks.run_blocks(work, record, name=_names(spec, missing), is_here=is_here)
         return self.array(name)
 
     def states(self, *, in_memory: bool = False) -> StageStates:
@@ -342,7 +343,7 @@ class Stage:
         In an object store only the files are read that its listing does not tell from what was committed.
         """
         outputs = {} if self.manifest is None else self.manifest.outputs
-        return verify.damage(self._folder, list(outputs.values()), progress)
+        return verify.damage(self._folder, outputs.values(), progress)
 
     def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
         """Withdraw the commit, so that storing again computes the damaged blocks and only those.

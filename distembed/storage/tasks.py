@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -67,11 +67,16 @@ def run_each(
 
 
 def run_blocks(
-    results: da.Array, done: Callable[[Any], None], *, name: Callable[[int], str] = "block {}".format
+    results: da.Array,
+    done: Callable[[Any], None],
+    *,
+    name: Callable[[int], str] = "block {}".format,
+    is_here: bool = False,
 ) -> None:
     """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
 
-    `name` returns the description of a block of a given number, for an error.
+    `name` returns the description of a block of a given number, for an error. Where `is_here`, threads of this process
+    compute the blocks, also where a cluster is in force.
 
     Raises
     ------
@@ -81,18 +86,20 @@ def run_blocks(
         Any exception that the first failing task raised. Earlier results have been passed to `done`.
     """
     client = client_in_force()
-    if client is None:
-        _run_here(results, done)
-    else:
+    if client is not None and not is_here:
         _run_on(client, results, done, name)
+        return
+    keys = set(dask.core.flatten(results.__dask_keys__()))
 
+    def finished(key: Any, result: Any, *_: Any) -> None:
+        if key in keys:
+            done(result.flat[0])
 
-def run_here() -> AbstractContextManager[Any]:
-    """Return a context in which blocks are computed by this process, also where a cluster is in force."""
-    context: AbstractContextManager[Any] = (
-        nullcontext() if client_in_force() is None else dask.config.set(scheduler="threads")
-    )
-    return context
+    # Not as a context: Dask lets whichever thread computes next take the callbacks that are in force.
+    own = (None, None, None, finished, None)
+    with _own_threads(is_other=client is None) as options:
+        # compute() would fuse a lone block into its own last task, whose key is none of these.
+        results.persist(callbacks=[*Callback.active, own], **options)
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
@@ -114,27 +121,14 @@ def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]
     return boxed(function(box[0]))
 
 
-def _run_here(results: da.Array, done: Callable[[Any], None]) -> None:
-    keys = set(dask.core.flatten(results.__dask_keys__()))
-
-    def finished(key: Any, result: Any, *_: Any) -> None:
-        if key in keys:
-            done(result.flat[0])
-
-    # Not as a context: Dask lets whichever thread computes next take the callbacks that are in force.
-    own = (None, None, None, finished, None)
-    with _own_threads() as options:
-        # compute() would fuse a lone block into its own last task, whose key is none of these.
-        results.persist(callbacks=[*Callback.active, own], **options)
-
-
 @contextmanager
-def _own_threads() -> Iterator[dict[str, Any]]:
+def _own_threads(*, is_other: bool) -> Iterator[dict[str, Any]]:
     """Yield the option of `persist` for threads that have all ended when the block is left, also after an error.
 
-    Dask's own threads would continue their tasks after Ctrl-C, and write after the lock is released.
+    Dask's own threads would continue their tasks after Ctrl-C, and write after the lock is released. Where there
+    `is_other`, a scheduler or a pool that is configured is taken in their place.
     """
-    chosen = dask.config.get("scheduler", None)
+    chosen = dask.config.get("scheduler", None) if is_other else None
     if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):
         yield {}
         return

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
-from distembed.files import PARTIAL, RefusedError
+from distembed.files import RefusedError
 from distembed.storage.blocks import group_text
 from distembed.storage.catalog import (
     Catalog,
@@ -30,7 +31,6 @@ from distembed.storage.records import (
     WORKSPACE_FILE,
     FileRecord,
     Header,
-    Output,
     OutputRecord,
     Problem,
     StageManifest,
@@ -61,10 +61,13 @@ class Check(NamedTuple):
     files: Mapping[str, FileRecord]
 
 
-def checks(folder: Folder, record: OutputRecord) -> list[Check]:
-    """Return one check per block of an output, after one for the files of the whole."""
-    spec = record.spec
-    return [Check(folder, spec.stage, spec.name, index, files) for index, files in record.all_files()]
+def checks(folder: Folder, *records: OutputRecord) -> list[Check]:
+    """Return one check per block of some outputs, after one for the files of each as a whole."""
+    return [
+        Check(folder, record.spec.stage, record.spec.name, index, files)
+        for record in records
+        for index, files in record.all_files()
+    ]
 
 
 def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[Problem]:
@@ -79,7 +82,10 @@ def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[
         if progress is not None:
             progress(done, len(todo))
 
-    run_each(check_files, list(_groups(todo)), finished)
+    sizes = (sum(file.size for file in check.files.values()) for check in todo)
+    ends = accumulate(max(size, TASK_BYTES // TASK_BLOCKS) for size in sizes)
+    groups = groupby(zip(ends, todo, strict=True), key=lambda pair: pair[0] // TASK_BYTES)
+    run_each(check_files, [[check for _, check in group] for _, group in groups], finished)
     return sorted(found)
 
 
@@ -110,19 +116,6 @@ def what_is_wrong(folder: Folder, name: str, expected: FileRecord) -> str:
     return "" if actual[:2] == expected[:2] else FLIPPED
 
 
-def _groups(todo: Iterable[Check]) -> Iterator[tuple[Check, ...]]:
-    group: list[Check] = []
-    n_bytes = 0
-    for check in todo:
-        group.append(check)
-        n_bytes += sum(file.size for file in check.files.values())
-        if n_bytes >= TASK_BYTES or len(group) >= TASK_BLOCKS:
-            yield tuple(group)
-            group, n_bytes = [], 0
-    if group:
-        yield tuple(group)
-
-
 def damage(
     folder: Folder, records: Iterable[OutputRecord], progress: Progress | None = None
 ) -> list[Problem]:
@@ -131,21 +124,18 @@ def damage(
     Files of this machine are read. Of those in an object store only the ones are that its listing tells from what was
     committed, or does not tell.
     """
-    todo = [check for record in records for check in checks(folder, record)]
+    records = list(records)
+    todo = checks(folder, *records)
     if not folder.is_local:
         listed: dict[str, tuple[int, str]] = {}
         for place in {record.spec.location for record in records}:
             listed |= folder.find(place)
-        todo = [
-            check
-            for check in todo
-            if not all(_is_listed(file, listed.get(n)) for n, file in check.files.items())
-        ]
+
+        def is_listed(name: str, file: FileRecord) -> bool:
+            return bool(file.version) and listed.get(name) == (file.size, file.version)
+
+        todo = [c for c in todo if not all(is_listed(name, file) for name, file in c.files.items())]
     return run_checks(todo, progress)
-
-
-def _is_listed(file: FileRecord, listed: tuple[int, str] | None) -> bool:
-    return bool(file.version) and listed == (file.size, file.version)
 
 
 def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None = None) -> list[Problem]:
@@ -156,23 +146,12 @@ def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None 
     """
     writing, catalog = bool(writer()), Catalog(folder, is_writer=False)
     files, stages = folder.find(), catalog.manifests()
-    todo = [
-        check
-        for made in stages.values()
-        for record in made.outputs.values()
-        for check in checks(folder, record)
-    ]
-    found = run_checks(todo, progress)
-    found += _uncommitted(catalog, files)
-    found += _damaged_records(folder, stages)
-    found += _unexpected(catalog, files)
+    records = [record for made in stages.values() for record in made.outputs.values()]
+    found = run_checks(checks(folder, *records), progress)
+    found += [*_uncommitted(catalog, files), *_damaged_records(folder, stages), *_unexpected(catalog, files)]
     if writing or writer():
         now = catalog.manifests()
-        found = [
-            each
-            for each in found
-            if each.stage and stages.get(each.stage) == now.get(each.stage) and (each.stage in now)
-        ]
+        found = [each for each in found if each.stage in now and stages.get(each.stage) == now[each.stage]]
     return sorted(found)
 
 
@@ -187,22 +166,27 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
         All its files.
     """
     folder, stages = catalog.folder, catalog.manifests()
-    damaged, texts = _damaged_records(folder, stages), record_texts(stages)
+    damaged, texts, unexpected = (
+        _damaged_records(folder, stages),
+        record_texts(stages),
+        _unexpected(catalog, files),
+    )
     for problem in damaged:
-        folder.write(problem.file, texts[problem.file](), durable=True)
-    unexpected = _unexpected(catalog, files)
+        folder.write(problem.file, texts[problem.file][1](), durable=True)
     for problem in unexpected:
         folder.remove(problem.file)
     return damaged + unexpected
 
 
-def record_texts(stages: Mapping[str, StageManifest]) -> dict[str, Callable[[], bytes]]:
-    """Return what makes the content of each file of a workspace beside its outputs, by name."""
-    texts: dict[str, Callable[[], bytes]] = {WORKSPACE_FILE: header_text}
+def record_texts(stages: Mapping[str, StageManifest]) -> dict[str, tuple[str, Callable[[], bytes]]]:
+    """Return, by name, the stage and the content of each file beside the outputs; the content is made when called."""
+    texts: dict[str, tuple[str, Callable[[], bytes]]] = {WORKSPACE_FILE: ("", header_text)}
     for stage, made in stages.items():
-        texts |= dict.fromkeys((manifest_file(stage), copy_file(stage)), cache(partial(dumped, made)))
+        texts |= dict.fromkeys(
+            (manifest_file(stage), copy_file(stage)), (stage, cache(partial(dumped, made)))
+        )
         for record in made.outputs.values():
-            texts |= dict.fromkeys(files_above(record.spec), group_text)
+            texts |= dict.fromkeys(files_above(record.spec), ("", group_text))
     return texts
 
 
@@ -215,8 +199,8 @@ def _damaged_records(folder: Folder, stages: Mapping[str, StageManifest]) -> lis
     texts = record_texts(stages)
     with ThreadPoolExecutor(READ_THREADS) as pool:  # of an object store each is an answer to wait for
         each = map if folder.is_local else pool.map
-        wrong = each(partial(_wrong_record, folder), texts, texts.values())
-        return [Problem(_stage_of(n), "", -1, n, what) for n, what in zip(texts, wrong, strict=True) if what]
+        wrong = each(lambda name: _wrong_record(folder, name, texts[name][1]), texts)
+        return [Problem(texts[n][0], "", -1, n, what) for n, what in zip(texts, wrong, strict=True) if what]
 
 
 def _wrong_record(folder: Folder, name: str, text: Callable[[], bytes]) -> str:
@@ -256,47 +240,27 @@ def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[Problem]:
             yield Problem(stage, "", -1, manifest_file(stage), what)
 
 
-def _stage_of(name: str) -> str:
-    """Return the stage that a manifest or its copy belongs to; "" for another file."""
-    is_manifest = name.startswith(f"{MANIFEST}/")
-    return name.rpartition("/")[2].removesuffix(".json") if is_manifest else ""
-
-
 def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
     """Return files inside the workspace's own folders, and named as its own, that no record accounts for."""
-    stages, begun = catalog.manifests(), catalog.begun()
-    known = {*record_texts(stages), *(begun_file(stage) for stage in begun)}
-    owners: list[Output] = []
-    for made in stages.values():
-        for record in made.outputs.values():
-            known.update(name for _, own in record.all_files() for name in own)
-            owners.append(record.spec)
-    running = tuple(f"{JOURNAL}/{stage}/" for stage in begun)
-    for stage in begun:
-        specs = [record.spec for record in announced(catalog.folder, stage).values()]
-        running += tuple(f"{spec.location}/" for spec in specs)
-        known.update(name for spec in specs for name in files_above(spec))
+    stages, begun, files = catalog.manifests(), catalog.begun(), list(files)
+    records = [record for made in stages.values() for record in made.outputs.values()]
+    known = {*record_texts(stages), *map(begun_file, begun)}
+    known.update(name for record in records for _, own in record.all_files() for name in own)
+    # The damage of a manifest is told by `_uncommitted`.
+    damaged = (stages_in(files, MANIFEST) | stages_in(files, COPIES)) - stages.keys()
+    known.update(place(stage) for stage in damaged for place in (manifest_file, copy_file))
+    running = [f"{JOURNAL}/{stage}/" for stage in begun]
+    for record in (record for stage in begun for record in announced(catalog.folder, stage).values()):
+        running.append(f"{record.spec.location}/")
+        known.update(files_above(record.spec))
     found = []
     for name in files:
-        owner = next((spec for spec in owners if spec.may_own(name)), None)
-        ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/", f"{JOURNAL}/"))
-        if not ours or name in known or name.startswith(running):
+        owner = next((record.spec for record in records if record.spec.may_own(name)), None)
+        is_ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/", f"{JOURNAL}/"))
+        if not is_ours or name in known or name.startswith(tuple(running)):
             continue
-        if (_is_commit(name, stages) and not name.endswith(PARTIAL)) or _is_plain_group(
-            catalog.folder, name, owner
-        ):
-            continue  # its damage has been told, or it holds no data
+        is_group = owner is None and name.startswith(f"{ARRAYS}/") and name.endswith("/zarr.json")
+        if is_group and not _wrong_record(catalog.folder, name, group_text):
+            continue  # it lies above outputs that were removed or are not committed, and holds no data
         found.append(Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED))
     return found
-
-
-def _is_commit(name: str, stages: Mapping[str, StageManifest]) -> bool:
-    """Return whether a file is the manifest of a stage, which is damaged."""
-    places = (manifest_file(_stage_of(name)), copy_file(_stage_of(name)))
-    return name in places and _stage_of(name) not in stages
-
-
-def _is_plain_group(folder: Folder, name: str, owner: Output | None) -> bool:
-    """Return whether a file is the Zarr group above outputs that were removed or are not committed."""
-    is_group = owner is None and name.startswith(f"{ARRAYS}/") and name.endswith("/zarr.json")
-    return is_group and not _wrong_record(folder, name, group_text)
