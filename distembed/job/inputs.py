@@ -20,7 +20,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
@@ -65,18 +65,12 @@ Stamps = dict[str, list[Any]]
 """Size in bytes and version by file; a workspace is known by the digest of its content."""
 
 
-class Inputs(NamedTuple):
-    """The stamps of the files of each path by its name, the name of each path, and the paths without files."""
-
-    stamps: dict[str, Stamps]
-    names: dict[str, str]
-    absent: tuple[str, ...]
-
-
 def stamp_inputs(
     paths: Iterable[str], recorded: Mapping[str, Stamps], look: Callable[[str], Stamps]
-) -> Inputs:
+) -> tuple[dict[str, Stamps], dict[str, str], tuple[str, ...]]:
     """Stamp what lies at each path: a file, a glob, a folder with all below it, or a workspace.
+
+    Returns the stamps of the files of each path by its name, the name of each path, and the paths without files.
 
     Paths and files bear the last part of their names only, so that a job whose inputs are moved together with it
     stays what it was.
@@ -99,7 +93,7 @@ def stamp_inputs(
     found = {path: look(path) for path in names}
     absent = tuple(path for path, stamps in found.items() if not stamps)
     stamps = {names[path]: stamps or dict(recorded.get(names[path], {})) for path, stamps in found.items()}
-    return Inputs(stamps, names, absent)
+    return stamps, names, absent
 
 
 def look_for(
@@ -128,45 +122,20 @@ def look_for(
 
 def sizes_at(path: str) -> Stamps:
     """Return the size of every file at a path, as `stamps_at` does, and read none."""
-    return _look(path, lambda _, files: {name: [_size_of(info), ""] for name, info in files.items()})
+    return stamps_at(path, read=False)
 
 
-def stamps_at(path: str, *, note: Callable[[str], None] | None = None) -> Stamps:
-    """Return size and version of every file at a path, none where nothing lies.
+def stamps_at(path: str, *, note: Callable[[str], None] | None = None, read: bool = True) -> Stamps:
+    """Return size and version of every file at a path, or of a workspace; none where nothing lies.
 
-    Files of a folder or a glob are named relative to the folder; hidden ones are no part of it.
+    Files of a folder or a glob are named relative to the folder; hidden ones are no part of it. With `read` False the
+    versions are empty.
 
     Raises
     ------
     ConnectionError
         The store of the path failed.
     """
-
-    def read_files(fs: Any, files: dict[str, Any]) -> Stamps:
-        if isinstance(fs, LocalFileSystem):
-            paths = [info["name"] for info in files.values()]
-            n_bytes = sum(_identity(path)[1][0] for path in paths if _known(path) is None)
-            if note is not None and n_bytes > NOTED_BYTES:
-                note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
-            return dict(zip(files, _local_contents(paths), strict=True))
-        by_version = sum(map(_size_of, files.values())) > DIGESTED_BYTES
-        found: Stamps = {}
-        for name, info in files.items():
-            version = version_of(info) if by_version else ""
-            found[name] = [_size_of(info), version] if version else _content(fs, info["name"])
-        return found
-
-    return _look(path, read_files)
-
-
-def versions_at(path: str) -> dict[str, str]:
-    """Return the version of every file at a path by its URL, as the readers of a corpus name it."""
-    urls = (file.url for file in files_at(path))
-    return {url: str(version) for url, (_, version) in zip(urls, stamps_at(path).values(), strict=True)}
-
-
-def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
-    """Return stamps of the files at a path, or of a workspace."""
     with failures_told(path):
         fs, inner = url_to_fs(path)
         fs.invalidate_cache()
@@ -175,11 +144,26 @@ def _look(path: str, stamps: Callable[[Any, dict[str, Any]], Stamps]) -> Stamps:
         files = {name.lstrip("/"): info for name, info in zip(names, found.values(), strict=True)}
         if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
             return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
-        return stamps(fs, files)
+        sizes = {name: int(info["size"] or 0) for name, info in files.items()}
+        if not read:
+            return {name: [size, ""] for name, size in sizes.items()}
+        if isinstance(fs, LocalFileSystem):
+            paths = [info["name"] for info in files.values()]
+            n_bytes = sum(_identity(path)[1][0] for path in paths if _known(path) is None)
+            if note is not None and n_bytes > NOTED_BYTES:
+                note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
+            return dict(zip(files, _local_contents(paths), strict=True))
+        stamps: Stamps = {}
+        for name, info in files.items():
+            version = version_of(info) if sum(sizes.values()) > DIGESTED_BYTES else ""
+            stamps[name] = [sizes[name], version] if version else _content(fs, info["name"])
+        return stamps
 
 
-def _size_of(info: Mapping[str, Any]) -> int:
-    return int(info["size"] or 0)
+def versions_at(path: str) -> dict[str, str]:
+    """Return the version of every file at a path by its URL, as the readers of a corpus name it."""
+    urls = (file.url for file in files_at(path))
+    return {url: str(version) for url, (_, version) in zip(urls, stamps_at(path).values(), strict=True)}
 
 
 def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
 from distembed.job.inputs import inputs_of
@@ -84,34 +83,18 @@ def job_of(source: Job | Workspace) -> Job:
 
 
 def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: str | None = None) -> Job:
-    return parse_job(
-        _recorded_text(place),
-        name=place.path(JOB_FILE),
-        folder=Path(),
-        settings=settings,
-        workspace=workspace or place.url,
-    ).as_recorded()
-
-
-def _recorded_text(place: Workspace) -> str:
-    """Return the job file that a workspace holds; it may have been emptied by a power cut."""
     text = place.read_file(JOB_FILE, most=JOB_BYTES)
-    if not text:
+    if not text:  # it may have been emptied by a power cut
         raise FileNotFoundError(f"the workspace {place.url} records no job: name the job file")
+    name = place.path(JOB_FILE)
     try:
-        return text.decode()
+        decoded = text.decode()
     except UnicodeDecodeError:
         raise JobError(
-            f"{place.path(JOB_FILE)} is damaged, it is not UTF-8: name the job file that made the workspace"
+            f"{name} is damaged, it is not UTF-8: name the job file that made the workspace"
         ) from None
-
-
-def recorded_tables(place: Workspace) -> dict[str, Any]:
-    """Return the tables of the job file that a workspace holds; none where it holds none, or one that is damaged."""
-    try:
-        return tomllib.loads((place.read_file(JOB_FILE) or b"").decode())
-    except ValueError:
-        return {}
+    job = parse_job(decoded, name=name, folder=Path(), settings=settings, workspace=workspace or place.url)
+    return job.as_recorded()
 
 
 def refuse_own_workspace(job: Job) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace, recorded_tables
+from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter
 from distembed.job.stage import REPORT, Context, StageSpec, stages_of, system_of
@@ -226,9 +227,11 @@ def plan_small(job: Job, states: Sequence[StageState], workspace: Workspace | No
 
 def _refuse_another_method(job: Job, workspace: Workspace) -> None:
     """Refuse a workspace with the results of another method, of whose stages some have the same names."""
-    section = recorded_tables(workspace).get("job", {})
-    recorded = section.get("system") if isinstance(section, dict) else None
-    if recorded not in (None, job.job.system):
+    try:
+        recorded = tomllib.loads((workspace.read_file(JOB_FILE) or b"").decode())["job"]["system"]
+    except (ValueError, LookupError, TypeError):  # none is there, or it is damaged
+        return
+    if recorded != job.job.system:
         raise JobError(
             f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
             f"{job.job.system} a workspace of its own"
@@ -300,14 +303,29 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
                 if state.damaged:
                     reporter.note(f"{name}: {len(state.damaged)} damaged or missing, computed again")
                 stage.reopen(state.damaged)
-            plan = _plan_now(run)
+            found = workspace.stages()
+            done = {  # what its stages have counted so far
+                each: found[each]
+                for each, one in run.states.items()
+                if each in found
+                and found[each].fingerprint == one.fingerprint
+                and not (one.damaged and found[each] == one.before)  # it is still to be repaired
+            }
+            plan = plan_with(run.job, workspace, done)._replace(
+                processes=run.workers.scheduler == "processes"
+            )
             plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
             left = (plan.worker_bytes(each) for each in run.states if each not in plan.done)
             run.workers.check_memory(max(left, default=0))
+            if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
+                room = sum(max(0, limit // 2 - plan.stages[name].task_bytes) for limit in limits.values())
+                states_fit = plan.stages[name].states_bytes <= room
+            else:
+                states_fit = plan.states_fit(name)
             with (
                 run.workers.metered() as spent,
                 heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
-                keeping(stage.states(in_memory=_states_fit(plan, name, run))),
+                keeping(stage.states(in_memory=states_fit)),
                 run.workers.at_most(max(1, plan.n_workers(name))),
             ):
                 facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
@@ -326,27 +344,6 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
         n_deaths = error.killed.allowed_failures + 1
     reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
     return _run_stage(run, name, redraw=redraw, is_last_try=True)
-
-
-def _plan_now(run: Run) -> Plan:
-    """Return the plan of a job that is running, by what its stages have counted so far."""
-    found = run.workspace.stages()
-    done = {
-        name: found[name]
-        for name, state in run.states.items()
-        if name in found
-        and found[name].fingerprint == state.fingerprint
-        and not (state.damaged and found[name] == state.before)  # it is still to be repaired
-    }
-    return plan_with(run.job, run.workspace, done)._replace(processes=run.workers.scheduler == "processes")
-
-
-def _states_fit(plan: Plan, name: str, run: Run) -> bool:
-    """Return whether the states of a stage have room in the memory of the workers."""
-    if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
-        stage = plan.stages[name]
-        return stage.states_bytes <= sum(max(0, limit // 2 - stage.task_bytes) for limit in limits.values())
-    return plan.states_fit(name)
 
 
 def _record(job: Job, workspace: Workspace) -> None:

@@ -188,22 +188,18 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
     """Return the stages of a job in order: those of its system, and last the one that draws the report."""
     own = system_of(job).stages(job)
     names = tuple(spec.name for spec in own)
-    return (*own, StageSpec(REPORT_STAGE, names, _report_parameters, _draw_report, _plan_report))
 
+    def parameters(job: Job) -> dict[str, Any]:
+        return {"title": job.job.title, **job.model_dump(mode="json", include={"paper", "report"})}
 
-def _report_parameters(job: Job) -> dict[str, Any]:
-    return {"title": job.job.title, **job.model_dump(mode="json", include={"paper", "report"})}
+    def draw(ctx: Context) -> dict[str, Any]:
+        ctx.reporter.note("report: drawing the figures and tables")
+        page = system_of(ctx.job).page(ctx.job, ctx.workspace)
+        ctx.stage.store_bytes(REPORT.name, page.encode(), is_page=True)
+        return {}
 
-
-def _draw_report(ctx: Context) -> dict[str, Any]:
-    ctx.reporter.note("report: drawing the figures and tables")
-    page = system_of(ctx.job).page(ctx.job, ctx.workspace)
-    ctx.stage.store_bytes(REPORT.name, page.encode(), is_page=True)
-    return {}
-
-
-def _plan_report(_job: Job, _dims: Dimensions) -> StagePlan:
-    return stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
+    plan = stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
+    return (*own, StageSpec(REPORT_STAGE, names, parameters, draw, lambda _job, _dims: plan))
 
 
 def sections(*names: str, grid: bool = False) -> Callable[[Any], dict[str, Any]]:

@@ -102,12 +102,12 @@ def stage_states(
         recorded = {} if before is None else before.parameters.get(FILES, {})
         wanted = spec.parameters(job)
         paths = (path for text in texts_in(wanted) for path in named.get(text, ()))
-        reads = stamp_inputs(paths, recorded if isinstance(recorded, Mapping) else {}, look)
-        parameters = {**_renamed(wanted, reads.names), **({FILES: reads.stamps} if reads.stamps else {})}
+        stamps, names, absent = stamp_inputs(paths, recorded if isinstance(recorded, Mapping) else {}, look)
+        parameters = {**_renamed(wanted, names), **({FILES: stamps} if stamps else {})}
         inputs = {name: found[name].fingerprint for name in spec.inputs}
         now = fingerprint(spec.name, parameters, inputs)
         changes = () if before is None else _changes(before, parameters, inputs, done, now)
-        found[spec.name] = StageState(spec, parameters, inputs, now, before, changes, reads.absent)
+        found[spec.name] = StageState(spec, parameters, inputs, now, before, changes, absent)
     return list(found.values())
 
 
@@ -117,13 +117,6 @@ def with_damage(state: StageState, workspace: Workspace) -> StageState:
         return state
     stage = workspace.stage(state.spec.name, parameters=state.parameters, inputs=state.inputs)
     return state._replace(damaged=tuple(stage.damaged_blocks()))
-
-
-def state_of_job(states: Sequence[StageState]) -> str:
-    """Return the state of a job by those of its stages: finished, unfinished or empty."""
-    if all(state.before is None for state in states):
-        return EMPTY
-    return FINISHED if all(state.manifest for state in states) else UNFINISHED
 
 
 def unread(_path: str) -> Stamps:
@@ -155,22 +148,29 @@ def _changes(
         other = replaced(before, done)
         return (f"it rests on {', '.join(other)}, whose content is another now",) if other else ()
     old, new = dict(before.parameters), json.loads(json.dumps(parameters))
-    files = tuple(_file_changes(old.pop(FILES, {}), new.pop(FILES, {})))
-    own = (*value_changes(old, new), *files)
+    files: list[str] = ["its files are not recorded"]
+    old_files, new_files = old.pop(FILES, {}), new.pop(FILES, {})
+    if isinstance(old_files, Mapping):  # and no stranger's record
+        files = list(
+            _differences(_by_file(old_files), _by_file(new_files), _stamp, "{} is gone", "{} was added")
+        )
+    lacking = ("{} was {}, is no longer set", "{} was not set, is {}")
+    own = (*_differences(dict(_flat(old)), dict(_flat(new)), _short, *lacking), *files)
     changed = [name for name in inputs if before.inputs.get(name) != inputs[name]]
     return own or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
 
 
-def value_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """Yield, in words, each value of nested tables that differs between two of them."""
-    before, now = (dict(_flat(tree)) for tree in (old, new))
-    for key in {**before, **now}:
-        if key not in now:
-            yield f"{key} was {_short(before[key])}, is no longer set"
-        elif key not in before:
-            yield f"{key} was not set, is {_short(now[key])}"
-        elif before[key] != now[key]:
-            yield f"{key} was {_short(before[key])}, is {_short(now[key])}"
+def _differences(
+    old: Mapping[str, Any], new: Mapping[str, Any], told: Callable[[Any], str], gone: str, added: str
+) -> Iterator[str]:
+    """Yield, in words, each value that differs between two tables; `told` returns it in words."""
+    for key in {**old, **new}:
+        if key not in new:
+            yield gone.format(key, told(old[key]))
+        elif key not in old:
+            yield added.format(key, told(new[key]))
+        elif old[key] != new[key]:
+            yield f"{key} was {told(old[key])}, is {told(new[key])}"
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -187,26 +187,17 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
-def _file_changes(old: Any, new: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    if not isinstance(old, Mapping):  # a stranger's record
-        yield "its files are not recorded"
-        return
-    before, now = (
-        {
-            name if name == path else f"{path}: {name}": stamp
-            for path, files in every.items()
-            for name, stamp in files.items()
-        }
-        for every in (old, new)
-    )
-    for name in sorted({**before, **now}):
-        if name not in now:
-            yield f"{name} is gone"
-        elif name not in before:
-            yield f"{name} was added"
-        elif before[name] != now[name]:
-            (old_size, old_version), (size, version) = before[name], now[name]
-            yield f"{name} was {old_size:,} bytes ({old_version}), is {size:,} bytes ({version})"
+def _stamp(stamp: Sequence[Any]) -> str:
+    return f"{stamp[0]:,} bytes ({stamp[1]})"
+
+
+def _by_file(stamps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the stamp of each file by its path and its name."""
+    return {
+        name if name == path else f"{path}: {name}": stamp
+        for path, files in sorted(stamps.items())
+        for name, stamp in sorted(files.items())
+    }
 
 
 # --- what a run would replace ----------------------------------------------------------------------------------

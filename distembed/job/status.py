@@ -18,12 +18,13 @@ from distembed.job.stage import stages_of, system_of
 from distembed.job.state import (
     BEGUN,
     DONE,
+    EMPTY,
     FINISHED,
     NOT_BEGUN,
     OUTDATED,
+    UNFINISHED,
     StageState,
     stage_states,
-    state_of_job,
 )
 from distembed.job.terminal import shown
 from distembed.storage.records import STATES, Problem, StageManifest
@@ -42,12 +43,15 @@ def status_record(job: Job) -> dict[str, Any]:
     """Return the state of each stage of a job, with the figures and the scores of those that are done."""
     workspace = existing_workspace(job.job.workspace)
     states = [] if workspace is None else stage_states(job, workspace)
+    state = FINISHED if all(one.manifest for one in states) else UNFINISHED
+    if all(one.before is None for one in states):
+        state = EMPTY
     return {
         "format": FORMAT,
         "title": job.job.title,
         "system": job.job.system,
         "workspace": job.job.workspace if workspace is None else workspace.url,
-        "state": state_of_job(states),
+        "state": state,
         "writer": (workspace.writer() or None) if workspace else None,
         "inputs_checked": not job.is_recorded,
         "stages": [_stage_record(state, workspace) for state in states if workspace is not None],

@@ -106,6 +106,47 @@ class FileRecord(NamedTuple):
         return self.digest[2 * DIGEST_BYTES :]
 
 
+def check_name(name: str, what: str = "Output name") -> str:
+    """Return `name` if it is a valid file name on every store.
+
+    Raises
+    ------
+    ValueError
+        If it is empty or absolute, leads to a parent folder, or holds unusual characters.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{what} {name!r} must be made of letters, digits, '_', '-', '.' and inner '/'.")
+    return name
+
+
+def check_stage(name: str) -> str:
+    """Return `name` if it is a valid stage name, which names one folder of records.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if "/" in check_name(name, "Stage name"):
+        raise ValueError(f"Stage name {name!r} must not contain '/'.")
+    return name
+
+
+def check_free(name: str) -> None:
+    """Refuse the name of a file that would lie where the workspace keeps its own.
+
+    Raises
+    ------
+    ValueError
+        If it would.
+    """
+    if name.split("/", maxsplit=1)[0] in RESERVED:
+        raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
+
+
+StageName = Annotated[str, AfterValidator(check_stage)]
+
+
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=False, ser_json_inf_nan="constants")
 
@@ -126,8 +167,8 @@ class Output(_Record):
     ('dense', (16, 3), ('word', 'component'))
     """
 
-    stage: str
-    name: str
+    stage: StageName
+    name: Annotated[str, AfterValidator(check_name)]
     kind: Literal["dense", "csr", "table", "bytes", "page", "files"]
     row_blocks: tuple[NonNegativeInt, ...]
     shape: tuple[NonNegativeInt, ...] = ()
@@ -140,13 +181,8 @@ class Output(_Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        check_stage(self.stage)
-        check_name(self.name, "Output name")
         if not self.is_array:
-            if self.location.split("/", maxsplit=1)[0] in RESERVED:
-                raise ValueError(
-                    f"Output {self.name!r} would lie among the workspace's own files: give it another name."
-                )
+            check_free(self.location)
             return self
         if self.shape[:1] != (sum(self.row_blocks),) or (self.kind == "csr" and len(self.shape) != 2):
             raise ValueError(f"Array {self.name!r} of shape {self.shape} has other rows than its blocks.")
@@ -309,19 +345,13 @@ class Begun(_Record):
     """
 
     version: int
-    stage: str
+    stage: StageName
     fingerprint: str
     parameters: dict[str, Any]
-    inputs: dict[str, str]
+    inputs: dict[StageName, str]
     input_digests: dict[str, str] = {}
     made_with: dict[str, str] = {}
     seconds: float = 0.0
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        for name in (self.stage, *self.inputs):
-            check_stage(name)
-        return self
 
 
 class StageManifest(Begun):
@@ -367,32 +397,6 @@ class Header(_Record):
 
     format: str
     version: int
-
-
-def check_name(name: str, what: str) -> str:
-    """Return `name` if it is a valid file name on every store.
-
-    Raises
-    ------
-    ValueError
-        If it is empty or absolute, leads to a parent folder, or holds unusual characters.
-    """
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{what} {name!r} must be made of letters, digits, '_', '-', '.' and inner '/'.")
-    return name
-
-
-def check_stage(name: str) -> str:
-    """Return `name` if it is a valid stage name, which names one folder of records.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
-    if "/" in check_name(name, "Stage name"):
-        raise ValueError(f"Stage name {name!r} must not contain '/'.")
-    return name
 
 
 def check_inside(name: str) -> str:

@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -37,13 +37,8 @@ from distembed.storage.records import (
     fingerprint,
 )
 
-
-class MakeFiles(Protocol):
-    """A function that writes the files of an item, named `prefix` plus a suffix, and returns a JSON summary."""
-
-    def __call__(self, index: int, prefix: str, /) -> Mapping[str, Any]:
-        """Write the files and return the summary."""
-        ...
+MakeFiles = Callable[[int, str], Mapping[str, Any]]
+"""A function that writes the files of an item, named a prefix plus a suffix, and returns a JSON summary."""
 
 
 class FileItem(NamedTuple):

@@ -32,7 +32,6 @@ from distembed.storage.records import (
     JOURNAL,
     LOCK_FILE,
     MANIFEST,
-    RESERVED,
     WORKSPACE_FILE,
     Begun,
     DamagedError,
@@ -40,6 +39,7 @@ from distembed.storage.records import (
     OutputRecord,
     Problem,
     StageManifest,
+    check_free,
     digest_of_json,
 )
 from distembed.storage.stage import FileItem, Stage, file_items
@@ -50,15 +50,6 @@ BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
 BATCH_BYTES = 1 << 20
 """Bytes of a column that are read ahead."""
-READERS = {
-    "dense": "array",
-    "csr": "array",
-    "table": "table",
-    "bytes": "read_bytes",
-    "page": "read_bytes",
-    "files": "files",
-}
-"""The method that reads an output, by its kind."""
 
 
 class _Stages(dict[str, StageManifest]):
@@ -299,8 +290,7 @@ class Workspace:
         OutsideError
             If the name or a symbolic link leads out of the workspace.
         """
-        if name.split("/", maxsplit=1)[0] in RESERVED:
-            raise ValueError(f"{name!r} would lie among the workspace's own files: give it another name.")
+        check_free(name)
         self._folder.write(name, data, durable=True)
 
     def remove_file(self, name: str) -> None:
@@ -599,7 +589,8 @@ class Workspace:
     def _committed(self, name: str, reader: str | None = None) -> OutputRecord:
         """Return the record of an output, which is of the kind that the named method reads."""
         record = self.describe(name)
-        own = READERS[record.spec.kind]
+        kind = record.spec.kind
+        own = "array" if record.spec.is_array else kind if kind in ("table", "files") else "read_bytes"
         if reader not in (None, own):
             raise ValueError(f"{name!r} in {self.url} is not read by {reader}: call {own}({name!r})")
         return record
