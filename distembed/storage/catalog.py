@@ -13,30 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from distembed.files import PARTIAL, RefusedError
+from distembed.storage import records
 from distembed.storage.folder import Folder
 from distembed.storage.lock import is_beat_file
-from distembed.storage.records import (
-    ARRAYS,
-    COPIES,
-    FORMAT,
-    JOURNAL,
-    MANIFEST,
-    RESERVED,
-    WORKSPACE_FILE,
-    AnyRecord,
-    Begun,
-    Block,
-    Header,
-    ManifestError,
-    NewerFormatError,
-    Output,
-    OutputRecord,
-    OutsideError,
-    StageManifest,
-    check_block,
-    dumped,
-    loaded,
-)
 
 _BLOCK = re.compile(r"/(\d{6,})\.json$")
 TIME_KEYS = ("mtime", "LastModified", "updated", "created")
@@ -45,20 +24,20 @@ TIME_KEYS = ("mtime", "LastModified", "updated", "created")
 
 def manifest_file(stage: str) -> str:
     """Return the name of the file whose presence commits a stage."""
-    return f"{MANIFEST}/{stage}.json"
+    return f"{records.MANIFEST}/{stage}.json"
 
 
 def copy_file(stage: str) -> str:
     """Return the name of the second copy of the commit of a stage."""
-    return f"{COPIES}/{stage}.json"
+    return f"{records.COPIES}/{stage}.json"
 
 
 def begun_file(stage: str) -> str:
     """Return the name of the file written when a stage begins."""
-    return f"{JOURNAL}/{stage}/stage.json"
+    return f"{records.JOURNAL}/{stage}/stage.json"
 
 
-def read_record(folder: Folder, name: str, kind: type[AnyRecord]) -> AnyRecord | None:
+def read_record(folder: Folder, name: str, kind: type[records.AnyRecord]) -> records.AnyRecord | None:
     """Return a sealed record; None if it is absent, damaged, or no file: it counts as never written.
 
     Raises
@@ -69,10 +48,10 @@ def read_record(folder: Folder, name: str, kind: type[AnyRecord]) -> AnyRecord |
         If its object store failed: that says nothing of the record.
     """
     try:
-        return loaded(folder.read_record(name), kind, folder.path(name))
-    except (NewerFormatError, ConnectionError, RefusedError):
+        return records.loaded(folder.read_record(name), kind, folder.path(name))
+    except (records.NewerFormatError, ConnectionError, RefusedError):
         raise
-    except (ManifestError, OSError):
+    except (records.ManifestError, OSError):
         return None
 
 
@@ -91,11 +70,11 @@ class Catalog:
 
     def __init__(self, folder: Folder, *, is_writer: bool) -> None:
         self.folder, self.is_writer = folder, is_writer
-        self._read: dict[str, tuple[object, StageManifest | None]] = {}
+        self._read: dict[str, tuple[object, records.StageManifest | None]] = {}
         self._is_read = False
-        self._announced: dict[str, dict[str, Output]] = {}
+        self._announced: dict[str, dict[str, records.Output]] = {}
 
-    def manifests(self) -> dict[str, StageManifest]:
+    def manifests(self) -> dict[str, records.StageManifest]:
         """Return the readable commits by stage."""
         if not (self.is_writer and self._is_read):
             self._look()
@@ -103,21 +82,21 @@ class Catalog:
         return {stage: found for stage, (_, found) in sorted(self._read.items()) if found is not None}
 
     def _look(self) -> None:
-        files = self.folder.find(MANIFEST)
-        now = dict[str, tuple[object, StageManifest | None]]()
-        for stage in stages_in(files, MANIFEST) | stages_in(files, COPIES):
+        files = self.folder.find(records.MANIFEST)
+        now = dict[str, tuple[object, records.StageManifest | None]]()
+        for stage in stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES):
             names = (manifest_file(stage), copy_file(stage))
             stamp = [files.get(name) for name in names]
             if all(each is None or each[1] for each in stamp):  # a store may tell no versions
                 now[stage] = self._read.get(stage, (None, None))
             if now.get(stage, (None, None))[0] != stamp:
-                found = (read_record(self.folder, name, StageManifest) for name in names)
+                found = (read_record(self.folder, name, records.StageManifest) for name in names)
                 now[stage] = stamp, next((each for each in found if each and each.stage == stage), None)
         self._read = now
 
-    def put(self, manifest: StageManifest) -> None:
+    def put(self, manifest: records.StageManifest) -> None:
         """Commit a stage in one atomic write, and write the copy after it."""
-        data = dumped(manifest)
+        data = records.dumped(manifest)
         for name in (manifest_file(manifest.stage), copy_file(manifest.stage)):
             self.folder.write(name, data, durable=True)
         self._read[manifest.stage] = None, manifest
@@ -128,19 +107,19 @@ class Catalog:
             self.folder.remove(name)
         self._read.pop(stage, None)
 
-    def begun(self) -> dict[str, Begun]:
+    def begun(self) -> dict[str, records.Begun]:
         """Return what every stage that has begun and is not committed is made from."""
-        files, done = self.folder.find(JOURNAL), self.manifests()
+        files, done = self.folder.find(records.JOURNAL), self.manifests()
         stages = {
             name.split("/")[1] for name in files if name.count("/") == 2 and name.endswith("/stage.json")
         }
         found = {
-            stage: read_record(self.folder, begun_file(stage), Begun)
+            stage: read_record(self.folder, begun_file(stage), records.Begun)
             for stage in sorted(stages - done.keys())
         }
         return {stage: begun for stage, begun in found.items() if begun is not None}
 
-    def output(self, name: str) -> OutputRecord | None:
+    def output(self, name: str) -> records.OutputRecord | None:
         """Return the record of a committed output; None if no stage has it."""
         return next((m.outputs[name] for m in self.manifests().values() if name in m.outputs), None)
 
@@ -160,14 +139,14 @@ class Catalog:
         What rests on a stage that is not committed is judged when that is.
         """
         done = self.manifests()
-        known: dict[str, Begun] = {**self.begun(), **done}
+        known: dict[str, records.Begun] = {**self.begun(), **done}
         found: dict[str, None] = {}
         for name, made in known.items():
             if replaced(made, done):
                 found.update(dict.fromkeys([*(_dependents(known, name) if name in done else ()), name]))
         return list(found)
 
-    def take_place(self, spec: Output) -> None:
+    def take_place(self, spec: records.Output) -> None:
         """Note the place of an output that will be written.
 
         Raises
@@ -195,7 +174,7 @@ class Catalog:
             self._announced.get(stage, {}).pop(name, None)
 
 
-def replaced(made: Begun, done: Mapping[str, StageManifest]) -> list[str]:
+def replaced(made: records.Begun, done: Mapping[str, records.StageManifest]) -> list[str]:
     """Return the inputs of a stage of which something else is committed now than it was computed from."""
     return [
         name
@@ -205,7 +184,7 @@ def replaced(made: Begun, done: Mapping[str, StageManifest]) -> list[str]:
     ]
 
 
-def _dependents(known: Mapping[str, Begun], stage: str) -> list[str]:
+def _dependents(known: Mapping[str, records.Begun], stage: str) -> list[str]:
     found: list[str] = []
     front = {stage}
     while front:
@@ -219,20 +198,22 @@ def _dependents(known: Mapping[str, Begun], stage: str) -> list[str]:
 # --- the journal of a stage ------------------------------------------------------------------------------------
 
 
-def block_file(output: Output, index: int) -> str:
+def block_file(output: records.Output, index: int) -> str:
     """Return the name of the file with the record of a block."""
     return f"{output.journal}/{index:06d}.json"
 
 
-def output_file(output: Output) -> str:
+def output_file(output: records.Output) -> str:
     """Return the name of the file that announces an output."""
     return f"{output.journal}/output.json"
 
 
-def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
+def announced(folder: Folder, stage: str) -> dict[str, records.OutputRecord]:
     """Return the outputs that a stage has announced, by name, with the blocks that they began with."""
-    names = sorted(name for name in folder.find(f"{JOURNAL}/{stage}") if name.endswith("/output.json"))
-    found = (read_record(folder, name, OutputRecord) for name in names)
+    names = sorted(
+        name for name in folder.find(f"{records.JOURNAL}/{stage}") if name.endswith("/output.json")
+    )
+    found = (read_record(folder, name, records.OutputRecord) for name in names)
     return {
         record.spec.name: record
         for name, record in zip(names, found, strict=True)
@@ -240,23 +221,23 @@ def announced(folder: Folder, stage: str) -> dict[str, OutputRecord]:
     }
 
 
-def read_announced(folder: Folder, stage: str, name: str) -> OutputRecord | None:
+def read_announced(folder: Folder, stage: str, name: str) -> records.OutputRecord | None:
     """Return an output that a stage has announced with all its blocks that are recorded, None where it has not."""
-    file = f"{JOURNAL}/{stage}/{name}/output.json"
-    record = read_record(folder, file, OutputRecord)
+    file = f"{records.JOURNAL}/{stage}/{name}/output.json"
+    record = read_record(folder, file, records.OutputRecord)
     if record is None or output_file(record.spec) != file:
         return None
     blocks = {block.index: block for block in record.blocks}
     for index, place in sorted(_block_files(folder.find(record.spec.journal), record.spec).items()):
-        block = read_record(folder, place, Block)
+        block = read_record(folder, place, records.Block)
         with suppress(ValueError):  # a file of it lies elsewhere
             if block is not None and block.index == index < len(record.spec.row_blocks):
-                check_block(record.spec, block)
+                records.check_block(record.spec, block)
                 blocks[index] = block
     return record.model_copy(update={"blocks": tuple(blocks[index] for index in sorted(blocks))})
 
 
-def _block_files(files: Iterable[str], output: Output) -> dict[int, str]:
+def _block_files(files: Iterable[str], output: records.Output) -> dict[int, str]:
     """Return the files of a journal that record blocks of an output, by the number of the block."""
     own = (name for name in files if name.rpartition("/")[0] == output.journal)
     return {int(found[1]): name for name in own if (found := _BLOCK.search(name))}
@@ -264,7 +245,7 @@ def _block_files(files: Iterable[str], output: Output) -> dict[int, str]:
 
 def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
     """Return how many blocks of each announced output of a stage are recorded, and of how many."""
-    files = folder.find(f"{JOURNAL}/{stage}")
+    files = folder.find(f"{records.JOURNAL}/{stage}")
     return {
         name: (
             len({block.index for block in record.blocks} | _block_files(files, record.spec).keys()),
@@ -276,18 +257,18 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
 
 def seconds_worked(folder: Folder, stage: str) -> float:
     """Return how long an interrupted stage had worked when its newest block was done; pauses do not count."""
-    infos = folder.fs.find(folder.inside(f"{JOURNAL}/{stage}"), detail=True)
+    infos = folder.fs.find(folder.inside(f"{records.JOURNAL}/{stage}"), detail=True)
     times: dict[str, Any] = {
         name: next((info[key] for key in TIME_KEYS if info.get(key)), None)
         for name, info in infos.items()
         if _BLOCK.search(name)
     }
     newest = max((name for name in times if times[name]), key=times.__getitem__, default=None)
-    block = newest and read_record(folder, newest[len(folder.root) + 1 :], Block)
+    block = newest and read_record(folder, newest[len(folder.root) + 1 :], records.Block)
     return block.seconds if block else 0.0
 
 
-def files_above(spec: Output) -> list[str]:
+def files_above(spec: records.Output) -> list[str]:
     """Return the files of the Zarr groups that an array lies in."""
     if not spec.is_array:
         return []
@@ -319,32 +300,34 @@ def is_workspace(folder: Folder) -> bool:
     OutsideError
         If a folder of its own is a symbolic link.
     """
-    for name in (MANIFEST, COPIES, JOURNAL, ARRAYS) if folder.is_local else ():
+    for name in (
+        (records.MANIFEST, records.COPIES, records.JOURNAL, records.ARRAYS) if folder.is_local else ()
+    ):
         if Path(folder.inside(name)).is_symlink():
-            raise OutsideError(
+            raise records.OutsideError(
                 f"{folder.path(name)} is a symbolic link: a workspace holds its files itself; copy it as a whole."
             )
-    data, place = b"", folder.path(WORKSPACE_FILE)
+    data, place = b"", folder.path(records.WORKSPACE_FILE)
     try:
-        data = folder.read_record(WORKSPACE_FILE)
-        found = loaded(data, Header, place)
-    except (NewerFormatError, ConnectionError, RefusedError):
+        data = folder.read_record(records.WORKSPACE_FILE)
+        found = records.loaded(data, records.Header, place)
+    except (records.NewerFormatError, ConnectionError, RefusedError):
         raise
     except FileNotFoundError:
         return has_records(folder)
-    except (ManifestError, OSError) as error:
+    except (records.ManifestError, OSError) as error:
         if has_records(folder):
             return True
-        if isinstance(error, ManifestError) and FORMAT.encode() in data:
-            raise ManifestError(
+        if isinstance(error, records.ManifestError) and records.FORMAT.encode() in data:
+            raise records.ManifestError(
                 f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
                 "folder, or remove this one and run the job again."
             ) from error
         if isinstance(error, OSError) or data.strip(b"\0"):
             raise
         return False  # empty or of zeros, as after a power cut
-    if found.format != FORMAT:
-        raise ManifestError(f"{place} is that of another program: choose another folder.")
+    if found.format != records.FORMAT:
+        raise records.ManifestError(f"{place} is that of another program: choose another folder.")
     return True
 
 
@@ -359,9 +342,11 @@ def check_place(url: str | os.PathLike[str]) -> Folder:
     folder = Folder.at(url)
     if folder.is_local and folder.fs.isfile(folder.root):
         raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
-    if not folder.exists("") or (is_workspace(folder) and (folder.find(MANIFEST) or folder.find(JOURNAL))):
+    if not folder.exists("") or (
+        is_workspace(folder) and (folder.find(records.MANIFEST) or folder.find(records.JOURNAL))
+    ):
         return folder
-    own = (*RESERVED, "job.toml", "inputs.json", "scratch")
+    own = (*records.RESERVED, "job.toml", "inputs.json", "scratch")
     names = {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.root, detail=False)}
     if others := sorted(n for n in names if not (n in own or n.endswith(PARTIAL) or is_beat_file(n))):
         raise FileExistsError(

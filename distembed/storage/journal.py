@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
-from distembed.storage import blocks, verify
+from distembed.storage import blocks, records, verify
 from distembed.storage.catalog import (
     Catalog,
     announced,
@@ -26,21 +26,6 @@ from distembed.storage.catalog import (
     seconds_worked,
 )
 from distembed.storage.folder import Folder
-from distembed.storage.records import (
-    ARRAYS,
-    BLOCK_BYTES,
-    JOURNAL,
-    RECORD_BYTES,
-    STATES,
-    Begun,
-    Block,
-    FileRecord,
-    Output,
-    OutputRecord,
-    Problem,
-    StageManifest,
-    dumped,
-)
 
 Progress = Callable[[int, int], None]
 
@@ -49,11 +34,11 @@ Progress = Callable[[int, int], None]
 class Stored:
     """An output in the journal: its description, the files of the whole, and its blocks that are on disk."""
 
-    spec: Output
-    files: dict[str, FileRecord] = field(default_factory=dict)
-    blocks: dict[int, Block] = field(default_factory=dict)
+    spec: records.Output
+    files: dict[str, records.FileRecord] = field(default_factory=dict)
+    blocks: dict[int, records.Block] = field(default_factory=dict)
 
-    def record(self, *, whole: bool = True) -> OutputRecord:
+    def record(self, *, whole: bool = True) -> records.OutputRecord:
         """Return its record with all its blocks, or with those that there are.
 
         Raises
@@ -67,7 +52,7 @@ class Stored:
                 f"Output {spec.name!r} of stage {spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: store it."
             )
         there = tuple(self.blocks[index] for index in sorted(self.blocks))
-        return OutputRecord(spec=spec, blocks=there, files=self.files)
+        return records.OutputRecord(spec=spec, blocks=there, files=self.files)
 
 
 class Journal:
@@ -81,7 +66,7 @@ class Journal:
         What this run has stored, or found, by name.
     """
 
-    def __init__(self, catalog: Catalog, made_from: Begun) -> None:
+    def __init__(self, catalog: Catalog, made_from: records.Begun) -> None:
         self.made_from, self.stage = made_from, made_from.stage
         self.outputs: dict[str, Stored] = {}
         self._catalog, self._folder = catalog, catalog.folder
@@ -96,14 +81,14 @@ class Journal:
     def resumes(self) -> bool:
         """Return whether this run has begun, or an interrupted one left usable records."""
         if not self._is_begun:
-            begun = read_record(self._folder, begun_file(self.stage), Begun)
+            begun = read_record(self._folder, begun_file(self.stage), records.Begun)
             known = None if begun is None else (begun.fingerprint, begun.made_with)
             if known == (self.made_from.fingerprint, self.made_from.made_with):
                 self._earlier = seconds_worked(self._folder, self.stage)
                 self._is_begun = True  # never False again, which another thread has set
         return self._is_begun
 
-    def begin(self, kept: Output | None = None) -> None:
+    def begin(self, kept: records.Output | None = None) -> None:
         """Begin, and remove what the stage had before but for the data of one output."""
         with self._beginning:  # threads of one stage may begin at once
             if not self.resumes():
@@ -118,7 +103,7 @@ class Journal:
         """Forget what this object knows."""
         self._is_begun, self.outputs, self._checked = False, {}, set()
 
-    def reopen(self, manifest: StageManifest, damaged: Sequence[Problem]) -> None:
+    def reopen(self, manifest: records.StageManifest, damaged: Sequence[records.Problem]) -> None:
         """Begin with the blocks of a commit that are not damaged, and withdraw the commit.
 
         None is kept where other versions have made them.
@@ -127,18 +112,18 @@ class Journal:
         for name, record in manifest.outputs.items():
             if manifest.made_with == self.made_from.made_with:
                 good = tuple(block for block in record.blocks if (name, block.index) not in bad)
-                kept = OutputRecord(spec=record.spec, blocks=good, files=record.files)
-                self._folder.write(output_file(record.spec), dumped(kept))
+                kept = records.OutputRecord(spec=record.spec, blocks=good, files=record.files)
+                self._folder.write(output_file(record.spec), records.dumped(kept))
             else:
                 remove_data(self._folder, record.spec)
         self._write_begun(self.made_from)
         self._catalog.remove(self.stage)
         self.clear()
 
-    def _write_begun(self, made_from: Begun) -> None:
+    def _write_begun(self, made_from: records.Begun) -> None:
         digests = self._catalog.digests(made_from.inputs)
         begun, name = made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
-        self._folder.write(name, dumped(begun))
+        self._folder.write(name, records.dumped(begun))
         self._folder.sync([name])  # it tells, where nothing is committed, that what lies here is a workspace
 
     # --- its outputs ---------------------------------------------------------------------------------------
@@ -156,7 +141,7 @@ class Journal:
                 self.outputs[name] = self._with_attributes(Stored(found.spec, found.files, blocks))
         return self.outputs.get(name)
 
-    def announce(self, spec: Output, kept: Mapping[int, Block] | None = None) -> Stored:
+    def announce(self, spec: records.Output, kept: Mapping[int, records.Block] | None = None) -> Stored:
         """Record an output before its first block; another output of the same name and another shape is removed.
 
         Parameters
@@ -166,7 +151,7 @@ class Journal:
         kept : mapping, optional
             The items that it has from before, by number (`kept_items`).
         """
-        if len(spec.row_blocks) * BLOCK_BYTES > RECORD_BYTES:
+        if len(spec.row_blocks) * records.BLOCK_BYTES > records.RECORD_BYTES:
             raise ValueError(
                 f"Output {spec.name!r} would have {len(spec.row_blocks):,} blocks, more than a manifest may name: make "
                 "larger ones."
@@ -185,22 +170,22 @@ class Journal:
                     remove_data(self._folder, old)
             self._folder.remove(spec.journal)
             stored = Stored(spec, blocks=dict(kept or {}))
-            self._folder.write(output_file(spec), dumped(stored.record(whole=False)))
+            self._folder.write(output_file(spec), records.dumped(stored.record(whole=False)))
         self.outputs[spec.name] = stored = self._with_attributes(stored)
         return stored
 
-    def kept_items(self, spec: Output, keys: Sequence[str]) -> dict[int, Block]:
+    def kept_items(self, spec: records.Output, keys: Sequence[str]) -> dict[int, records.Block]:
         """Return the items of other parameters or inputs that have a key of this output, by their new number.
 
         Items that other versions made are not taken.
         """
         if self.resumes():
             return {}
-        old: Begun | None = self._catalog.manifests().get(self.stage)
-        if isinstance(old, StageManifest):
+        old: records.Begun | None = self._catalog.manifests().get(self.stage)
+        if isinstance(old, records.StageManifest):
             before = old.outputs.get(spec.name)
         else:
-            old = read_record(self._folder, begun_file(self.stage), Begun)
+            old = read_record(self._folder, begun_file(self.stage), records.Begun)
             before = read_announced(self._folder, self.stage, spec.name)
         if before is None or old is None or old.made_with != self.made_from.made_with:
             return {}
@@ -224,14 +209,14 @@ class Journal:
                 if not self._folder.exists(place):
                     self._folder.write(place, blocks.group_text())
             stored.files = {name: self._folder.write(name, blocks.attributes_text(spec))}
-            self._folder.write(output_file(spec), dumped(stored.record(whole=False)))
+            self._folder.write(output_file(spec), records.dumped(stored.record(whole=False)))
         return stored
 
     def missing(self, stored: Stored, progress: Progress | None = None) -> list[int]:
         """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
         spec = stored.spec
         if spec.name not in self._checked:
-            there = OutputRecord(spec=spec, blocks=stored.record(whole=False).blocks)
+            there = records.OutputRecord(spec=spec, blocks=stored.record(whole=False).blocks)
             for problem in verify.run_checks(verify.checks(self._folder, there)):
                 stored.blocks.pop(problem.block, None)
             self._checked.add(spec.name)
@@ -239,13 +224,13 @@ class Journal:
             progress(len(stored.blocks), len(spec.row_blocks))
         return [index for index in range(len(spec.row_blocks)) if index not in stored.blocks]
 
-    def recorder(self, stored: Stored, progress: Progress | None = None) -> Callable[[Block], None]:
+    def recorder(self, stored: Stored, progress: Progress | None = None) -> Callable[[records.Block], None]:
         """Return the function that is called with each block as it completes."""
 
-        def record(block: Block) -> None:
+        def record(block: records.Block) -> None:
             seconds = round(self._earlier + time.monotonic() - self._since, 3)
             block = block.model_copy(update={"seconds": seconds})
-            self._folder.write(block_file(stored.spec, block.index), dumped(block))
+            self._folder.write(block_file(stored.spec, block.index), records.dumped(block))
             stored.blocks[block.index] = block
             if progress is not None:
                 progress(len(stored.blocks), len(stored.spec.row_blocks))
@@ -267,20 +252,20 @@ class Journal:
 
 
 def remove_stage(
-    catalog: Catalog, stage: str, *, kept: Output | None = None, has_begun: bool = False
+    catalog: Catalog, stage: str, *, kept: records.Output | None = None, has_begun: bool = False
 ) -> None:
     """Remove a stage: first the commit, then the data, but for those of one output, and last its journal.
 
     Of the journal of a stage that has begun again the head stays.
     """
     manifest, folder = catalog.manifests().get(stage), catalog.folder
-    records = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
+    outputs = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
     catalog.remove(stage)
-    for record in records:
+    for record in outputs:
         if kept is None or record.spec.name != kept.name:
             remove_data(folder, record.spec)
     if has_begun:
-        for name in folder.find(f"{JOURNAL}/{stage}").keys() - {begun_file(stage)}:
+        for name in folder.find(f"{records.JOURNAL}/{stage}").keys() - {begun_file(stage)}:
             folder.remove(name)
     else:
         _remove_ended(folder, stage)
@@ -298,13 +283,15 @@ def remove_journal(catalog: Catalog, stage: str) -> None:
 
 def _remove_ended(folder: Folder, stage: str) -> None:
     """Remove the folder of the states of a stage, and then its journal, which names them."""
-    folder.remove(f"{ARRAYS}/{STATES}/{stage}")
-    if folder.is_local and not folder.find(f"{ARRAYS}/{STATES}"):
-        folder.remove(f"{ARRAYS}/{STATES}")  # an empty folder is nothing that readers of Zarr know
-    folder.remove(f"{JOURNAL}/{stage}")
+    folder.remove(f"{records.ARRAYS}/{records.STATES}/{stage}")
+    if folder.is_local and not folder.find(f"{records.ARRAYS}/{records.STATES}"):
+        folder.remove(
+            f"{records.ARRAYS}/{records.STATES}"
+        )  # an empty folder is nothing that readers of Zarr know
+    folder.remove(f"{records.JOURNAL}/{stage}")
 
 
-def remove_data(folder: Folder, spec: Output) -> None:
+def remove_data(folder: Folder, spec: records.Output) -> None:
     """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
     if spec.kind == "files":
         names = folder.find(spec.location)
@@ -314,13 +301,13 @@ def remove_data(folder: Folder, spec: Output) -> None:
         folder.remove(spec.location)
 
 
-def _item_folders(spec: Output, names: Iterable[str]) -> set[str]:
+def _item_folders(spec: records.Output, names: Iterable[str]) -> set[str]:
     """Return the folders of the items that some files are of; others are the user's."""
     depth = spec.location.count("/") + 2
     return {"/".join(name.split("/")[:depth]) for name in names if spec.may_own(name)}
 
 
-def _is_as_announced(folder: Folder, spec: Output) -> bool:
+def _is_as_announced(folder: Folder, spec: records.Output) -> bool:
     """Return whether a file has the bytes, or the rows and columns, of the output that was announced in its place."""
     try:
         path = folder.readable(spec.location)

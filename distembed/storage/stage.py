@@ -18,24 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.files import asking
-from distembed.storage import blocks, tasks, verify
+from distembed.storage import blocks, records, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import Catalog, begun_file, files_above, read_record, replaced
 from distembed.storage.folder import Folder
 from distembed.storage.journal import Journal, Progress, remove_journal, remove_stage
-from distembed.storage.records import (
-    STATES,
-    VERSION,
-    Begun,
-    Block,
-    FileRecord,
-    Output,
-    OutputRecord,
-    Problem,
-    StageManifest,
-    canonical_json,
-    fingerprint,
-)
 
 MakeFiles = Callable[[int, str], Mapping[str, Any]]
 """A function that writes the files of an item, named a prefix plus a suffix, and returns a JSON summary."""
@@ -88,9 +75,9 @@ class Stage:
         self._catalog, self._folder = catalog, catalog.folder
         self.name, self.parameters = name, dict(parameters)
         self.inputs, self.made_with = dict(inputs), dict(made_with)
-        self.fingerprint = fingerprint(name, parameters, inputs)
-        made_from = Begun(
-            version=VERSION, stage=name, fingerprint=self.fingerprint, parameters=self.parameters,
+        self.fingerprint = records.fingerprint(name, parameters, inputs)
+        made_from = records.Begun(
+            version=records.VERSION, stage=name, fingerprint=self.fingerprint, parameters=self.parameters,
             inputs=self.inputs, made_with=self.made_with,
         )  # fmt: skip
         self._journal = Journal(catalog, made_from)
@@ -215,7 +202,7 @@ class Stage:
         ValueError
             If the pieces do not have `n_rows` rows together.
         """
-        spec = Output(
+        spec = records.Output(
             stage=self.name, name=name, kind="table", row_blocks=(n_rows,), shape=(n_rows, len(schema))
         )
         if self._is_kept(spec) or (self.is_stored(name) and self.record(name).spec == spec):
@@ -230,16 +217,16 @@ class Stage:
                 found += table.num_rows
         if found != n_rows:
             raise ValueError(f"the table {name} was said to have {n_rows} rows, and its pieces have {found}")
-        self._journal.recorder(stored)(Block(index=0, files={spec.location: file.record}))
+        self._journal.recorder(stored)(records.Block(index=0, files={spec.location: file.record}))
 
     def store_bytes(self, name: str, data: bytes, *, is_page: bool = False) -> None:
         """Store one plain file, such as vectors in a text format, or a page, which takes part in no digest."""
         kind: Literal["page", "bytes"] = "page" if is_page else "bytes"
-        spec = Output(stage=self.name, name=name, kind=kind, row_blocks=(1,), shape=(len(data),))
+        spec = records.Output(stage=self.name, name=name, kind=kind, row_blocks=(1,), shape=(len(data),))
         if not self._is_kept(spec):
             stored = self._journal.announce(spec)
             written = self._folder.write(spec.location, data)
-            self._journal.recorder(stored)(Block(index=0, files={spec.location: written}))
+            self._journal.recorder(stored)(records.Block(index=0, files={spec.location: written}))
 
     def store_files(
         self,
@@ -278,7 +265,7 @@ class Stage:
         [(1, 0), (1, 1), (1, 2)]
         >>> workspace.close()
         """
-        spec = Output(
+        spec = records.Output(
             stage=self.name, name=name, kind="files", row_blocks=(1,) * n, shape=(n,), temporary=temporary
         )
         if not self._is_kept(spec):
@@ -291,7 +278,7 @@ class Stage:
             record = self._journal.recorder(stored, progress)
             work = partial(_make_item, self._folder, spec, make, keys)
 
-            def done(item: Block) -> None:
+            def done(item: records.Block) -> None:
                 for index in first[item.key or str(item.index)]:
                     record(item.model_copy(update={"index": index}))
 
@@ -318,7 +305,7 @@ class Stage:
         """Return the items of `store_files`, in order."""
         return file_items(self._folder, self.record(name))
 
-    def record(self, name: str) -> OutputRecord:
+    def record(self, name: str) -> records.OutputRecord:
         """Return the record of an output, committed or not, with all its blocks.
 
         Raises
@@ -332,7 +319,7 @@ class Stage:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
         return self._journal.outputs[name].record()
 
-    def damaged_blocks(self, *, progress: Progress | None = None) -> list[Problem]:
+    def damaged_blocks(self, *, progress: Progress | None = None) -> list[records.Problem]:
         """Return the problems of a committed stage's files, which are read in parallel.
 
         In an object store only the files are read that its listing does not tell from what was committed.
@@ -340,7 +327,7 @@ class Stage:
         outputs = {} if self.manifest is None else self.manifest.outputs
         return verify.damage(self._folder, outputs.values(), progress)
 
-    def reopen(self, damaged: Sequence[Problem] | None = None) -> None:
+    def reopen(self, damaged: Sequence[records.Problem] | None = None) -> None:
         """Withdraw the commit, so that storing again computes the damaged blocks and only those.
 
         If the stage was made with other versions (`made_with`), all its blocks are computed again.
@@ -370,7 +357,7 @@ class Stage:
         self._journal.reopen(self.manifest, self.damaged_blocks() if damaged is None else damaged)
         self.manifest = None
 
-    def commit(self, facts: Mapping[str, Any] | None = None) -> StageManifest:
+    def commit(self, facts: Mapping[str, Any] | None = None) -> records.StageManifest:
         """Write the manifest of what this run has stored, and remove the stages that it leaves without their input.
 
         Temporary outputs are removed. `facts` are stored in the manifest and belong to no digest.
@@ -390,16 +377,16 @@ class Stage:
         lasting = {name: each.record() for name, each in sorted(stored.items()) if not each.spec.temporary}
         if not self._folder.is_local:
             lasting = {name: _with_versions(self._folder, record) for name, record in lasting.items()}
-        begun = read_record(self._folder, begun_file(self.name), Begun)
+        begun = read_record(self._folder, begun_file(self.name), records.Begun)
         if begun is None:  # it was removed with the commit of an input
             raise ValueError(
                 f"Stage {self.name!r} cannot be committed, because an input of it was replaced since it began: store "
                 "it again."
             )
-        manifest = StageManifest(
+        manifest = records.StageManifest(
             **begun.model_dump(exclude={"seconds"}),
             outputs=lasting,
-            facts=json.loads(canonical_json(dict(facts or {}), f"facts of stage {self.name!r}")),
+            facts=json.loads(records.canonical_json(dict(facts or {}), f"facts of stage {self.name!r}")),
         )
         names = {name for record in lasting.values() for _, files in record.all_files() for name in files}
         self._folder.sync(names.union(*(files_above(record.spec) for record in lasting.values())))
@@ -417,7 +404,7 @@ class Stage:
         self.manifest = None
         self._journal.clear()
 
-    def _is_kept(self, spec: Output) -> bool:
+    def _is_kept(self, spec: records.Output) -> bool:
         """Return whether a committed stage already holds this output; refuse to add a new one to it."""
         self._folder.check()
         if self.manifest is None:
@@ -442,12 +429,14 @@ class Stage:
             remove_stage(self._catalog, stage)
 
 
-def file_items(folder: Folder, record: OutputRecord) -> list[FileItem]:
+def file_items(folder: Folder, record: records.OutputRecord) -> list[FileItem]:
     """Return the items of a files output."""
     return [FileItem([folder.path(name) for name in sorted(b.files)], b.summary) for b in record.blocks]
 
 
-def _make_item(folder: Folder, spec: Output, make: MakeFiles, keys: Sequence[str], index: int) -> Block:
+def _make_item(
+    folder: Folder, spec: records.Output, make: MakeFiles, keys: Sequence[str], index: int
+) -> records.Block:
     """Make the files of an item in a folder that is empty, and return their record.
 
     Raises
@@ -466,14 +455,14 @@ def _make_item(folder: Folder, spec: Output, make: MakeFiles, keys: Sequence[str
     files = {name: folder.record(name) for name in sorted(folder.find(place))}
     if not files:
         raise ValueError(f"Item {index} of {spec.name!r} wrote no file that begins with {prefix}.")
-    return Block(index=index, files=files, summary=summary, key=key, kernel=kernel())
+    return records.Block(index=index, files=files, summary=summary, key=key, kernel=kernel())
 
 
-def _with_versions(folder: Folder, record: OutputRecord) -> OutputRecord:
+def _with_versions(folder: Folder, record: records.OutputRecord) -> records.OutputRecord:
     """Return a record with what an object store calls the content of each file, so that it need not be read again."""
     listed = folder.find(record.spec.location)
 
-    def versions(files: Mapping[str, FileRecord]) -> dict[str, FileRecord]:
+    def versions(files: Mapping[str, records.FileRecord]) -> dict[str, records.FileRecord]:
         found = {name: listed.get(name, (-1, "")) for name in files}  # of another size it is another content
         return {n: f._replace(version=found[n][1]) if found[n][0] == f.size else f for n, f in files.items()}
 
@@ -481,7 +470,7 @@ def _with_versions(folder: Folder, record: OutputRecord) -> OutputRecord:
     return record.model_copy(update={"blocks": made, "files": versions(record.files)})
 
 
-def _names(spec: Output, numbers: Sequence[int]) -> Callable[[int], str]:
+def _names(spec: records.Output, numbers: Sequence[int]) -> Callable[[int], str]:
     """Return the function that describes the task of a given number: the block that it computes."""
     return lambda number: f"block {numbers[number]} of {spec.name}"
 
@@ -491,7 +480,7 @@ class StageStates:
 
     def __init__(self, stage: Stage, in_memory: bool) -> None:
         self._stage, self.in_memory = stage, in_memory
-        self._begin = f"{STATES}/{stage.name}/"
+        self._begin = f"{records.STATES}/{stage.name}/"
 
     def find(self, name: str) -> da.Array | None:
         """Return the array of a name, None if it is not stored as a whole."""

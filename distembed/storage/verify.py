@@ -9,6 +9,7 @@ from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from distembed.files import RefusedError
+from distembed.storage import records
 from distembed.storage.blocks import group_text
 from distembed.storage.catalog import (
     Catalog,
@@ -21,21 +22,6 @@ from distembed.storage.catalog import (
     stages_in,
 )
 from distembed.storage.folder import Folder
-from distembed.storage.records import (
-    ARRAYS,
-    COPIES,
-    FORMAT,
-    JOURNAL,
-    MANIFEST,
-    VERSION,
-    WORKSPACE_FILE,
-    FileRecord,
-    Header,
-    OutputRecord,
-    Problem,
-    StageManifest,
-    dumped,
-)
 from distembed.storage.tasks import run_each
 
 Progress = Callable[[int, int], None]
@@ -58,24 +44,24 @@ class Check(NamedTuple):
     stage: str
     output: str
     block: int
-    files: Mapping[str, FileRecord]
+    files: Mapping[str, records.FileRecord]
 
 
-def checks(folder: Folder, *records: OutputRecord) -> list[Check]:
+def checks(folder: Folder, *outputs: records.OutputRecord) -> list[Check]:
     """Return one check per block of some outputs, after one for the files of each as a whole."""
     return [
         Check(folder, record.spec.stage, record.spec.name, index, files)
-        for record in records
+        for record in outputs
         for index, files in record.all_files()
     ]
 
 
-def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[Problem]:
+def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[records.Problem]:
     """Check files in parallel with Dask, in memory bounded by a piece of one per task; problems are returned sorted."""
-    found: list[Problem] = []
+    found: list[records.Problem] = []
     done = 0
 
-    def finished(result: tuple[int, list[Problem]]) -> None:
+    def finished(result: tuple[int, list[records.Problem]]) -> None:
         nonlocal done
         done += result[0]
         found.extend(result[1])
@@ -89,7 +75,7 @@ def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[
     return sorted(found)
 
 
-def check_files(todo: Sequence[Check]) -> tuple[int, list[Problem]]:
+def check_files(todo: Sequence[Check]) -> tuple[int, list[records.Problem]]:
     """Return how many blocks were checked, and the problems of their files.
 
     Raises
@@ -98,14 +84,14 @@ def check_files(todo: Sequence[Check]) -> tuple[int, list[Problem]]:
         If the store failed: what could not be read is not damaged.
     """
     return len(todo), [
-        Problem(check.stage, check.output, check.block, name, what)
+        records.Problem(check.stage, check.output, check.block, name, what)
         for check in todo
         for name, expected in check.files.items()
         if (what := what_is_wrong(check.folder, name, expected))
     ]
 
 
-def what_is_wrong(folder: Folder, name: str, expected: FileRecord) -> str:
+def what_is_wrong(folder: Folder, name: str, expected: records.FileRecord) -> str:
     """Return what is wrong with a file, "" where it is the one that was written."""
     try:
         actual = folder.record(name)
@@ -117,28 +103,30 @@ def what_is_wrong(folder: Folder, name: str, expected: FileRecord) -> str:
 
 
 def damage(
-    folder: Folder, records: Iterable[OutputRecord], progress: Progress | None = None
-) -> list[Problem]:
+    folder: Folder, outputs: Iterable[records.OutputRecord], progress: Progress | None = None
+) -> list[records.Problem]:
     """Return the problems of the files of outputs.
 
     Files of this machine are read. Of those in an object store only the ones are that its listing tells from what was
     committed, or does not tell.
     """
-    records = list(records)
-    todo = checks(folder, *records)
+    outputs = list(outputs)
+    todo = checks(folder, *outputs)
     if not folder.is_local:
         listed: dict[str, tuple[int, str]] = {}
-        for place in {record.spec.location for record in records}:
+        for place in {record.spec.location for record in outputs}:
             listed |= folder.find(place)
 
-        def is_listed(name: str, file: FileRecord) -> bool:
+        def is_listed(name: str, file: records.FileRecord) -> bool:
             return bool(file.version) and listed.get(name) == (file.size, file.version)
 
         todo = [c for c in todo if not all(is_listed(name, file) for name, file in c.files.items())]
     return run_checks(todo, progress)
 
 
-def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None = None) -> list[Problem]:
+def verify(
+    folder: Folder, writer: Callable[[], str], progress: Progress | None = None
+) -> list[records.Problem]:
     """Return all problems of a workspace, sorted: of its blocks, its records, and stages that are not committed.
 
     While a run is writing, only stages that are committed both before and after the check are judged: the run
@@ -146,8 +134,8 @@ def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None 
     """
     writing, catalog = bool(writer()), Catalog(folder, is_writer=False)
     files, stages = folder.find(), catalog.manifests()
-    records = [record for made in stages.values() for record in made.outputs.values()]
-    found = run_checks(checks(folder, *records), progress)
+    outputs = [record for made in stages.values() for record in made.outputs.values()]
+    found = run_checks(checks(folder, *outputs), progress)
     found += [*_uncommitted(catalog, files), *_damaged_records(folder, stages), *_unexpected(catalog, files)]
     if writing or writer():
         now = catalog.manifests()
@@ -155,7 +143,7 @@ def verify(folder: Folder, writer: Callable[[], str], progress: Progress | None 
     return sorted(found)
 
 
-def repair(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
+def repair(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
     """Write damaged records of committed stages, remove files that no record accounts for; return what was found.
 
     Parameters
@@ -178,12 +166,12 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
     return damaged + unexpected
 
 
-def record_texts(stages: Mapping[str, StageManifest]) -> dict[str, tuple[str, Callable[[], bytes]]]:
+def record_texts(stages: Mapping[str, records.StageManifest]) -> dict[str, tuple[str, Callable[[], bytes]]]:
     """Return, by name, the stage and the content of each file beside the outputs; the content is made when called."""
-    texts: dict[str, tuple[str, Callable[[], bytes]]] = {WORKSPACE_FILE: ("", header_text)}
+    texts: dict[str, tuple[str, Callable[[], bytes]]] = {records.WORKSPACE_FILE: ("", header_text)}
     for stage, made in stages.items():
         texts |= dict.fromkeys(
-            (manifest_file(stage), copy_file(stage)), (stage, cache(partial(dumped, made)))
+            (manifest_file(stage), copy_file(stage)), (stage, cache(partial(records.dumped, made)))
         )
         for record in made.outputs.values():
             texts |= dict.fromkeys(files_above(record.spec), ("", group_text))
@@ -192,15 +180,19 @@ def record_texts(stages: Mapping[str, StageManifest]) -> dict[str, tuple[str, Ca
 
 def header_text() -> bytes:
     """Return the content of the first file of a workspace."""
-    return dumped(Header(format=FORMAT, version=VERSION))
+    return records.dumped(records.Header(format=records.FORMAT, version=records.VERSION))
 
 
-def _damaged_records(folder: Folder, stages: Mapping[str, StageManifest]) -> list[Problem]:
+def _damaged_records(folder: Folder, stages: Mapping[str, records.StageManifest]) -> list[records.Problem]:
     texts = record_texts(stages)
     with ThreadPoolExecutor(READ_THREADS) as pool:  # of an object store each is an answer to wait for
         each = map if folder.is_local else pool.map
         wrong = each(lambda name: _wrong_record(folder, name, texts[name][1]), texts)
-        return [Problem(texts[n][0], "", -1, n, what) for n, what in zip(texts, wrong, strict=True) if what]
+        return [
+            records.Problem(texts[n][0], "", -1, n, what)
+            for n, what in zip(texts, wrong, strict=True)
+            if what
+        ]
 
 
 def _wrong_record(folder: Folder, name: str, text: Callable[[], bytes]) -> str:
@@ -225,42 +217,46 @@ def _fault(error: OSError) -> str:
     return UNREADABLE if isinstance(error, PermissionError) else NO_FILE
 
 
-def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[Problem]:
+def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[records.Problem]:
     """Yield the stages without a readable manifest, and those whose input has another content now."""
     stages = catalog.manifests()
-    named = stages_in(files, MANIFEST) | stages_in(files, COPIES)
+    named = stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES)
     read = {name for each in stages.values() for name, known in each.input_digests.items() if known}
     for stage in sorted(named - stages.keys()):
-        yield Problem(stage, "", -1, manifest_file(stage), FLIPPED)
+        yield records.Problem(stage, "", -1, manifest_file(stage), FLIPPED)
     for stage in sorted((read | catalog.begun().keys()) - stages.keys() - named):
-        yield Problem(stage, "", -1, manifest_file(stage), UNCOMMITTED)
+        yield records.Problem(stage, "", -1, manifest_file(stage), UNCOMMITTED)
     for stage, made in stages.items():
         for name in replaced(made, stages):
             what = f"computed from another {name} than there is now"
-            yield Problem(stage, "", -1, manifest_file(stage), what)
+            yield records.Problem(stage, "", -1, manifest_file(stage), what)
 
 
-def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[Problem]:
+def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
     """Return files inside the workspace's own folders, and named as its own, that no record accounts for."""
     stages, begun, files = catalog.manifests(), catalog.begun(), list(files)
-    records = [record for made in stages.values() for record in made.outputs.values()]
+    outputs = [record for made in stages.values() for record in made.outputs.values()]
     known = {*record_texts(stages), *map(begun_file, begun)}
-    known.update(name for record in records for _, own in record.all_files() for name in own)
+    known.update(name for record in outputs for _, own in record.all_files() for name in own)
     # The damage of a manifest is told by `_uncommitted`.
-    damaged = (stages_in(files, MANIFEST) | stages_in(files, COPIES)) - stages.keys()
+    damaged = (stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES)) - stages.keys()
     known.update(place(stage) for stage in damaged for place in (manifest_file, copy_file))
-    running = [f"{JOURNAL}/{stage}/" for stage in begun]
+    running = [f"{records.JOURNAL}/{stage}/" for stage in begun]
     for record in (record for stage in begun for record in announced(catalog.folder, stage).values()):
         running.append(f"{record.spec.location}/")
         known.update(files_above(record.spec))
     found = []
     for name in files:
-        owner = next((record.spec for record in records if record.spec.may_own(name)), None)
-        is_ours = owner is not None or name.startswith((f"{ARRAYS}/", f"{MANIFEST}/", f"{JOURNAL}/"))
+        owner = next((record.spec for record in outputs if record.spec.may_own(name)), None)
+        is_ours = owner is not None or name.startswith(
+            (f"{records.ARRAYS}/", f"{records.MANIFEST}/", f"{records.JOURNAL}/")
+        )
         if not is_ours or name in known or name.startswith(tuple(running)):
             continue
-        is_group = owner is None and name.startswith(f"{ARRAYS}/") and name.endswith("/zarr.json")
+        is_group = owner is None and name.startswith(f"{records.ARRAYS}/") and name.endswith("/zarr.json")
         if is_group and not _wrong_record(catalog.folder, name, group_text):
             continue  # it lies above outputs that were removed or are not committed, and holds no data
-        found.append(Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED))
+        found.append(
+            records.Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED)
+        )
     return found

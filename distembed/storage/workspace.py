@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from distembed.display import html_view
 from distembed.files import PARTIAL
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
-from distembed.storage import blocks, lock, verify
+from distembed.storage import blocks, lock, records, verify
 from distembed.storage.catalog import (
     Catalog,
     blocks_done,
@@ -28,20 +28,6 @@ from distembed.storage.catalog import (
 )
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
-from distembed.storage.records import (
-    JOURNAL,
-    LOCK_FILE,
-    MANIFEST,
-    WORKSPACE_FILE,
-    Begun,
-    DamagedError,
-    LockedError,
-    OutputRecord,
-    Problem,
-    StageManifest,
-    check_free,
-    digest_of_json,
-)
 from distembed.storage.stage import FileItem, Stage, file_items
 
 CHECKED_BYTES = 1 << 26
@@ -52,14 +38,14 @@ BATCH_BYTES = 1 << 20
 """Bytes of a column that are read ahead."""
 
 
-class _Stages(dict[str, StageManifest]):
+class _Stages(dict[str, records.StageManifest]):
     """The committed stages of a workspace; one that is missing, which a run may be making again, is a sentence."""
 
-    def __init__(self, url: str, found: dict[str, StageManifest]) -> None:
+    def __init__(self, url: str, found: dict[str, records.StageManifest]) -> None:
         super().__init__(found)
         self._url = url
 
-    def __missing__(self, name: str) -> StageManifest:
+    def __missing__(self, name: str) -> records.StageManifest:
         raise KeyError(_absent(self._url, f"stage {name!r}", self))
 
 
@@ -120,7 +106,7 @@ class Workspace:
         self._catalog = Catalog(self._folder, is_writer=held is not None)
         self._lock = held
         self.url = folder.url
-        self.repaired: list[Problem] = []
+        self.repaired: list[records.Problem] = []
 
     def __fspath__(self) -> str:
         return self.url
@@ -212,7 +198,7 @@ class Workspace:
     def exists(cls, url: str | os.PathLike[str]) -> bool:
         """Return whether there is a workspace at a folder or URL."""
         folder = Folder.at(url)
-        return folder.exists(WORKSPACE_FILE) or (folder.is_local and has_records(folder))
+        return folder.exists(records.WORKSPACE_FILE) or (folder.is_local and has_records(folder))
 
     def __repr__(self) -> str:
         return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
@@ -290,7 +276,7 @@ class Workspace:
         OutsideError
             If the name or a symbolic link leads out of the workspace.
         """
-        check_free(name)
+        records.check_free(name)
         self._folder.write(name, data, durable=True)
 
     def remove_file(self, name: str) -> None:
@@ -312,8 +298,11 @@ class Workspace:
         if target.exists(""):
             raise FileExistsError(f"{target.url} is there already: choose a new folder.")
         own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
-        names = [name for name in own if name != LOCK_FILE and not lock.is_beat_file(name)]
-        for name in sorted(names, key=lambda name: not name.startswith((WORKSPACE_FILE, MANIFEST, JOURNAL))):
+        names = [name for name in own if name != records.LOCK_FILE and not lock.is_beat_file(name)]
+        for name in sorted(
+            names,
+            key=lambda name: not name.startswith((records.WORKSPACE_FILE, records.MANIFEST, records.JOURNAL)),
+        ):
             with (
                 target.writing(name) as copy,
                 self._folder.fs.open(self._folder.readable(name), "rb") as file,
@@ -330,8 +319,12 @@ class Workspace:
             if name.endswith(PARTIAL) or (lock.is_beat_file(name) and name != own):
                 self._folder.remove(name)
                 del files[name]
-        is_new = WORKSPACE_FILE not in files and not self.stages()
-        ended = [stage for stage in self.stages() if any(n.startswith(f"{JOURNAL}/{stage}/") for n in files)]
+        is_new = records.WORKSPACE_FILE not in files and not self.stages()
+        ended = [
+            stage
+            for stage in self.stages()
+            if any(n.startswith(f"{records.JOURNAL}/{stage}/") for n in files)
+        ]
         for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
             remove_journal(self._catalog, stage)
         found = verify.repair(self._catalog, self._folder.find() if ended else files)
@@ -349,11 +342,11 @@ class Workspace:
         """Return the number of recorded blocks, and of all blocks, of each output of a stage that is not committed."""
         return blocks_done(self._folder, stage)
 
-    def stages(self) -> dict[str, StageManifest]:
+    def stages(self) -> dict[str, records.StageManifest]:
         """Return the committed stages by name."""
         return _Stages(self.url, self._catalog.manifests())
 
-    def begun(self) -> dict[str, Begun]:
+    def begun(self) -> dict[str, records.Begun]:
         """Return the stages that have begun and are not committed, by name."""
         return {
             stage: begun.model_copy(update={"seconds": seconds_worked(self._folder, stage)})
@@ -383,16 +376,18 @@ class Workspace:
         now = self._catalog.manifests()
         is_same = all(name in now and now[name].digest == made.digest for name, made in before.items())
         if not is_same or before.keys() & {*self._catalog.outdated()}:
-            raise LockedError(f"A run replaced the content of {self.url} while it was read: read it again.")
+            raise records.LockedError(
+                f"A run replaced the content of {self.url} while it was read: read it again."
+            )
 
     def digest(self, stages: Iterable[str] | None = None) -> str:
         """Return the digest of the content of all or some stages, 32 hexadecimal digits: no times, facts and pages."""
         done = self._catalog.manifests()
         chosen = done.keys() if stages is None else done.keys() & set(stages)
         drawn = {n for n, made in done.items() if any(r.spec.kind == "page" for r in made.outputs.values())}
-        return digest_of_json({name: done[name].digest for name in done if name in chosen - drawn})
+        return records.digest_of_json({name: done[name].digest for name in done if name in chosen - drawn})
 
-    def verify(self, *, progress: verify.Progress | None = None) -> list[Problem]:
+    def verify(self, *, progress: verify.Progress | None = None) -> list[records.Problem]:
         """Return all problems by file: of outputs, records, and stages that are not committed; an empty list if none.
 
         Parameters
@@ -438,7 +433,7 @@ class Workspace:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def describe(self, name: str) -> OutputRecord:
+    def describe(self, name: str) -> records.OutputRecord:
         """Return the record of a committed output: its kind, shape, dims, units, meaning, blocks and digest.
 
         Raises
@@ -565,7 +560,7 @@ class Workspace:
                     raise self._damaged(record, problem.file)
         return file_items(self._folder, record)
 
-    def _whole(self, record: OutputRecord) -> bytes:
+    def _whole(self, record: records.OutputRecord) -> bytes:
         """Return the bytes of a committed file, compared with its digest where it is small.
 
         Raises
@@ -580,13 +575,13 @@ class Workspace:
             raise self._damaged(record, name)
         return self._folder.read(name)
 
-    def _damaged(self, record: OutputRecord, file: str) -> DamagedError:
-        return DamagedError(
+    def _damaged(self, record: records.OutputRecord, file: str) -> records.DamagedError:
+        return records.DamagedError(
             f"{self._folder.path(file)} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes "
             "it again."
         )
 
-    def _committed(self, name: str, reader: str | None = None) -> OutputRecord:
+    def _committed(self, name: str, reader: str | None = None) -> records.OutputRecord:
         """Return the record of an output, which is of the kind that the named method reads."""
         record = self.describe(name)
         kind = record.spec.kind

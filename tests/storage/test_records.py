@@ -231,7 +231,7 @@ def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
     """A manifest that nothing could read again was found out at the commit, after hours."""
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
-        monkeypatch.setattr("distembed.storage.journal.RECORD_BYTES", 1000)
+        monkeypatch.setattr(records, "RECORD_BYTES", 1000)
         stage = workspace.stage("many", parameters={}, inputs={})
         with pytest.raises(
             ValueError, match="'x' would have 6 blocks, more than a manifest may name: make larger"
