@@ -18,7 +18,6 @@ from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
 from distembed.display import plural
 from distembed.execution import uncollected
 from distembed.files import failures_told
-from distembed.job.cluster import TLS
 from distembed.job.opening import code_of, existing_workspace, open_job
 from distembed.job.plan import check_inputs
 from distembed.job.progress import (
@@ -165,7 +164,7 @@ def run(
         outcome = run_stages(
             job,
             workers=Workers(
-                scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit, tls=TLS(**how)
+                scheduler=scheduler, n_workers=n, memory_limit=job.resources.memory_limit, tls=how
             ),
             reporter=reporter,
             until=until,

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from multiprocessing import forkserver
 from typing import Any
 
@@ -28,16 +27,6 @@ from distembed.files import DiskFullError
 from distembed.job.model import JobError, StoppedError
 from distembed.job.provenance import PACKAGES, Joining, differences, made_with
 from distembed.storage.tasks import KilledBlockError
-
-
-@dataclass(frozen=True, kw_only=True)
-class TLS:
-    """Files that identify this client to a cluster that speaks TLS."""
-
-    ca_file: str | None = None
-    cert: str | None = None
-    key: str | None = None
-
 
 WORKER_SECONDS = 120
 
@@ -105,8 +94,10 @@ def _start_fork_server() -> None:
     forkserver.ensure_running()
 
 
-def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
+def connect(resources: ExitStack, address: str, tls: Mapping[str, str | None]) -> Client:
     """Return a client of the scheduler at `address`, which `resources` closes.
+
+    `tls` has the files `ca_file`, `cert` and `key`; where it has none, Dask's own configuration holds.
 
     Raises
     ------
@@ -114,10 +105,9 @@ def connect(resources: ExitStack, address: str, tls: TLS) -> Client:
         If no scheduler answers there, it asks for a certificate, or no worker joins it.
     """
     resources.enter_context(_without_tracebacks())
-    security = None  # Dask's own configuration
-    if tls.ca_file or tls.cert or tls.key:
-        names = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
-        security = Security(require_encryption=True, **names)
+    names = {"tls_ca_file": "ca_file", "tls_client_cert": "cert", "tls_client_key": "key"}
+    files = {name: tls.get(file) for name, file in names.items()}
+    security = Security(require_encryption=True, **files) if any(files.values()) else None
     try:
         client = resources.enter_context(Client(address, security=security, timeout="20s"))
     except TypeError:  # what Dask raises for a tls:// address without a certificate
@@ -184,41 +174,38 @@ def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Call
     joining = Joining(made_with(), workspace, check_lock)
     if not refusals:
         found = client.run(joining.refusal, on_error="return")
-        refusals = {f"worker {address}": _in_words(answer) for address, answer in found.items()}
+        refusals = {
+            f"worker {address}": f"cannot import this version of distembed ({answer}): install it there"
+            if isinstance(answer, Exception)  # that worker cannot unpickle the question
+            else answer
+            for address, answer in found.items()
+        }
     if sentences := [f"{place} {why}" for place, why in refusals.items() if why]:
         raise JobError(f"{'; '.join(sentences)}, or end {'it' if len(sentences) == 1 else 'them'}")
     client.register_plugin(joining)
-    resources.callback(_forget, client)
+
+    @resources.callback
+    def let_any_worker_join_again() -> None:
+        with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
+            if client.status == "running":
+                client.unregister_worker_plugin(Joining.name)
 
 
 def _other_versions(client: Client) -> dict[str, str]:
     """Return which versions the processes of a cluster have that this one has not: the scheduler imports nothing."""
     found = client.get_versions(packages=["distembed", *PACKAGES])
-    places = {f"the Dask scheduler at {client.scheduler.address}": found["scheduler"]}
+    places = {f"the Dask scheduler at {client.scheduler.address}": found["scheduler"], "": found["client"]}
     places |= {f"worker {address}": versions for address, versions in found["workers"].items()}
-    own = _compared(found["client"])
-    others = {
-        name: differences(_compared(each), own, " where this run has ") for name, each in places.items()
+    compared = {
+        place: {name: str(versions["packages"].get(name)) for name in ("distembed", "python", *PACKAGES)}
+        for place, versions in places.items()
     }
-    return {name: f"has {other}: install the same versions there" for name, other in others.items() if other}
-
-
-def _compared(versions: Mapping[str, Any]) -> dict[str, str]:
-    packages = versions["packages"]
-    return {name: str(packages.get(name)) for name in ("distembed", "python", *PACKAGES)}
-
-
-def _in_words(answer: str | Exception) -> str:
-    if isinstance(answer, Exception):  # that worker cannot unpickle the question
-        return f"cannot import this version of distembed ({answer}): install it there"
-    return answer
-
-
-def _forget(client: Client) -> None:
-    """Let any worker join again: it may serve other purposes."""
-    with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
-        if client.status == "running":
-            client.unregister_worker_plugin(Joining.name)
+    others = {
+        place: differences(each, compared[""], " where this run has ") for place, each in compared.items()
+    }
+    return {
+        place: f"has {other}: install the same versions there" for place, other in others.items() if other
+    }
 
 
 # --- what fails --------------------------------------------------------------------------------------------------

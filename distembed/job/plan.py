@@ -127,10 +127,6 @@ class Plan(NamedTuple):
             "warnings": list(self.warnings()),
         }
 
-    def worker_bytes(self, name: str) -> int:
-        """Return the bytes that a worker process of one thread needs at least for a stage."""
-        return RESERVED_BYTES + self.stages[name].task_bytes
-
     def check(self, stages: Collection[str] | None = None, *, memory: bool = True) -> None:
         """Refuse a plan of which one of these stages (by default all that are not done) cannot fit.
 

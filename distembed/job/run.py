@@ -32,6 +32,7 @@ from distembed.job.state import (
 )
 from distembed.job.status import spent_text
 from distembed.job.workers import Workers
+from distembed.plan import RESERVED_BYTES
 from distembed.states import keeping
 from distembed.storage.records import Problem
 from distembed.storage.tasks import KilledBlockError
@@ -315,8 +316,8 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
                 processes=run.workers.scheduler == "processes"
             )
             plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
-            left = (plan.worker_bytes(each) for each in run.states if each not in plan.done)
-            run.workers.check_memory(max(left, default=0))
+            left = (plan.stages[each].task_bytes for each in run.states if each not in plan.done)
+            run.workers.check_memory(max((RESERVED_BYTES + n_bytes for n_bytes in left), default=0))
             if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
                 room = sum(max(0, limit // 2 - plan.stages[name].task_bytes) for limit in limits.values())
                 states_fit = plan.stages[name].states_bytes <= room

@@ -34,6 +34,9 @@ from distembed.storage.workspace import Workspace
 FORMAT = 1
 """The version of the fields: a field may be added to it, and none changes its meaning."""
 
+NOTED_SHARE = 1.05
+"""A peak is named as above its plan where it is so many times that: what libraries take varies by some MiB."""
+
 SPENT = (
     "wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes", "moved_bytes",
 )  # fmt: skip
@@ -184,7 +187,7 @@ def spent_text(facts: Mapping[str, Any]) -> str:
     numbers = (measured(facts, name) for name in names)
     seconds, process, total = (math.nan if number is None else number for number in numbers)
     planned = measured(facts, "planned_process_bytes")
-    is_above = planned is not None and process > planned
+    is_above = planned is not None and process > NOTED_SHARE * planned
     above = f", above its plan of {format_bytes(planned or 0)}" if is_above else ""
     peak = f"peak {format_bytes(process)} per process, {format_bytes(total)} together"
     moved = measured(facts, "moved_bytes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +23,6 @@ from distembed.display import format_bytes
 from distembed.execution import client_in_force, one_blas_thread
 from distembed.heaps import give_memory_back, memory_of_machine, memory_share, share_one_heap
 from distembed.job import cluster
-from distembed.job.cluster import TLS
 from distembed.job.model import Job, JobError
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
@@ -54,7 +53,7 @@ class Workers(AbstractContextManager["Workers"]):
         Bytes for each local worker process, by default a share of the machine's; Dask spills above 60 % and pauses
         above 80 % of it.
     tls
-        Files for a `tls://` scheduler.
+        Files for a `tls://` scheduler: `ca_file`, `cert` and `key`.
     client
         A client of a cluster, of whatever kind, which is left running.
     """
@@ -62,7 +61,7 @@ class Workers(AbstractContextManager["Workers"]):
     scheduler: str | None = None
     n_workers: int | None = None
     memory_limit: int | None = None
-    tls: TLS = field(default_factory=TLS)
+    tls: Mapping[str, str | None] = field(default_factory=dict)
     client: Client | None = None
     _resources: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
@@ -101,21 +100,20 @@ class Workers(AbstractContextManager["Workers"]):
             self._started = True
             self._resources.enter_context(one_blas_thread())
             share_one_heap()
-            self._connect()
+            if self.client is not None:  # of the notebook or script that runs the job
+                self._resources.enter_context(self.client.as_current())
+            elif self.scheduler in {None, "threads"}:
+                # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
+                self._resources.enter_context(
+                    dask.config.set(scheduler=threaded.get, num_workers=self.n_local)
+                )
+            elif self.scheduler == "processes":
+                self.client = cluster.start_processes(self._resources, self.n_local, self.process_memory)
+            else:
+                self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
         if self.client is not None and self.is_remote and not self._is_admitted and workspace is not None:
             cluster.admit(self._resources, self.client, workspace.url, workspace.check_lock)
             self._is_admitted = True
-
-    def _connect(self) -> None:
-        if self.client is not None:  # of the notebook or script that runs the job
-            self._resources.enter_context(self.client.as_current())
-        elif self.scheduler in {None, "threads"}:
-            # The function and not its name: for a name Dask imports `distributed`, a tenth of a second.
-            self._resources.enter_context(dask.config.set(scheduler=threaded.get, num_workers=self.n_local))
-        elif self.scheduler == "processes":
-            self.client = cluster.start_processes(self._resources, self.n_local, self.process_memory)
-        else:
-            self.client = cluster.connect(self._resources, str(self.scheduler), self.tls)
 
     @property
     def n_local(self) -> int:
@@ -153,10 +151,7 @@ class Workers(AbstractContextManager["Workers"]):
 
     def watched(self, stage: str, note: Callable[[str], None]) -> AbstractContextManager[None]:
         """Return a context in which the failures of a cluster are one sentence each, and lost workers are named."""
-        if self.client is None:
-            return nullcontext()
-
-        return cluster.watched(self.client, stage, note)
+        return nullcontext() if self.client is None else cluster.watched(self.client, stage, note)
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""

@@ -17,12 +17,12 @@ from distributed import Client, LocalCluster
 
 import distembed as de
 from distembed.job import cluster, provenance
-from distembed.job.cluster import TLS
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
 from distembed.job.provenance import Joining
 from distembed.job.workers import Workers
+from distembed.plan import RESERVED_BYTES
 from tests.commands import dask_cluster, digest_here, environment, run
 from tests.processes import DASK, Process, kill_group, start
 
@@ -250,7 +250,7 @@ def test_a_scheduler_without_workers_is_named_with_the_command_that_starts_one(
             ConnectionError, match=r"no worker joined \S+ within 0.1 s; start some with: dask worker"
         ),
     ):
-        cluster.connect(resources, empty.scheduler_address, TLS())
+        cluster.connect(resources, empty.scheduler_address, {})
 
 
 @pytest.mark.cluster
@@ -287,7 +287,7 @@ def test_a_worker_without_room_for_the_largest_task_is_refused_before_the_first_
     assert "more than the memory limit of tcp://" in done.output
     assert not (tmp_path / "w" / "manifest" / "tokens.json").exists()
     fits = open_job(str(job))
-    largest = max(map(plan_job(fits).worker_bytes, plan_job(fits).stages))
+    largest = RESERVED_BYTES + max(stage.task_bytes for stage in plan_job(fits).stages.values())
     assert f"--memory-limit {-(-largest // 2**20)}MiB" in done.output
 
 

@@ -207,5 +207,9 @@ def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries() -> None:
 def test_a_stage_above_its_plan_is_named() -> None:
     facts = {"wall_seconds": 1.0, "peak_process_bytes": 2 << 30, "peak_total_bytes": 2 << 30}
     assert "above its plan of 1.0 GiB" in spent_text({**facts, "planned_process_bytes": 1 << 30})
-    assert "above" not in spent_text({**facts, "planned_process_bytes": 3 << 30})
+    for planned in (
+        3 << 30,
+        facts["peak_process_bytes"] - (4 << 20),
+    ):  # the libraries take some MiB more or less
+        assert "above" not in spent_text({**facts, "planned_process_bytes": planned})
     assert "above" not in spent_text(facts)

@@ -173,12 +173,10 @@ def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path:
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.txt").write_text(folder)
     paths = [str(tmp_path / folder / "x.txt") for folder in ("a", "b")]
-    found = stamp_inputs(paths, {}, stamps_at)
-    assert list(found.stamps) == ["x.txt", "x.txt (2)"]
+    found, names, _ = stamp_inputs(paths, {}, stamps_at)
+    assert list(found) == ["x.txt", "x.txt (2)"]
     (tmp_path / "a" / "x.txt").unlink()
-    later = stamp_inputs(paths, found.stamps, stamps_at)
-    assert later.stamps == found.stamps
-    assert later.absent == (paths[0],)
+    assert stamp_inputs(paths, found, stamps_at) == (found, names, (paths[0],))
 
 
 def test_a_tokenizer_is_known_by_its_source_and_not_imported(

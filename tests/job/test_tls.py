@@ -22,7 +22,7 @@ import pytest
 from distributed import Client
 from distributed.security import Security
 
-from distembed.job.cluster import TLS, connect
+from distembed.job.cluster import connect
 from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
 from tests.commands import environment
@@ -212,7 +212,7 @@ def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> N
         ExitStack() as resources,
         pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
     ):
-        connect(resources, cluster.address, TLS())
+        connect(resources, cluster.address, {})
     assert dask.config.get("scheduler", None) is None  # that client is not the one of later computations
 
 
@@ -240,7 +240,7 @@ def test_what_tls_refuses_is_told_with_what_certificates_need(monkeypatch: pytes
 
     monkeypatch.setattr("distembed.job.cluster.Client", refused)
     with ExitStack() as resources, pytest.raises(ConnectionError, match="authority that have not expired"):
-        connect(resources, "tls://127.0.0.1:8786", TLS())
+        connect(resources, "tls://127.0.0.1:8786", {})
 
 
 def test_any_certificate_of_the_authority_is_that_of_the_cluster(cluster: Cluster, tmp_path: Path) -> None:

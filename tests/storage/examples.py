@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +74,16 @@ def store_all(workspace: Workspace, *, scale: int = 1, version: int = 0, calls: 
     return stage
 
 
+@contextmanager
+def writing(root: str | Path, name: str = "a") -> Iterator[tuple[Workspace, Stage]]:
+    """Open a workspace for writing, and a stage of no parameters."""
+    with Workspace.create(root, owner="test") as workspace:
+        yield workspace, workspace.stage(name, parameters={}, inputs={})
+
+
 def finish(root: Path, name: str, array: da.Array) -> Workspace:
     """Store an array in a stage of its own, commit it, and return the workspace opened."""
-    with Workspace.create(root, owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(root) as (_, stage):
         stage.store(name, array, **META)
         stage.commit()
     return Workspace.open(root)

@@ -26,7 +26,7 @@ from distembed.storage.records import DamagedError, Output
 from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import marginals
 from tests.conftest import forked_workers
-from tests.storage.examples import META, dense_array, finish, sparse_array, store_all
+from tests.storage.examples import META, dense_array, finish, sparse_array, store_all, writing
 
 CHUNKS = {"whole": (12,), "even": (4, 4, 4), "short end": (5, 5, 2), "ragged": (1, 7, 4), "single": (1,) * 12}
 CHUNKS |= {"empty": (5, 0, 7)}
@@ -49,8 +49,7 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
     values = np.zeros((12, 9), dtype=np.int64)
     values[::3, ::2] = np.arange(1, 21).reshape(4, 5)
     values[4:8] = 0
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         stored = stage.store("x", sparse_array(values, rows), **META)
         row_nonzeros = stage.row_nonzeros("x")
         stage.commit()
@@ -163,8 +162,7 @@ def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path:
     digests = set()
     for given in ({}, {"constant": 2.5}):
         root = tmp_path / f"{len(given)}"
-        with Workspace.create(root, owner="test") as workspace:
-            stage = workspace.stage("a", parameters={}, inputs={})
+        with writing(root) as (_, stage):
             stage.store("x", sparse_array(np.eye(3), (1, 2)), **META, **given)
             stage.commit()
         found, constant = Workspace.open(root), given.get("constant", 0.0)
@@ -204,8 +202,7 @@ def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path:
 def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
     vector = np.array([0.0, -0.0, np.nan, np.inf, 1e-45], dtype=np.float32)
     cube = np.arange(24).reshape(4, 3, 2)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage):
         got = stage.store("v", da.from_array(vector, chunks=2), dims=("i",), units="", meaning="").compute()
         assert got.tobytes() == vector.tobytes()
         lazy = da.from_array(cube, chunks=(3, 2, 1))

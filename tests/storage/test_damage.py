@@ -31,6 +31,7 @@ from tests.storage.examples import (
     sparse_array,
     store_all,
     write_item,
+    writing,
 )
 
 
@@ -241,8 +242,7 @@ def test_damage_to_one_array_is_found_where_it_is_read(tmp_path: Path) -> None:
 
 
 def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         for name in "xy":
             stage.store_table(f"table_{name}", pa.table({"word": [name]}))
             stage.store_bytes(f"{name}.txt", name.encode())
@@ -377,8 +377,7 @@ def test_a_stage_that_others_were_made_from_and_is_gone_is_named(root: Path) -> 
 
 
 def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root: Path) -> None:
-    with Workspace.create(root, owner="test") as workspace:
-        stage = workspace.stage("c", parameters={}, inputs={})
+    with writing(root, "c") as (workspace, stage):
         stage.store("half", dense_array(), **META)
         assert workspace.verify() == []
         assert sorted(workspace.stages()) == ["a", "b"]
@@ -388,8 +387,7 @@ def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root
 
 def test_every_block_of_a_task_that_checks_many_is_judged_and_counted(tmp_path: Path) -> None:
     n = 2 * verify.TASK_BLOCKS + 1
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         stage.store_files("items", n, write_item)
         stage.commit()
     damaged = [0, verify.TASK_BLOCKS - 1, verify.TASK_BLOCKS, n - 1]

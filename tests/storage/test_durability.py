@@ -13,7 +13,7 @@ import pytest
 from distembed.files import PARTIAL
 from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
-from tests.storage.examples import META, dense_array, record_disk, store_all
+from tests.storage.examples import META, dense_array, record_disk, store_all, writing
 
 
 def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_journal(
@@ -96,8 +96,7 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", failing)
-            with Workspace.create(root, owner="test") as workspace:
-                stage = workspace.stage("a", parameters={}, inputs={})
+            with writing(root) as (workspace, stage):
                 stage.store_bytes("x", b"x")
                 stage.commit()
                 assert workspace.verify() == []

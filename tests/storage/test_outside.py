@@ -36,7 +36,7 @@ from distembed.storage.records import (
 from distembed.storage.verify import header_text
 from distembed.storage.workspace import Workspace
 from tests.references.checksums import crc32c
-from tests.storage.examples import META, dense_array, store_all, write_item
+from tests.storage.examples import META, dense_array, store_all, write_item, writing
 
 OUTSIDE = (
     "../victim",
@@ -414,8 +414,7 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
 def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Path) -> None:
     """A stranger's workspace may name a folder that its reader has: only files named as items are the workspace's."""
     place = tmp_path / "ws"
-    with Workspace.create(place, owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(place) as (workspace, stage):
         stage.store_files("src", 2, write_item)
         stage.commit()
     (place / "src/main.c").write_text("mine")
@@ -430,8 +429,7 @@ def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Pa
 def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:
     """A stranger's workspace may name what its reader has put there: only folders of outputs are the workspace's."""
     place = tmp_path / "ws"
-    with Workspace.create(place, owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(place) as (workspace, stage):
         stage.store_bytes("notes", b"Nine titles.")
         stage.commit()
     (place / "notes").unlink()

@@ -216,15 +216,6 @@ def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -
     assert [p[3:] for p in workspace.verify()] == [("manifest/a.json", "flipped or damaged")]
 
 
-def test_an_input_is_named_as_a_stage_is(tmp_path: Path) -> None:
-    """A record of a stage with another input would be read as damaged, and everything done be computed again."""
-    with (
-        Workspace.create(tmp_path / "ws", owner="test") as workspace,
-        pytest.raises(ValueError, match=r"'texts/a\.txt' must not contain '/'"),
-    ):
-        workspace.stage("a", parameters={}, inputs={"texts/a.txt": "f"})
-
-
 def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

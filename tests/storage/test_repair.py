@@ -14,7 +14,7 @@ from distembed.storage.folder import Folder
 from distembed.storage.records import Problem
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from tests.storage.examples import META, Calls, dense_array, flip, run_both, store_all
+from tests.storage.examples import META, Calls, dense_array, flip, run_both, store_all, writing
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,7 @@ def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
 
 
 def test_repair_with_other_content_warns(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         stage.store("x", dense_array(), **META)
         stage.commit()
         down = workspace.stage("down", parameters={}, inputs={"a": stage.fingerprint})
@@ -178,8 +177,7 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     root = tmp_path / "ws"
-    with Workspace.create(root, owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(root) as (workspace, stage):
         stage.states().store("round_1", dense_array())
         stage.store("x", dense_array(), **META)
         with monkeypatch.context() as patch:
@@ -200,12 +198,10 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
 
 def test_what_an_interrupted_run_announced_and_this_one_does_not_store_is_removed(tmp_path: Path) -> None:
     for names in (("x", "state"), ("x",)):
-        with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-            stage = workspace.stage("a", parameters={}, inputs={})
+        with writing(tmp_path / "ws") as (_, stage):
             for name in names:
                 stage.store_bytes(name, b"x")
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage):
         stage.store_bytes("x", b"x")
         stage.commit()
     assert not (tmp_path / "ws/state").exists()

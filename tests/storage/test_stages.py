@@ -22,7 +22,7 @@ from distembed.storage import journal
 from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.faults import killed_writer
-from tests.storage.examples import META, dense_array, write_item
+from tests.storage.examples import META, dense_array, write_item, writing
 
 
 def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path: Path) -> None:
@@ -63,8 +63,7 @@ def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path: Path)
     digests = set()
     for n in (1, 2):
         root = tmp_path / f"{n}"
-        with Workspace.create(root, owner="test") as workspace:
-            stage = workspace.stage("a", parameters={}, inputs={})
+        with writing(root) as (workspace, stage):
             stage.store_files("partials", n, write_item, temporary=True)
             stage.states().store(f"round_{n}", dense_array())
             stage.store("x", dense_array(), **META)
@@ -158,34 +157,20 @@ def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: p
     assert listed.count("manifest") <= 3
 
 
-def test_a_table_in_pieces_is_the_table_of_all(tmp_path: Path) -> None:
-    pieces = [pa.table({"word": ["a", "b"], "n": [1, 2]}), pa.table({"word": ["c"], "n": [3]})]
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        stage = workspace.stage("words", parameters={}, inputs={})
-        stage.store_batches("pieces", pieces[0].schema, iter(pieces), n_rows=3)
-        stage.store_table("whole", pa.concat_tables(pieces))
-        stage.commit()
-    assert workspace.table("pieces") == workspace.table("whole")
-    assert workspace.describe("pieces").spec.shape == (3, 2)
-    assert workspace.verify() == []
-
-
 def test_a_table_is_one_file_of_the_same_bytes_however_it_is_stored(tmp_path: Path) -> None:
     """A table given whole is written as pyarrow writes it, so that its digest is that of earlier runs."""
-    table = pa.table({"word": ["a", "b"], "n": [1, 2]})
-    pq.write_table(table, tmp_path / "expected.parquet", compression="zstd", write_page_checksum=True)
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        stage = workspace.stage("words", parameters={}, inputs={})
-        stage.store_table("whole", table)
-        stage.commit()
-    found = (tmp_path / "w" / "whole.parquet").read_bytes()
-    assert found == (tmp_path / "expected.parquet").read_bytes()
-
-
-def test_pieces_of_another_number_of_rows_are_refused(tmp_path: Path) -> None:
-    piece = pa.table({"n": [1, 2, 3]})
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        stage = workspace.stage("words", parameters={}, inputs={})
+    pieces = [pa.table({"word": ["a", "b"], "n": [1, 2]}), pa.table({"word": ["c"], "n": [3]})]
+    whole = pa.concat_tables(pieces).combine_chunks()
+    pq.write_table(whole, tmp_path / "expected.parquet", compression="zstd", write_page_checksum=True)
+    with writing(tmp_path / "w") as (workspace, stage):
         with pytest.raises(ValueError, match="said to have 4 rows, and its pieces have 3"):
-            stage.store_batches("wrong", piece.schema, [piece], n_rows=4)
+            stage.store_batches("wrong", whole.schema, pieces, n_rows=4)
         assert not stage.is_stored("wrong")
+        stage.forget("wrong")
+        stage.store_batches("pieces", whole.schema, iter(pieces), n_rows=3)
+        stage.store_table("whole", whole)
+        stage.commit()
+    assert workspace.table("pieces") == workspace.table("whole") == whole
+    assert workspace.describe("pieces").spec.shape == (3, 2)
+    assert (tmp_path / "w/whole.parquet").read_bytes() == (tmp_path / "expected.parquet").read_bytes()
+    assert workspace.verify() == []

@@ -25,12 +25,11 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
-from distembed.storage.catalog import read_record
 from distembed.storage.folder import Folder
 from distembed.storage.records import VERSION, Header, LockedError, ManifestError, NewerFormatError, dumped
 from distembed.storage.workspace import Workspace
 from tests.conftest import forked_workers
-from tests.storage.examples import META, Calls, dense_array, flip, store_all, write_item
+from tests.storage.examples import META, Calls, dense_array, flip, store_all, write_item, writing
 
 
 @pytest.fixture(params=["path", "file", "memory"])
@@ -83,21 +82,37 @@ def test_digest_is_of_content_only(tmp_path: Path) -> None:
         assert workspace.digest() not in digests
 
 
-def test_committed_stage_computes_nothing(tmp_path: Path) -> None:
-    for expected in (3, 0):
+@pytest.mark.parametrize(
+    ("commits", "spoil", "versions", "expected"),
+    [
+        (True, None, "1", []),
+        (False, None, "1", []),
+        (False, "c/1/0", "1", [1]),
+        (False, None, "2", [0, 1, 2]),
+    ],
+)
+def test_what_is_computed_of_a_stage_that_was_stored_before(
+    tmp_path: Path, commits: bool, spoil: str | None, versions: str, expected: list[int]
+) -> None:
+    """A committed one, an interrupted one, a block of that is damaged, and one that other versions began."""
+    for made_with, computed in (("1", [0, 1, 2]), (versions, expected)):
         calls = Calls()
         with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-            stage = workspace.stage("a", parameters={"p": 1}, inputs={"b": "f"})
-            assert stage.is_committed == (expected == 0)
-            stage.store("x", calls.count(dense_array()), **META)
-            stage.commit()
-        assert len(calls.blocks) == expected
+            made_from = {"parameters": {"p": 1}, "inputs": {"b": "f"}, "made_with": {"numpy": made_with}}
+            stage = workspace.stage("a", **made_from)
+            assert stage.is_committed == (commits and computed == expected)
+            stored = stage.store("x", calls.count(dense_array()), **META)
+            np.testing.assert_array_equal(stored.compute(), dense_array().compute())
+            if commits:
+                assert stage.commit().made_with == {"numpy": made_with}
+        assert sorted(calls.blocks) == computed
+        if spoil and computed != expected:
+            flip(tmp_path / "ws/arrays.zarr/x" / spoil)
 
 
 def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None:
     calls = Calls(fail_at=2)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage), dask.config.set(scheduler="sync"):
         with pytest.raises(RuntimeError, match="planned"):
             stage.store("x", calls.count(dense_array()), **META)
         with pytest.raises(ValueError, match=r"'x' of stage 'a' has \d of 3 blocks: store it"):
@@ -105,8 +120,7 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
     first = set(calls.blocks) - {2}
     calls = Calls()
     seen: list[tuple[int, int]] = []
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage):
         assert not stage.is_stored("x")
         stored = stage.store(
             "x", calls.count(dense_array()), **META, progress=lambda n, m: seen.append((n, m))
@@ -141,30 +155,6 @@ def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path)
         with pytest.raises(KeyboardInterrupt):
             stage.store("x", lazy, **META, progress=stop)
         assert sorted(ended) == sorted(begun) == [0, 1]
-
-
-def test_recorded_block_that_was_damaged_is_computed_again(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        workspace.stage("a", parameters={}, inputs={}).store("x", dense_array(), **META)
-    flip(tmp_path / "ws/arrays.zarr/x/c/1/0")
-    calls = Calls()
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stored = workspace.stage("a", parameters={}, inputs={}).store("x", calls.count(dense_array()), **META)
-        np.testing.assert_array_equal(stored.compute(), dense_array().compute())
-    assert calls.blocks == [1]
-
-
-def test_an_interrupted_stage_of_other_versions_starts_again(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        made = {"numpy": "1"}
-        workspace.stage("a", parameters={}, inputs={}, made_with=made).store("x", dense_array(), **META)
-        for versions, computed in ((made, 0), ({"numpy": "2"}, 3)):
-            calls = Calls()
-            stage = workspace.stage("a", parameters={}, inputs={}, made_with=versions)
-            stage.store("x", calls.count(dense_array()), **META)
-            assert len(calls.blocks) == computed
-        stage.commit()
-        assert workspace.stages()["a"].made_with == {"numpy": "2"}
 
 
 def test_the_writer_reads_manifests_when_it_begins_and_a_reader_when_one_has_changed(
@@ -227,25 +217,22 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
 
 
 def test_what_announces_another_output_announces_none(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage):
         for name in "xy":
             stage.store(name, dense_array(), **META)
     announced = tmp_path / "ws" / "journal" / "a"
     (announced / "x" / "output.json").write_bytes((announced / "y" / "output.json").read_bytes())
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage):
         assert [stage.is_stored(name) for name in "xy"] == [False, True]
 
 
 def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         stage.store("x", dense_array(), **META)
         stage.store("unwanted", dense_array(), **META)
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store("x", dense_array().rechunk((6, 5)), **META)
-        stage.commit()
+        again = workspace.stage("a", parameters={}, inputs={})
+        again.store("x", dense_array().rechunk((6, 5)), **META)
+        again.commit()
         assert list(workspace.stages()["a"].outputs) == ["x"]
         assert workspace.array("x").chunks[0] == (6, 6)
         assert workspace.verify() == []
@@ -265,8 +252,7 @@ def test_store_files_resumes_by_item(tmp_path: Path, keys: tuple[str, ...]) -> N
     # Dask's synchronous scheduler begins with the last item.
     for expected in ([2, 1], [1, 0]):
         runs.clear()
-        with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
-            stage = workspace.stage("a", parameters={}, inputs={})
+        with writing(tmp_path / "ws") as (workspace, stage), dask.config.set(scheduler="sync"):
             if expected == [2, 1]:
                 with pytest.raises(RuntimeError, match="planned"):
                     stage.store_files("t", 3, make, keys=keys)
@@ -292,14 +278,15 @@ def test_the_order_in_which_a_store_lists_the_files_of_an_item_changes_no_digest
         return dict(order(sorted(find(folder, name).items())))
 
     monkeypatch.setattr(Folder, "find", listed)
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (workspace, stage):
         assert len(stage.store_files("t", 2, write_item)[0].paths) == 2
         stage.commit()
         assert workspace.digest()[:8] == "fba4deea"
 
 
 def test_names_are_owned(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine.txt").write_text("mine")
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         workspace.stage("a", parameters={}, inputs={}).store("x", dense_array(), **META)
         stage = workspace.stage("b", parameters={}, inputs={})
@@ -311,35 +298,37 @@ def test_names_are_owned(tmp_path: Path) -> None:
                 stage.store_bytes(name, b"")
         workspace.stage("a", parameters={}, inputs={}).discard()
         stage.store("x", dense_array(), **META)  # what was announced is gone
-        with pytest.raises(ValueError, match="own files"):
-            stage.store_bytes("manifest/a.json", b"")
-        with pytest.raises(ValueError, match="must not contain '/'"):
-            workspace.stage("a/b", parameters={}, inputs={})
+        for write in (stage.store_bytes, workspace.write_file):
+            with pytest.raises(
+                ValueError, match=r"'manifest/a.json' would lie among the workspace's own files"
+            ):
+                write("manifest/a.json", b"")
+        for name, inputs in (("a/b", {}), ("a", {"texts/a.txt": "f"})):
+            with pytest.raises(ValueError, match="must not contain '/'"):
+                workspace.stage(name, parameters={}, inputs=inputs)
+        with pytest.raises(FileExistsError, match="there is there already: choose a new folder"):
+            workspace.copy_to(tmp_path / "there")
 
 
 def test_bad_arrays_are_refused(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        with pytest.raises(ValueError, match="axes"):
-            stage.store("x", dense_array().sum(), dims=(), units="", meaning="")
-        with pytest.raises(ValueError, match="axes"):
-            stage.store("x", dense_array(), dims=("i",), units="", meaning="")
-        with pytest.raises(ValueError, match="compute_chunk_sizes"):
-            stage.store("x", dense_array()[dense_array()[:, 0] > 3], **META)
-        with pytest.raises(ValueError, match="dtype"):
-            stage.store("x", dense_array().astype("U4"), **META)
-        wrong = dense_array().map_blocks(sparse.csr_array, meta=np.empty((0, 0)), dtype=float)
-        with pytest.raises(TypeError, match="meta says dense"):
-            stage.store("x", wrong, **META)
-        wrong = dense_array().map_blocks(lambda b: b[:1], dtype=float, meta=np.empty((0, 0)))
-        with pytest.raises(ValueError, match="has shape"):
-            stage.store("x", wrong, **META)
-        with pytest.raises(ValueError, match="no output"):
-            stage.array("y")
-        with pytest.raises(TypeError, match="parameters"):
-            workspace.stage("b", parameters={"p": {1, 2}}, inputs={})
-        with pytest.raises(ValueError, match="wrote no file"):
-            stage.store_files("none", 1, lambda index, prefix: {})
+    dense, none = dense_array(), {"units": "", "meaning": ""}
+    of_sparse = dense.map_blocks(sparse.csr_array, meta=np.empty((0, 0)), dtype=float)
+    shorter = dense.map_blocks(lambda b: b[:1], dtype=float, meta=np.empty((0, 0)))
+    with writing(tmp_path / "ws") as (workspace, stage):
+        rows: list[tuple[Callable[[], object], type[Exception], str]] = [
+            (lambda: stage.store("x", dense.sum(), dims=(), **none), ValueError, "axes"),
+            (lambda: stage.store("x", dense, dims=("i",), **none), ValueError, "axes"),
+            (lambda: stage.store("x", dense[dense[:, 0] > 3], **META), ValueError, "compute_chunk_sizes"),
+            (lambda: stage.store("x", dense.astype("U4"), **META), ValueError, "dtype"),
+            (lambda: stage.store("x", of_sparse, **META), TypeError, "meta says dense"),
+            (lambda: stage.store("x", shorter, **META), ValueError, "has shape"),
+            (lambda: stage.array("y"), ValueError, "no output"),
+            (lambda: workspace.stage("b", parameters={"p": {1, 2}}, inputs={}), TypeError, "parameters"),
+            (lambda: stage.store_files("none", 1, lambda index, prefix: {}), ValueError, "wrote no file"),
+        ]
+        for call, kind, sentence in rows:
+            with pytest.raises(kind, match=sentence):
+                call()
 
 
 def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
@@ -387,22 +376,14 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
     for opened in (Workspace.open, partial(Workspace.create, owner="test")):
         with pytest.raises(ManifestError, match=r"/other was made by another version of distembed"):
             opened(tmp_path / "other")
+    (tmp_path / "other" / "workspace.json").write_bytes(dumped(Header(format="mine", version=VERSION + 1)))
+    for opened in (Workspace.open, partial(Workspace.create, owner="test")):
+        with pytest.raises(NewerFormatError, match="newer distembed"):
+            opened(tmp_path / "other")
     if os.geteuid() != 0:
         (tmp_path / "sealed").mkdir(mode=0o500)
         with pytest.raises(PermissionError, match="cannot be written"):
             Workspace.create(tmp_path / "sealed", owner="test")
-
-
-def test_newer_format_is_refused(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test"):
-        pass
-    newer = Header(format="distembed workspace", version=VERSION + 1)
-    (tmp_path / "ws/workspace.json").write_bytes(dumped(newer))
-    with pytest.raises(NewerFormatError):
-        read_record(Folder.at(tmp_path / "ws"), "workspace.json", Header)
-    for start in (Workspace.open, lambda url: Workspace.create(url, owner="test")):
-        with pytest.raises(ManifestError, match="newer distembed"):
-            start(tmp_path / "ws")
 
 
 def test_lock_refuses_names_and_returns(url: str) -> None:
@@ -447,8 +428,7 @@ def test_full_disk_is_one_sentence_naming_the_block(tmp_path: Path, monkeypatch:
         return real(self, name, *pieces, **options)
 
     calls = Calls()
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace, dask.config.set(scheduler="sync"):
-        stage = workspace.stage("a", parameters={}, inputs={})
+    with writing(tmp_path / "ws") as (_, stage), dask.config.set(scheduler="sync"):
         with monkeypatch.context() as patch:
             patch.setattr(Folder, "write", full)
             with pytest.raises(OSError, match=r"block 1 of 'x' .*: No space left") as raised:
@@ -493,16 +473,6 @@ def held_is_stored_without_a_large_graph(workspace: Workspace) -> bool:
         options = {"dims": ("word",), "units": "", "meaning": "Ones."}
         found = stage.store("held", da.from_array(held, chunks=100_000), **options)
     return bool((found.compute(scheduler="threads") == held).all())
-
-
-def test_a_workspace_keeps_its_own_names_and_writes_over_no_other(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "mine.txt").write_text("mine")
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        with pytest.raises(ValueError, match=r"'manifest/a.json' would lie among the workspace's own files"):
-            workspace.write_file("manifest/a.json", b"")
-        with pytest.raises(FileExistsError, match="there is there already: choose a new folder"):
-            workspace.copy_to(tmp_path / "there")
 
 
 def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(
