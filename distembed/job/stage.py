@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -42,10 +41,6 @@ class Context(NamedTuple):
     reporter: Reporter
     workers: Workers
 
-    def progress(self, task: str, *, unit: str = "blocks") -> Callable[[int, int], None]:
-        """Return a callable that reports how many of all blocks, or of other units, are done."""
-        return partial(self.reporter.advance, task, unit=unit)
-
     def store(self, output: ArrayOutput, array: da.Array, *, constant: float = 0.0) -> da.Array:
         """Store an array as `Stage.store` does, and return it opened."""
         return self.stage.store(
@@ -56,7 +51,6 @@ class Context(NamedTuple):
             meaning=output.meaning,
             temporary=output.temporary,
             constant=constant,
-            progress=self.progress(_in_words(output)),
         )
 
     def store_table(self, output: TableOutput, table: pa.Table) -> None:
@@ -67,14 +61,7 @@ class Context(NamedTuple):
         self, output: FilesOutput, n: int, make: MakeFiles, *, keys: Sequence[str] = ()
     ) -> list[FileItem]:
         """Store the files that so many tasks make, as `Stage.store_files` does."""
-        progress = self.progress(_in_words(output))
-        return self.stage.store_files(
-            output.name, n, make, keys=keys, temporary=output.temporary, progress=progress
-        )
-
-
-def _in_words(output: ArrayOutput | FilesOutput) -> str:
-    return PurePosixPath(output.name).name.replace("_", " ")
+        return self.stage.store_files(output.name, n, make, keys=keys, temporary=output.temporary)
 
 
 REPORT_STAGE, EXPLORER_STAGE = "report", "explorer"

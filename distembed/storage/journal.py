@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as pq
 
+from distembed.execution import tell
 from distembed.storage import blocks, records, verify
 from distembed.storage.catalog import (
     Catalog,
@@ -26,8 +27,6 @@ from distembed.storage.catalog import (
     seconds_worked,
 )
 from distembed.storage.folder import Folder
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass
@@ -212,7 +211,7 @@ class Journal:
             self._folder.write(output_file(spec), records.dumped(stored.record(whole=False)))
         return stored
 
-    def missing(self, stored: Stored, progress: Progress | None = None) -> list[int]:
+    def missing(self, stored: Stored) -> list[int]:
         """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
         spec = stored.spec
         if spec.name not in self._checked:
@@ -220,11 +219,10 @@ class Journal:
             for problem in verify.run_checks(verify.checks(self._folder, there)):
                 stored.blocks.pop(problem.block, None)
             self._checked.add(spec.name)
-        if progress is not None:
-            progress(len(stored.blocks), len(spec.row_blocks))
+        _tell(stored)
         return [index for index in range(len(spec.row_blocks)) if index not in stored.blocks]
 
-    def recorder(self, stored: Stored, progress: Progress | None = None) -> Callable[[records.Block], None]:
+    def recorder(self, stored: Stored) -> Callable[[records.Block], None]:
         """Return the function that is called with each block as it completes."""
 
         def record(block: records.Block) -> None:
@@ -232,8 +230,7 @@ class Journal:
             block = block.model_copy(update={"seconds": seconds})
             self._folder.write(block_file(stored.spec, block.index), records.dumped(block))
             stored.blocks[block.index] = block
-            if progress is not None:
-                progress(len(stored.blocks), len(stored.spec.row_blocks))
+            _tell(stored)
 
         self._checked.add(stored.spec.name)
         return record
@@ -246,6 +243,14 @@ class Journal:
             self._folder.remove(found.spec.journal)
         self._catalog.give_places(self.stage, name)
         self._checked.discard(name)
+
+
+def _tell(stored: Stored) -> None:
+    """Report how many blocks of a large output are on disk; states report their rounds."""
+    spec = stored.spec
+    if spec.kind == "files" or (spec.is_array and not spec.temporary):
+        words = spec.name.rpartition("/")[2].replace("_", " ")
+        tell(f"blocks of {words}", len(stored.blocks), len(spec.row_blocks))
 
 
 # --- what is removed -------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from distembed.storage import blocks, records, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import Catalog, begun_file, files_above, read_record, replaced
 from distembed.storage.folder import Folder
-from distembed.storage.journal import Journal, Progress, remove_journal, remove_stage
+from distembed.storage.journal import Journal, remove_journal, remove_stage
 
 MakeFiles = Callable[[int, str], Mapping[str, Any]]
 """A function that writes the files of an item, named a prefix plus a suffix, and returns a JSON summary."""
@@ -101,7 +101,6 @@ class Stage:
         meaning: str,
         temporary: bool = False,
         constant: float = 0.0,
-        progress: Progress | None = None,
     ) -> da.Array:
         """Store an array row block by row block and return it opened lazily from disk.
 
@@ -122,8 +121,6 @@ class Stage:
             Remove the output when the stage is committed.
         constant : float
             What is to be added to every cell of a sparse array to have the matrix that it stands for.
-        progress : callable, optional
-            Called with blocks done and blocks in all.
 
         Raises
         ------
@@ -149,13 +146,13 @@ class Stage:
         spec = blocks.output_of(self.name, name, array, dims=tuple(dims), temporary=temporary, **said)
         if not self._is_kept(spec):
             stored = self._journal.announce(spec)
-            if missing := self._journal.missing(stored, progress):
+            if missing := self._journal.missing(stored):
                 rows = {0: spec.row_blocks, **dict.fromkeys(range(1, array.ndim), -1)}
                 work = blocks.store_blocks(self._folder, spec, array.rechunk(rows), missing)
                 # Of an array that this process holds whole, the graph that took it to a cluster would be as large.
                 layers = list(array.dask.layers.values())
                 is_here = len(layers) == 1 and all(isinstance(v, np.ndarray) for v in layers[0].values())
-                record = self._journal.recorder(stored, progress)
+                record = self._journal.recorder(stored)
                 tasks.run_blocks(work, record, name=_names(spec, missing), is_here=is_here)
         return self.array(name)
 
@@ -236,7 +233,6 @@ class Stage:
         *,
         keys: Sequence[str] = (),
         temporary: bool = False,
-        progress: Progress | None = None,
     ) -> list[FileItem]:
         """Run `n` independent tasks that each write files, resumed by the item; return the items in order.
 
@@ -271,11 +267,11 @@ class Stage:
         if not self._is_kept(spec):
             kept = self._journal.kept_items(spec, keys) if keys else {}
             stored = self._journal.announce(spec, kept)
-            missing = self._journal.missing(stored, progress)
+            missing = self._journal.missing(stored)
             first: dict[str, list[int]] = {}  # items of equal keys share a folder, which one task makes
             for index in missing:
                 first.setdefault(keys[index] if keys else str(index), []).append(index)
-            record = self._journal.recorder(stored, progress)
+            record = self._journal.recorder(stored)
             work = partial(_make_item, self._folder, spec, make, keys)
 
             def done(item: records.Block) -> None:
@@ -319,13 +315,13 @@ class Stage:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
         return self._journal.outputs[name].record()
 
-    def damaged_blocks(self, *, progress: Progress | None = None) -> list[records.Problem]:
+    def damaged_blocks(self) -> list[records.Problem]:
         """Return the problems of a committed stage's files, which are read in parallel.
 
         In an object store only the files are read that its listing does not tell from what was committed.
         """
         outputs = {} if self.manifest is None else self.manifest.outputs
-        return verify.damage(self._folder, outputs.values(), progress)
+        return verify.damage(self._folder, outputs.values())
 
     def reopen(self, damaged: Sequence[records.Problem] | None = None) -> None:
         """Withdraw the commit, so that storing again computes the damaged blocks and only those.

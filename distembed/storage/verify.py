@@ -102,9 +102,7 @@ def what_is_wrong(folder: Folder, name: str, expected: records.FileRecord) -> st
     return "" if actual[:2] == expected[:2] else FLIPPED
 
 
-def damage(
-    folder: Folder, outputs: Iterable[records.OutputRecord], progress: Progress | None = None
-) -> list[records.Problem]:
+def damage(folder: Folder, outputs: Iterable[records.OutputRecord]) -> list[records.Problem]:
     """Return the problems of the files of outputs.
 
     Files of this machine are read. Of those in an object store only the ones are that its listing tells from what was
@@ -121,7 +119,7 @@ def damage(
             return bool(file.version) and listed.get(name) == (file.size, file.version)
 
         todo = [c for c in todo if not all(is_listed(name, file) for name, file in c.files.items())]
-    return run_checks(todo, progress)
+    return run_checks(todo)
 
 
 def verify(

@@ -22,6 +22,7 @@ from distributed import Client
 from distributed.comm import CommClosedError
 
 import distembed as de
+from distembed.execution import heard_by
 from distembed.job import cluster, workers
 from distembed.job.model import ResourcesSection
 from distembed.job.workers import Workers
@@ -51,14 +52,14 @@ def store_numbers(
     make: Callable[[int, str], dict[str, Any]],
     *,
     note: Callable[[str], None] = print,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int | None], None] | None = None,
 ) -> list[int]:
     """Store twelve numbered files as a stage of the run does; return the numbers of all."""
     crew.start()
     with de.Workspace.create(str(folder), owner="a test") as workspace:
         stage = workspace.stage("numbers", parameters={}, inputs={})
-        with crew.watched("numbers", note), crew.metered():
-            items = stage.store_files("parts", 12, make, progress=progress)
+        with crew.watched("numbers", note), crew.metered(), heard_by(progress):
+            items = stage.store_files("parts", 12, make)
         stage.commit()
     return [item.summary["number"] for item in items]
 
@@ -98,7 +99,7 @@ def test_a_cluster_that_shrinks_to_nothing_and_comes_back_finishes_the_stage(
     killed: list[int] = []
     with Workers(scheduler="processes", n_workers=2, memory_limit=2**30) as crew:
 
-        def kill_all_workers(done: int, total: int) -> None:
+        def kill_all_workers(what: str, done: int, total: int | None) -> None:
             if done and not killed:
                 assert crew.client is not None
                 killed.extend(crew.client.run(os.getpid).values())
@@ -158,7 +159,7 @@ def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(
                 crew,
                 kill_the_worker_of_3,
                 note=notes.append,
-                progress=lambda done, _: finished.append(done),
+                progress=lambda _, done, __: finished.append(done),
             )
         message = str(raised.value)
         for part in ("stage numbers", "memory limit of 1.0 GiB", "block_memory"):
@@ -169,7 +170,7 @@ def test_a_block_that_kills_its_worker_is_named_and_the_others_are_kept(
     again: list[int] = []
     with Workers(n_workers=2) as crew:
         numbers = store_numbers(
-            tmp_path / "w", crew, write_number, progress=lambda done, _: again.append(done)
+            tmp_path / "w", crew, write_number, progress=lambda _, done, __: again.append(done)
         )
     assert numbers == list(range(12))
     assert again[0] == finished[-1] > 0

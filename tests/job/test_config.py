@@ -44,6 +44,10 @@ def test_every_job_we_ship_is_valid(path: Path) -> None:
 
 
 def test_every_path_in_a_job_file_is_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    system = MINIMAL.replace("[job]", '[job]\nsystem = "topics"') + '[semantic]\nworkspace = "other"\n'
+    assert load_job(write(tmp_path, system)).semantic.workspace == str(tmp_path / "other")
+    urls = MINIMAL.replace('"a.txt"', '"s3://bucket/a.txt", "/b.txt"')
+    assert load_job(write(tmp_path, urls)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
     path = write(tmp_path, MINIMAL.replace('"w"', '"../w"'))
     (tmp_path / "elsewhere").mkdir()
     for folder in (tmp_path, tmp_path / "elsewhere"):
@@ -53,16 +57,6 @@ def test_every_path_in_a_job_file_is_relative_to_it(tmp_path: Path, monkeypatch:
         assert job.job.workspace == str(tmp_path.parent / "w")
     assert load_job(path, workspace="v").job.workspace == str(tmp_path / "elsewhere" / "v")
     assert load_job(path, workspace="memory://v").job.workspace == "memory://v"
-
-
-def test_reference_workspaces_are_relative_to_the_job_file_too(tmp_path: Path) -> None:
-    text = MINIMAL.replace("[job]", '[job]\nsystem = "topics"') + '[semantic]\nworkspace = "other"\n'
-    assert load_job(write(tmp_path, text)).semantic.workspace == str(tmp_path / "other")
-
-
-def test_urls_and_absolute_paths_stay(tmp_path: Path) -> None:
-    text = MINIMAL.replace('"a.txt"', '"s3://bucket/a.txt", "/b.txt"')
-    assert load_job(write(tmp_path, text)).corpus.paths == ("s3://bucket/a.txt", "/b.txt")
 
 
 COMPARISON = MINIMAL.replace("[job]", '[job]\nsystem = "comparison"') + '[parts]\ncolumn = "year"\n'
@@ -90,10 +84,7 @@ def test_a_job_that_is_wrong_is_refused(tmp_path: Path, text: str, message: str)
 def test_a_value_of_several_kinds_is_refused_by_what_every_kind_asks_for(tmp_path: Path) -> None:
     path = write(tmp_path, MINIMAL.replace("[corpus]", 'system = "topics"\n[corpus]'))
     for setting, message in (
-        (
-            "topics.n_topics=automatic",
-            r"topics\.n_topics = 'automatic' is .* a valid integer, or 'auto'$",
-        ),
+        ("topics.n_topics=automatic", r"topics\.n_topics = 'automatic' is .* a valid integer, or 'auto'$"),
         ("topics.n_topics=0", r"topics\.n_topics = 0 is not allowed: .*equal to 1, or 'auto'$"),
         ("topics.n_topics_range=[4, 0]", r"topics\.n_topics_range\.1 = 0 is not allowed: .*equal to 1$"),
         ('corpus.text_field=["title", 3]', r"corpus\.text_field\.1 = 3 is not allowed: .* a valid string$"),
@@ -157,15 +148,10 @@ def test_what_a_stage_reads_is_found_in_its_parameters(tmp_path: Path) -> None:
     }
 
 
-def test_settings_override_one_key(tmp_path: Path) -> None:
-    job = load_job(
-        write(tmp_path, MINIMAL), settings=("psdvec.n_components=7", "job.title=a name"), workspace="v"
-    )
+def test_settings_override_one_key_and_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL + '[resources]\nblock_memory = "16MiB"\n')
+    job = load_job(path, settings=("psdvec.n_components=7", "job.title=a name"), workspace="v")
     assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", str(Path.cwd() / "v"))
-
-
-def test_sizes_are_written_as_people_write_them(tmp_path: Path) -> None:
-    job = load_job(write(tmp_path, MINIMAL + '[resources]\nblock_memory = "16MiB"\n'))
     assert job.resources.block_memory == 16 * 2**20
 
 

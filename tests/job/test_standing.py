@@ -15,7 +15,6 @@ import pytest
 
 import distembed as de
 from distembed.job import inputs, load, provenance, state
-from distembed.job import run as run_module
 from distembed.job.opening import open_job
 from distembed.job.stage import EXPLORER, REPORT
 from distembed.job.state import ReplaceError
@@ -272,18 +271,6 @@ def test_nothing_is_written_into_a_workspace_from_outside(tiny: Path) -> None:
         de.run_job(str(tiny / "job.toml")).export(tiny / "w" / "vectors.txt")
 
 
-def test_only_hints_and_the_job_are_written_beside_the_stages() -> None:
-    """A page that is no output of a stage would outlive what it was made from."""
-    source = Path(de.__file__).parent
-    writers = {
-        file.name
-        for folder in ("job", "stages", "tables", "views", "systems", "cli")
-        for file in (source / folder).rglob("*.py")
-        if ".write_file(" in file.read_text(encoding="utf-8")
-    }
-    assert writers == {"inputs.py", "run.py"}
-
-
 def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny: Path) -> None:
     report = tiny / "w" / REPORT.name
     assert again(tiny, "report.words=['word7']").ran == ("report",)
@@ -339,10 +326,6 @@ def test_status_tells_how_far_a_stage_is(tiny: Path) -> None:
     assert "core_vectors 0 of 1 blocks" in run("status", tiny / "w").output
 
 
-def no_plan(*_: object) -> None:
-    raise AssertionError("planned")
-
-
 def test_a_count_that_no_word_reaches_is_an_error_of_the_vocabulary(tiny: Path) -> None:
     with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
         again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
@@ -360,12 +343,6 @@ def test_a_later_stage_is_refused_as_soon_as_its_sizes_are_counted(
     with pytest.raises(MemoryError, match=f"a task of stage {stage}"):
         again(tiny, *settings, "job.workspace='new'")
     assert set(de.Workspace.open(tiny / "new").stages()) == {"tokens", "vocabulary"}
-
-
-def test_where_all_is_done_nothing_is_planned(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "plan_stages", no_plan)
-    monkeypatch.setattr(run_module, "plan_with", no_plan)
-    assert again(tiny).ran == ()
 
 
 def test_a_file_known_by_its_content_is_read_once_until_it_changes(
@@ -386,14 +363,6 @@ def test_a_file_known_by_its_content_is_read_once_until_it_changes(
     monkeypatch.setattr(inputs, "SETTLED_NS", 0)
     assert [stamps_of(b"one"), stamps_of(b"two")] == [one, two]
     assert len(reads) == 6
-
-
-def test_a_plan_looks_once_where_stages_stand(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[object] = []
-    find = state.inputs_of
-    monkeypatch.setattr(state, "inputs_of", lambda job: looks.append(job) or find(job))
-    succeed("plan", tiny / "job.toml", "--set", "psdvec.n_components=3")
-    assert len(looks) == 1
 
 
 def test_a_job_file_is_read_once_with_the_sections_that_override_it(

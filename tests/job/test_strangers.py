@@ -69,9 +69,7 @@ PAYLOADS = {
 """Paths that run, write or call something where fsspec opens them."""
 
 
-COMMANDS = {
-    name: (name, "{source}") for name in ("plan", "run", "status", "verify", "report")
-} | {
+COMMANDS = {name: (name, "{source}") for name in ("plan", "run", "status", "verify", "report")} | {
     "neighbors": ("neighbors", "{source}", "sea"),
     "explain": ("explain", "{source}", "sea", "wind"),
     "infer": ("infer", "{source}", "{folder}/c.txt", "--to", "{folder}/out.txt"),

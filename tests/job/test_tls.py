@@ -54,18 +54,7 @@ def expired(folder: Path, name: str) -> Path:
     (folder / "index").touch()
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     request = ["req", "-new", *curve, "-subj", f"/CN={name}", "-keyout", f"{name}-key.pem", "-out", "request"]
-    signed = [
-        "-in",
-        "request",
-        "-cert",
-        "ca.pem",
-        "-keyfile",
-        "ca-key.pem",
-        "-md",
-        "sha256",
-        "-out",
-        f"{name}.pem",
-    ]
+    signed = f"-in request -cert ca.pem -keyfile ca-key.pem -md sha256 -out {name}.pem".split()
     time_of = ["-startdate", "20200101000000Z", "-enddate", "20200201000000Z"]
     for words in (request, ["ca", "-batch", "-notext", "-config", "ca.cnf", *signed, *time_of]):
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=WAIT)
@@ -147,10 +136,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             "1",
             "--memory-limit",
             "1GiB",
-            "--local-directory",
-            str(here),
+            "--host",
+            "127.0.0.1",
+            "--death-timeout",
+            "60",
         ]
-        work += ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0", "--death-timeout", "60"]
+        work += ["--dashboard-address", "127.0.0.1:0", "--local-directory", str(here)]
         worker = stack.enter_context(dask_process(here / "worker.log", folder, "worker", address, *work))
         yield Cluster(address, folder, (scheduler.pid, worker.pid))
 
@@ -160,9 +151,11 @@ def test_a_task_runs_over_tls(cluster: Cluster) -> None:
     with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
         client.wait_for_workers(1, timeout=WAIT)
         assert client.submit(pow, 7, 3).result(timeout=WAIT) == 343
+        assert client.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(timeout=WAIT) == "1"
         (worker,) = client.scheduler_info()["workers"].values()
         assert worker["nthreads"] == 1
         assert all(address.startswith("tls://") for address in (worker["nanny"], *client.has_what()))
+        assert {host for host, _ in listening(cluster.pids)} == {"127.0.0.1"}
 
 
 def test_counts_of_words_over_tls_do_not_change_a_bit(
@@ -176,12 +169,6 @@ def test_counts_of_words_over_tls_do_not_change_a_bit(
     assert counted.digest == whole.digest
 
 
-def test_worker_runs_one_blas_thread(cluster: Cluster) -> None:
-    with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
-        client.wait_for_workers(1, timeout=WAIT)
-        assert client.submit(os.getenv, "OPENBLAS_NUM_THREADS").result(timeout=WAIT) == "1"
-
-
 async def connected(address: str, security: Security | None = None) -> None:
     """Connect a client, and close it whether it connects or not.
 
@@ -192,14 +179,6 @@ async def connected(address: str, security: Security | None = None) -> None:
         await client
     finally:
         await client.close()
-
-
-def test_a_certificate_of_another_authority_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    stranger = make_certificates(tmp_path / "other", "client")
-    # The stranger even trusts the right authority: what is missing is its signature.
-    shutil.copy(cluster.folder / "ca.pem", stranger / "ca.pem")
-    with pytest.raises(OSError, match=r"Timed out|tls"):
-        asyncio.run(connected(cluster.address, security=security(stranger)))
 
 
 def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
@@ -216,22 +195,19 @@ def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> N
     assert dask.config.get("scheduler", None) is None  # that client is not the one of later computations
 
 
-def test_the_client_checks_the_scheduler(cluster: Cluster, tmp_path: Path) -> None:
-    other = make_certificates(tmp_path / "other", "client")
-    mixed = Security(
-        tls_ca_file=str(other / "ca.pem"),
-        tls_client_cert=str(cluster.folder / "client.pem"),
-        tls_client_key=str(cluster.folder / "client-key.pem"),
-        require_encryption=True,
-    )
+@pytest.mark.parametrize("wrong", ["of another authority", "expired", "scheduler of another authority"])
+def test_a_certificate_that_does_not_fit_is_refused(cluster: Cluster, tmp_path: Path, wrong: str) -> None:
+    if wrong == "expired":
+        given = security(expired(Path(shutil.copytree(cluster.folder, tmp_path / "old")), "client"))
+    else:
+        other = make_certificates(tmp_path / "other", "client")
+        # The stranger even trusts the right authority: what is missing is its signature. Or the client, the wrong one.
+        shutil.copy(cluster.folder / "ca.pem", other / "ca.pem") if wrong == "of another authority" else [
+            shutil.copy(cluster.folder / name, other / name) for name in ("client.pem", "client-key.pem")
+        ]
+        given = security(other)
     with pytest.raises(OSError, match=r"Timed out|tls"):
-        asyncio.run(connected(cluster.address, security=mixed))
-
-
-def test_an_expired_certificate_is_refused(cluster: Cluster, tmp_path: Path) -> None:
-    old = expired(Path(shutil.copytree(cluster.folder, tmp_path / "old")), "client")
-    with pytest.raises(OSError, match=r"Timed out|tls"):
-        asyncio.run(connected(cluster.address, security=security(old)))
+        asyncio.run(connected(cluster.address, security=given))
 
 
 def test_what_tls_refuses_is_told_with_what_certificates_need(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,12 +232,6 @@ def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
     every = [process for each in first for process in (each, *each.children(recursive=True))]
     sockets = [socket for process in every for socket in process.net_connections("inet")]
     return {tuple(socket.laddr) for socket in sockets if socket.status == psutil.CONN_LISTEN}
-
-
-def test_the_recipe_listens_on_the_named_address_only(cluster: Cluster) -> None:
-    with Client(cluster.address, security=security(cluster.folder), timeout=WAIT) as client:
-        client.wait_for_workers(1, timeout=WAIT)
-        assert {host for host, _ in listening(cluster.pids)} == {"127.0.0.1"}
 
 
 def test_local_processes_listen_on_this_machine_only_whatever_is_configured() -> None:

@@ -344,19 +344,8 @@ def test_a_dead_lock_is_compared_and_removed_by_one_process_at_a_time(
 def isolated(*words: str) -> list[str]:
     """Return a command in namespaces of its own: other processes, and another host name."""
     script = 'hostname elsewhere && exec "$@"'
-    return [
-        "unshare",
-        "--uts",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "--kill-child",
-        "sh",
-        "-c",
-        script,
-        "-",
-        *words,
-    ]
+    options = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c"]
+    return [*options, script, "-", *words]
 
 
 needs_namespaces = pytest.mark.skipif(

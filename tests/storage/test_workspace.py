@@ -25,6 +25,7 @@ import pytest
 from distributed import Client, LocalCluster
 from scipy import sparse
 
+from distembed.execution import heard_by
 from distembed.storage.folder import Folder
 from distembed.storage.records import VERSION, Header, LockedError, ManifestError, NewerFormatError, dumped
 from distembed.storage.workspace import Workspace
@@ -119,16 +120,15 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
             stage.array("x")
     first = set(calls.blocks) - {2}
     calls = Calls()
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int | None]] = []
     with writing(tmp_path / "ws") as (_, stage):
         assert not stage.is_stored("x")
-        stored = stage.store(
-            "x", calls.count(dense_array()), **META, progress=lambda n, m: seen.append((n, m))
-        )
+        with heard_by(lambda *told: seen.append(told)):
+            stored = stage.store("x", calls.count(dense_array()), **META)
         np.testing.assert_array_equal(stored.compute(), dense_array().compute())
         assert stage.is_stored("x")
     assert set(calls.blocks) == {0, 1, 2} - first
-    assert seen[-1] == (3, 3)
+    assert seen[-1] == ("blocks of x", 3, 3)
 
 
 def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path)
         ended.append(block_id[0])
         return block
 
-    def stop(done: int, total: int) -> None:
+    def stop(what: str, done: int, total: int | None) -> None:
         if done:
             raise KeyboardInterrupt
 
@@ -152,8 +152,8 @@ def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path)
         dask.config.set(scheduler="threads", num_workers=2),
     ):
         stage = workspace.stage("a", parameters={}, inputs={})
-        with pytest.raises(KeyboardInterrupt):
-            stage.store("x", lazy, **META, progress=stop)
+        with pytest.raises(KeyboardInterrupt), heard_by(stop):
+            stage.store("x", lazy, **META)
         assert sorted(ended) == sorted(begun) == [0, 1]
 
 

@@ -33,7 +33,7 @@ from distembed.evaluation.imputation import (
     recovery,
 )
 from distembed.evaluation.transfer import ranks_of_rows
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute, one_blas_thread, tell
 from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, OwnItems, StageSpec, System, sections
@@ -195,7 +195,7 @@ def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict
         row: compute(keep(f"fold-{number}-{place}", partial(alone, way)))
         for place, (row, way) in enumerate(ways.items())
     }
-    ctx.progress("folds")(number + 1, len(folds))
+    tell("folds", number + 1, len(folds))
     return vectors
 
 

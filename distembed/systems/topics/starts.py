@@ -82,7 +82,7 @@ def fitted(ctx: Context, method: Method, n_topics: int, used: Mapping[str, Any])
     model = kind(n_topics, **(options | {"n_init": section.n_starts} | own))
     takes = {"X": True, "M": method == "semantic_nmf", "graph": method in OF_GRAPH}
     name = method if section.n_topics != "auto" else f"{n_topics} topics"
-    show = lambda what, done, total: ctx.progress(name, unit=what)(done, total)  # noqa: E731
+    show = lambda what, done, total: ctx.reporter.advance(name, done, total, unit=what)  # noqa: E731
     with scope(method), heard_by(show), warnings.catch_warnings():
         # what documents hold no word is said once, by the report
         warnings.filterwarnings("ignore", message=".*hold no word")

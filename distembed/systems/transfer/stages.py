@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from distembed.dtypes import Int64s
 from distembed.evaluation.transfer import MethodScore, ranks_of_rows, score_methods, score_transfer
-from distembed.execution import compute
+from distembed.execution import compute, tell
 from distembed.factorization.clustering import check_n_clusters
 from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
@@ -360,7 +360,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     for done, (n_known, seed) in enumerate(cells):
         draw = {"share": shares[n_known], "n_known": n_known, "seed": seed}
         rows += [{**draw, **score._asdict()} for score in _scores(ctx, sets, pairs, n_known, seed)]
-        ctx.progress("evaluation")(done + 1, len(cells))
+        tell("draws", done + 1, len(cells))
     names = {"share": pa.float64(), "n_known": pa.int64(), "seed": pa.int64(), "method": pa.string()}
     schema = pa.schema(names | dict.fromkeys(MethodScore._fields[1:], pa.float64()))
     ctx.store_table(outputs.SCORES, pa.Table.from_pylist(rows, schema))
