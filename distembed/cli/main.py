@@ -12,6 +12,8 @@ import gc
 import os
 import signal
 import sys
+import threading
+import time
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -25,6 +27,10 @@ STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 
 MOMENT = 0.05
 """Seconds after which an interrupt that was lost is raised again."""
+
+
+STOP_SECONDS = 8.0
+"""Seconds that a command has to end by itself after SIGTERM or SIGHUP: who sends them, as Kubernetes, soon kills."""
 
 
 def main() -> None:
@@ -62,6 +68,7 @@ def end_on_signals() -> None:
             # A second one must not interrupt what the first one lets end; Ctrl-C still does.
             for each in STOP_SIGNALS:
                 signal.signal(each, signal.SIG_IGN)
+            threading.Thread(target=end_in_time, daemon=True).start()
         raise KeyboardInterrupt
 
     def hear(dropped: sys.UnraisableHookArgs) -> None:
@@ -75,6 +82,14 @@ def end_on_signals() -> None:
             signal.signal(number, stop)
     signal.signal(signal.SIGALRM, stop)
     sys.unraisablehook = hear
+
+
+def end_in_time() -> None:
+    """End this process after `STOP_SECONDS`, whatever block it computes; a run on this machine takes its lock over."""
+    time.sleep(STOP_SECONDS)
+    failures = import_module("distembed.cli.failures")
+    os.write(sys.stderr.fileno(), f"distembed: {failures.STOPPED_TEXT}\n".encode())
+    os._exit(failures.STOPPED)
 
 
 COMMANDS = {

@@ -46,7 +46,7 @@ class Reporter:
         if line:
             self.note(line)
 
-    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str) -> None:
         """Show that `done` of `total` blocks, rounds or the like of `task` are finished; None is an unknown number."""
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class EventReporter(Reporter):
         safe = {name: public(fact) if isinstance(fact, str) else fact for name, fact in facts.items()}
         write(json.dumps({"event": event, "time": now_text(milliseconds=True), **safe}))
 
-    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str) -> None:
         """Print how far a task is, unless its last event is younger than `EVENT_SECONDS`."""
         now, name = time.monotonic(), f"{task} {unit}"
         if done == total or now - self._last.get(name, -EVENT_SECONDS) >= EVENT_SECONDS:
@@ -128,13 +128,12 @@ class TerminalReporter(Reporter):
         else:
             self._console.print(shown(message), highlight=False, markup=False)
 
-    def advance(self, task: str, done: int, total: int | None, *, unit: str = "blocks") -> None:
+    def advance(self, task: str, done: int, total: int | None, *, unit: str) -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
         if not self._console.is_terminal:
             self._print_line(task, done, total, unit)
             return
-        if unit != "blocks":
-            task = f"{task}, {unit}"
+        task = f"{task}, {unit}"
         if self._bars is None:
             self._bars = Progress(
                 TextColumn("  {task.description}", markup=False),

@@ -15,9 +15,11 @@ import psutil
 import pytest
 from distributed import Client
 
+from distembed.cli import main
+from distembed.cli.failures import STOPPED_TEXT
 from distembed.cli.main import STOP_SIGNALS, end_on_signals
 from distembed.storage.workspace import Workspace
-from tests.commands import dask_cluster, digest, has_begun, run
+from tests.commands import dask_cluster, digest, environment, has_begun, run
 from tests.processes import Process, distembed, kill_group, start
 
 Finished = tuple[Path, str, str]
@@ -90,6 +92,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[type[BaseException]]]
     # Under nohup SIGHUP is ignored.
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, *STOP_SIGNALS)}
     before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(main, "end_in_time", lambda: None)
     end_on_signals()
     yield errors
     for number, handler in before.items():
@@ -131,6 +134,20 @@ def test_the_failing_finalizer_of_what_an_interrupt_left_half_made_is_not_told(
         signal.raise_signal(number)
     Half()
     assert told == [AttributeError]
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+def test_a_block_that_goes_on_does_not_hold_up_the_end(number: int) -> None:
+    """Threads that compute are waited for, so that none writes after the lock is released."""
+    begin = (
+        "import signal, time; from distembed.cli import main; main.STOP_SECONDS = 0.1; main.end_on_signals()"
+    )
+    block = f"try:\n    signal.raise_signal({int(number)})\nexcept KeyboardInterrupt:\n    time.sleep(600)"
+    command = [sys.executable, "-c", f"{begin}\n{block}"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=False, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (3, f"distembed: {STOPPED_TEXT}\n")
 
 
 @pytest.mark.cluster

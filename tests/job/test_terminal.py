@@ -113,7 +113,7 @@ def test_the_reporter_prints_no_raw_fact(is_terminal):
     reporter = TerminalReporter(
         Console(file=stream, force_terminal=is_terminal, color_system=None, soft_wrap=True)
     )
-    reporter.advance("stage [red]", 1, 2)
+    reporter.advance("stage [red]", 1, 2, unit="blocks")
     for text in BAD:
         reporter.note(text)
     reporter.close()

@@ -25,7 +25,6 @@ from distembed.storage.folder import Folder
 from distembed.storage.records import DamagedError, Output
 from distembed.storage.workspace import Workspace
 from distembed.weighting.pmi import marginals
-from tests.conftest import forked_workers
 from tests.storage.examples import META, dense_array, finish, sparse_array, store_all, writing
 
 CHUNKS = {"whole": (12,), "even": (4, 4, 4), "short end": (5, 5, 2), "ragged": (1, 7, 4), "single": (1,) * 12}
@@ -141,12 +140,8 @@ def test_an_array_opened_before_a_rerun_raises_at_any_size(tmp_path: Path, kind:
 
 
 @pytest.mark.cluster
-def test_an_array_opened_before_a_rerun_raises_on_workers(tmp_path: Path) -> None:
-    with (
-        forked_workers(),
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+def test_an_array_opened_before_a_rerun_raises_on_workers(tmp_path: Path, cluster: LocalCluster) -> None:
+    with Client(cluster) as client:
         for kind, make in OF_BOTH_KINDS.items():
             opened = finish(tmp_path / kind, "x", make(0)).array("x")
             opened.blocks[0].sum().compute() if kind != "sparse" else opened.blocks[0].compute()
