@@ -14,14 +14,12 @@ from sklearn.linear_model import Ridge
 
 from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.operators import row_blocks
-from distembed.manifold import imputation_blocks, propagation
+from distembed.manifold import imputation_systems, propagation
 from distembed.manifold.alignment_rounds import solve_group
 from distembed.manifold.eigenmaps_blocks import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.imputation_systems import reconstruction_weights
 from distembed.manifold.projection import _threshold_graph
-from distembed.manifold.regressions import predictions, with_known
-from distembed.manifold.ridge import ridge_regression
+from distembed.manifold.regressions import predictions, ridge_regression, with_known
 
 WIDE: dict[str, Any] = {"dtype": np.float64}
 
@@ -37,8 +35,10 @@ def imputation() -> None:
     neighbors = (numbers[:, None] + np.arange(1, 9)) % n
     graph = csr_array((np.ones(8 * n), neighbors.ravel(), 8 * np.arange(n + 1)), shape=(n, n))
     few = np.arange(2)
-    imputation_blocks.reconstruction_weights(rows[:2], few[:1], few, few[1:], 0.1, True)  # it is loaded once
-    reconstruction_weights(da.from_array(rows, chunks=(1000, -1)), graph, simplex=True, floor=0.1)
+    imputation_systems.rebuild_rows(rows[:2], few[:1], few, few[1:], 0.1, True)  # it is loaded once
+    imputation_systems.reconstruction_weights(
+        da.from_array(rows, chunks=(1000, -1)), graph, simplex=True, floor=0.1
+    )
     Y, known = da.from_array(rows_of(n, n_columns).astype(np.float32), chunks=(-1, 20)), numbers >= q
     draws = ((q, q), (q, n - q))
     inside, carried = (
@@ -46,15 +46,17 @@ def imputation() -> None:
     )
     system = {"inside": inside, "carried": carried, "known": known}
     limits = {"tol": 1e-6, "max_iter": 20}
-    lift(imputation_blocks.krylov, "nc->cr", Y, sizes={"r": q + 258}, **WIDE, **limits, **system).compute()
-    state = lift(imputation_blocks.power_start, "nc->cr", Y, sizes={"r": 2 * q}, **WIDE, **system)
+    lift(imputation_systems.krylov, "nc->cr", Y, sizes={"r": q + 258}, **WIDE, **limits, **system).compute()
+    state = da.zeros((n_columns, 0), chunks=(20, 0))
     sweeps = {"first": 0, "last": 8}
     sizes = {"r": 2 * (q + 8)}
     swept = lift(
-        imputation_blocks.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, **sweeps, **system
+        imputation_systems.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, **sweeps, **system
     ).persist()
-    lift(imputation_blocks.power_residuals, "nc,cs->cr", Y, swept, sizes={"r": 1}, **WIDE, **system).compute()
-    lift(imputation_blocks.fill, "nc,cq->nc", Y, swept[:, :q], known=known).compute()
+    lift(
+        imputation_systems.power_residuals, "nc,cs->cr", Y, swept, sizes={"r": 1}, **WIDE, **system
+    ).compute()
+    lift(imputation_systems.fill, "nc,cq->nc", Y, swept[:, :q], known=known).compute()
     found = predictions(Ridge().fit(rows, rows_of(n, n_columns)), rows, n_columns)
     with_known(Y, found, known).compute()
 

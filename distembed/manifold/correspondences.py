@@ -6,6 +6,8 @@ be certain (confidence 1) or probable.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -41,7 +43,13 @@ def correspondence_matrix(correspondences: InMemory, n_first: int, n_second: int
             )
         table = np.column_stack([given.row, given.col, given.data]).astype(np.float64)
     else:
-        table = _pair_table(correspondences)
+        pairs = np.asarray(correspondences, np.float64)
+        pairs = pairs.reshape(0, 2) if pairs.size == 0 else pairs
+        if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
+            raise ValueError(
+                f"correspondences have shape {pairs.shape}: give rows (first, second[, confidence])"
+            )
+        table = pairs if pairs.shape[1] == 3 else np.column_stack([pairs, np.ones(len(pairs))])
     for column, size in ((0, n_first), (1, n_second)):
         numbers = table[:, column]
         bad = np.flatnonzero(~((numbers >= 0) & (numbers < size) & (numbers == np.floor(numbers))))
@@ -53,29 +61,16 @@ def correspondence_matrix(correspondences: InMemory, n_first: int, n_second: int
     bad = np.flatnonzero(~((table[:, 2] > 0) & (table[:, 2] <= 1)))
     if bad.size:
         raise ValueError(f"correspondence {bad[0]} has the confidence {table[bad[0], 2]:g}: give 0 < c <= 1")
-    pairs, first = np.unique(table[:, :2], axis=0, return_index=True)
-    rows, columns = pairs.astype(np.int64).T
-    links = sp.csr_array((table[first, 2], (rows, columns)), shape=(n_first, n_second))
-    _check_one_confidence(table, links)
-    return links
-
-
-def _pair_table(correspondences: InMemory) -> Float64s:
-    pairs = np.asarray(correspondences, np.float64)
-    pairs = pairs.reshape(0, 2) if pairs.size == 0 else pairs
-    if pairs.ndim != 2 or pairs.shape[1] not in {2, 3}:
-        raise ValueError(f"correspondences have shape {pairs.shape}: give rows (first, second[, confidence])")
-    return pairs if pairs.shape[1] == 3 else np.column_stack([pairs, np.ones(len(pairs))])
-
-
-def _check_one_confidence(table: Float64s, links: sp.csr_array) -> None:
-    rows, columns = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
-    bad = np.flatnonzero(np.asarray(links[rows, columns]).ravel() != table[:, 2]) if len(table) else rows
+    rows, columns = table[:, :2].astype(np.int64).T
+    _, first, same = np.unique(table[:, :2], axis=0, return_index=True, return_inverse=True)
+    bad = np.flatnonzero(table[first, 2][same] != table[:, 2])
     if bad.size:
-        i, j = rows[bad[0]], columns[bad[0]]
+        at = bad[0]
         raise ValueError(
-            f"the pair ({i}, {j}) has the confidences {links[i, j]:g} and {table[bad[0], 2]:g}: keep one"
+            f"the pair ({rows[at]}, {columns[at]}) has the confidences {table[first[same[at]], 2]:g} and "
+            f"{table[at, 2]:g}: keep one"
         )
+    return sp.csr_array((table[first, 2], (rows[first], columns[first])), shape=(n_first, n_second))
 
 
 # -------------------------------------------------------------------------------------- what they tell
@@ -96,7 +91,7 @@ def shared_values(V1: MatrixLike, links: sp.csr_array) -> tuple[Float64s, Float6
     -------
     (n + m, f), unknown rows NaN, and (n + m,), 0 for unknown rows
     """
-    values, known = known_values(V1, links.shape[0])
+    values, known = known_values(V1, links.shape[0], "V1")
     usable = sp.csr_array(sp.diags_array(known) @ links)
     weight = np.asarray(usable.sum(axis=0)).ravel()
     squares = np.asarray(usable.power(2).sum(axis=0)).ravel()
@@ -108,21 +103,37 @@ def shared_values(V1: MatrixLike, links: sp.csr_array) -> tuple[Float64s, Float6
     )
 
 
-def known_values(V: MatrixLike, n_rows: int) -> tuple[Float64s, Float64s]:
+def known_values(V: MatrixLike, n_rows: int, name: str = "V") -> tuple[Float64s, Float64s]:
     """Return V with zeros for unknown rows, and 1 for known rows."""
-    values: Float64s = np.array(compute(array_of(V, "V")), np.float64)
-    if values.ndim != 2 or values.shape[0] != n_rows:
-        raise ValueError(f"the feature values have shape {values.shape}, but there are {n_rows} rows")
-    if np.isinf(values).any():
+    values: Float64s = np.array(compute(array_of(V, name)), np.float64)
+    known = known_rows(values, n_rows, name)
+    values[~known] = 0.0
+    return values, known.astype(np.float64)
+
+
+def known_rows(Y: Any, n_rows: int, name: str = "Y") -> Any:
+    """Return which rows of Y are known, bool, shape (n,); the others are NaN throughout.
+
+    Raises
+    ------
+    ValueError
+        If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
+    """
+    if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
         raise ValueError(
-            f"row {np.flatnonzero(np.isinf(values).any(axis=1))[0]} of the feature values is infinite"
+            f"{name} must have a row for each of the {n_rows} to learn from, and columns, but its shape is {Y.shape}"
         )
-    missing = np.isnan(values)
-    partly = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
-    if partly.size:
-        raise ValueError(
-            f"row {partly[0]} of the feature values is partly NaN: a row is either known or NaN throughout"
-        )
-    known: Float64s = np.where(missing.any(axis=1), 0.0, 1.0)
-    values[missing] = 0.0
-    return values, known
+    if Y.dtype.kind != "f":
+        raise ValueError(f"{name} must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
+    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
+    partly = (missing > 0) & (missing < Y.shape[1])
+    for bad, what in ((infinite, "holds infinity"), (partly, "is NaN in part")):
+        if bad.any():
+            raise ValueError(
+                f"{name} {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
+                "a row is known or NaN throughout"
+            )
+    known = missing == 0
+    if not known.any():
+        raise ValueError(f"no row of {name} is known: give at least one row without NaN")
+    return known

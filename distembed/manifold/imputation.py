@@ -11,18 +11,22 @@ from collections import Counter
 from typing import Any, Literal, overload
 
 import dask.array as da
+import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
+from scipy.sparse.csgraph import dijkstra
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.display import first_words, plural
-from distembed.dtypes import Floats
+from distembed.dtypes import Float64s, Floats, Int32s, Mask
+from distembed.linalg.columns import solve_columns
+from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation_systems import (
     UnreachedRowsError,
     given_graph,
     impute,
     infer,
-    known_rows,
     mst_knn_graph,
     reconstruction_weights,
 )
@@ -279,15 +283,12 @@ def aligned(X: Any, Y: Any) -> Any:
                 "one row of each"
             )
     if not any(name in X.index for name in Y.index):
+        begins = [first_words([str(name) for name in frame.index[:3]]) for frame in (X, Y)]
         raise ValueError(
-            f"no row of Y is one of X: the index of X begins with {_first(X)}, and that of Y with {_first(Y)}; set the "
+            f"no row of Y is one of X: the index of X begins with {begins[0]}, and that of Y with {begins[1]}; set the "
             "names as the index of both frames"
         )
     return Y.reindex(X.index)
-
-
-def _first(frame: Any) -> str:
-    return first_words([str(name) for name in frame.index[:3]])
 
 
 def in_frame(vectors: Any, X: Any, Y: Any) -> Any:
@@ -311,3 +312,86 @@ def same_columns(X_new: Any, X: Any) -> Any:
     if absent:
         raise ValueError(f"X_new lacks {plural(len(absent), 'column')} of X: {first_words(absent)}")
     return X_new[X.columns]
+
+
+# --- the composition of an imputed vector -------------------------------------------------------------------------
+# The imputed rows solve ``Y_q = W_qp Y_p + W_qq Y_q``, so that ``Y_q = (I - W_qq)^-1 W_qp Y_p``: every imputed vector
+# is a mixture of known ones. Its shares are the probabilities that a walk which starts at the row, and steps to a
+# neighbor with probability w_ij, ends at each known row (absorption in a Markov chain).
+
+
+TOLERANCE, MAX_STEPS = 1e-10, 10_000
+"""The relative residual of the shares, and the most steps of the solver."""
+
+
+def known_shares(weights: sp.csr_array, known: Mask, row: int) -> Float64s:
+    """Return the shares of the known rows in an imputed one, (n,) float64; they sum to one, those of others are 0.
+
+    ``e_iᵀ (I - W_qq)^-1 W_qp``, by one system with the transposed weights: no inverse is formed.
+
+    Parameters
+    ----------
+    weights : csr_array (n, n)
+        `LatentSemanticImputation.weights_`, whose rows sum to one.
+    known : (n,) bool
+        Which rows are known.
+    row : int
+        The row to explain, an imputed one.
+
+    Raises
+    ------
+    ValueError
+        If the row is known, or no path of weights leads from it to a known row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distembed.manifold.imputation import known_shares
+    >>> from scipy.sparse import csr_array
+    >>> weights = csr_array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    >>> known_shares(weights, np.array([False, True, False]), 0).round(6).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if known[row]:
+        raise ValueError(f"row {row} is known, and is no mixture of others: choose an imputed row")
+    # The rows, in order, that walks from the row can come to before they end at a known row.
+    reached = np.flatnonzero(np.isfinite(_distances(weights, known, row)[0]))
+    inner, outer = reached[~known[reached]], reached[known[reached]]
+    if not outer.size:
+        raise ValueError(f"no path of weights leads from row {row} to a known row: connect it to one")
+    rows = weights[inner]
+    start = (inner == row).astype(np.float64)[:, None]
+    solved = solve_columns(
+        sp.csr_array(rows[:, inner].T), start, np.zeros((1, 1)), tol=TOLERANCE, max_iter=MAX_STEPS
+    )
+    shares = np.zeros(len(known))
+    shares[outer] = rows[:, outer].T @ solved[: len(inner), 0]
+    return shares
+
+
+def _distances(weights: sp.csr_array, known: Mask, row: int) -> tuple[Float64s, Int32s]:
+    """Return ``-log`` of the most probable paths from a row, inf where there is none, and the rows before."""
+    # A walk ends at a known row, so that no path leads through one; a step of probability 1 keeps a length above 0.
+    open_rows = sp.csr_array(sp.diags_array((~known).astype(np.float64)) @ weights)
+    open_rows.eliminate_zeros()
+    steps = -np.log(np.minimum(open_rows.data, 1 - 1e-15))
+    graph = sp.csr_array((steps, open_rows.indices, open_rows.indptr), shape=weights.shape)
+    lengths, before = dijkstra(graph, indices=row, return_predecessors=True)
+    return lengths, before
+
+
+def strongest_paths(
+    weights: sp.csr_array, known: Mask, row: int, targets: list[int]
+) -> list[tuple[list[int], float]]:
+    """Return the most probable path from an imputed row to each of some known rows that walks from it end at.
+
+    The rows of each, from the imputed one to the known one, and the product of the weights on it.
+    """
+    lengths, before = _distances(weights, known, row)
+    paths = []
+    for end in targets:
+        path = [end]
+        while path[-1] != row:
+            path.append(int(before[path[-1]]))
+        paths.append((path[::-1], float(np.exp(-lengths[end]))))
+    return paths

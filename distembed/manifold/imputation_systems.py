@@ -1,4 +1,14 @@
-"""The weights that rebuild each row from its neighbors, and the systems of equations that they make."""
+"""The weights that rebuild each row from its neighbors, and the systems of equations that they make.
+
+Letters
+-------
+X : rows in the domain space, shape (n, d); x_i is one row.
+Y : vectors in the target space, shape (n, s); p of its rows are known, q = n - p are not.
+W : reconstruction weights, w_ij >= 0, each row sums to one.
+G : Gram matrix of one row's neighbors, seen from that row, shape (k, k).
+A : the neighbors of one row as rows, or what they differ from it, shape (k, d).
+B : carried sums W_qp Y_p, shape (q, s).
+"""
 
 from __future__ import annotations
 
@@ -9,15 +19,17 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
+from scipy.sparse import csgraph
 from sklearn.exceptions import ConvergenceWarning
 
 from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import lift
+from distembed.lift import block, lift
 from distembed.linalg import columns
 from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
+from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
 from distembed.linalg.csr import rows_of
-from distembed.manifold import imputation_blocks as blocks
 from distembed.manifold.regressions import fit_known, predictions, with_known
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import nearest_rows, search_lists
@@ -30,34 +42,11 @@ COLUMN_COPIES = 10
 LEAST_COLUMNS = 8  # with fewer the sparse product has no columns to share an index over
 # Sweeps of the power iteration between two looks at the stopping rule, which stays exact to the sweep.
 SWEEPS_AT_ONCE = 32
-
-
-def known_rows(Y: Any, n_rows: int) -> Any:
-    """Return which rows of Y are known, bool, shape (n,); the others are NaN throughout.
-
-    Raises
-    ------
-    ValueError
-        If Y has not n_rows rows, is not of floats, or has rows that are NaN in part, infinite or all NaN.
-    """
-    if Y.ndim != 2 or Y.shape[0] != n_rows or Y.shape[1] == 0:
-        raise ValueError(
-            f"Y must have a row for each of the {n_rows} of X and columns, but its shape is {Y.shape}"
-        )
-    if Y.dtype.kind != "f":
-        raise ValueError(f"Y must be of floats, with rows of NaN to impute, but its dtype is {Y.dtype}")
-    missing, infinite = compute((np.isnan(Y).sum(axis=1), np.isinf(Y).any(axis=1)))
-    partly = (missing > 0) & (missing < Y.shape[1])
-    for bad, what in ((infinite, "holds infinity"), (partly, "is NaN in part")):
-        if bad.any():
-            raise ValueError(
-                f"Y {what} in {bad.sum()} of {n_rows} rows, first {np.nonzero(bad)[0][:5].tolist()}: "
-                "a row is known or NaN throughout"
-            )
-    known = missing == 0
-    if not known.any():
-        raise ValueError("no row of Y is known: check that the names of X and of the vectors agree")
-    return known
+# Ridge on the diagonal relative to its mean: far below the data's digits, yet it makes the answer unique
+# (equal shares) where neighbors coincide.
+RIDGE = 1e-10
+# Smallest floor under a simplex weight, relative to an equal share: bounds the condition of I - W.
+LEAST_FLOOR = 1e-6
 
 
 # --- the graph and the weights ---------------------------------------------------------------------------------
@@ -122,14 +111,21 @@ def reconstruction_weights(
     csr_array, shape (m, n), float64, and float64 array, shape (m,)
     """
 
+    def weigh_batch(start: int, stop: int) -> da.Array:
+        indptr = graph.indptr[start : stop + 1].astype(np.int64)
+        neighbors = graph.indices[indptr[0] : indptr[-1]]
+        needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
+        return lift(
+            weigh, "nd->ed", rows[needed].rechunk((-1, -1)), dtype=np.float64,
+            sizes={"e": neighbors.size, "d": 2}, rows=places[: stop - start], indptr=indptr - indptr[0],
+            neighbors=places[stop - start :], floor=floor, simplex=simplex,
+        )  # fmt: skip
+
     def make() -> da.Array:
         entries = entries_per_batch(int(graph.indptr[-1]), rows.shape[1] * 8, block_memory())
         cuts = np.unique(np.searchsorted(graph.indptr, np.arange(0, graph.indptr[-1], entries))).tolist()
-        ends = [*cuts[1:], graph.indptr.size - 1]
-        batches = [(a, b) for a, b in zip(cuts, ends, strict=True) if graph.indptr[b] > graph.indptr[a]]
-        return da.concatenate(
-            [_batch_weights(rows, graph, *batch, simplex=simplex, floor=floor) for batch in batches]
-        )
+        batches = zip(cuts, [*cuts[1:], graph.indptr.size - 1], strict=True)
+        return da.concatenate([weigh_batch(a, b) for a, b in batches if graph.indptr[b] > graph.indptr[a]])
 
     with one_blas_thread(), scope("weights", simplex, floor, rows, graph):
         values = compute(keep("weights", make))
@@ -145,19 +141,90 @@ def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
     return max(1, min(block_memory // (2 * row_bytes), -(-n_entries // ROW_BLOCKS)))
 
 
-def _batch_weights(
-    rows: da.Array, graph: sp.csr_array, start: int, stop: int, *, simplex: bool, floor: float
-) -> da.Array:
-    """Return the weights and certificates of the rows start to stop, shape (entries, 2), lazily."""
-    indptr = graph.indptr[start : stop + 1].astype(np.int64)
-    neighbors = graph.indices[indptr[0] : indptr[-1]]
-    own = np.arange(start, stop)
-    needed, places = np.unique(np.concatenate([own, neighbors]), return_inverse=True)
-    return lift(
-        blocks.weigh, "nd->ed", rows[needed].rechunk((-1, -1)), dtype=np.float64, sizes={"e": neighbors.size, "d": 2},
-        rows=places[: stop - start], indptr=indptr - indptr[0], neighbors=places[stop - start :],
-        floor=floor, simplex=simplex,
-    )  # fmt: skip
+@njit(cache=True, nogil=True)
+def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
+    """Return w = argmin ‖Σ_j w_j a_j‖² over w >= 0, Σ w = 1, for rows a_j = x_j - x_i, and its certificate.
+
+    With any m > 0 the minimizer v of vᵀG v + m(Σv - 1)² over v >= 0 is a multiple of w (for a direction w of
+    the simplex the best scale leaves m q/(m + q), rising in q = wᵀG w), so one non-negative least squares is
+    enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G >= 0: half the Frank-Wolfe duality
+    gap, zero exactly at the optimum.
+    """
+    G = A @ A.T
+    k = G.shape[0]
+    mean = np.trace(G) / k
+    if mean == 0.0:  # every neighbor coincides with the row
+        return np.full(k, 1.0 / k), 0.0
+    v = nonnegative_least_squares(G + RIDGE * mean * np.eye(k) + mean, np.full(k, mean))
+    w = v / np.sum(v)
+    gradient = G @ w
+    return w, max(0.0, (w @ gradient - np.min(gradient)) / mean)
+
+
+@njit(cache=True, nogil=True)
+def cone_weights(A: Float64s, x: Float64s) -> tuple[Float64s, float]:
+    """Return w = argmin ‖x - Σ_j w_j a_j‖² over w >= 0, for rows a_j, and its certificate.
+
+    The certificate is the largest violation of w >= 0, g = Gw - Aᵀx >= 0, w∘g = 0, relative to |Aᵀx|.
+    """
+    G = A @ A.T
+    c = A @ x
+    k, trace = c.shape[0], np.trace(G)
+    if trace == 0.0:
+        return np.zeros(k), 0.0
+    w = nonnegative_least_squares(G + RIDGE * (trace / k) * np.eye(k), c)
+    scale = max(np.max(np.abs(c)), 1e-300)
+    gradient = G @ w - c
+    return w, max(np.max(np.abs(w * gradient)) / scale, max(0.0, -np.min(gradient)) / scale)
+
+
+@njit(cache=True, nogil=True)
+def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
+    """Add epsilon times the smallest positive weight, or times `least`, to all, and divide by the sum.
+
+    All zero becomes uniform. It keeps every edge of the spanning tree positive, which convergence needs.
+    """
+    positive = w[w > 0.0]
+    if positive.size == 0:
+        return np.full(w.shape[0], 1.0 / w.shape[0])
+    raised = w + epsilon * max(positive.min(), least)
+    return raised / np.sum(raised)
+
+
+@njit(cache=True, nogil=True)
+def rebuild_rows(
+    X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
+) -> Float64s:
+    """Return the weights that rebuild each row from its neighbors.
+
+    Parameters
+    ----------
+    X : array, shape (m, d): the rows and all their neighbors
+    rows : int64 array, shape (r,): place in X of each row
+    indptr, neighbors : CSR structure over these r rows; neighbors as places in X
+    epsilon : floor factor of `raise_to_floor`
+    simplex : True for `simplex_weights`, False for `cone_weights`, divided by their sum afterwards
+
+    Returns
+    -------
+    float64 array, shape (2, entries): weights, and each entry's row's certificate.
+    """
+    out = np.empty((2, neighbors.shape[0]))
+    for i in range(rows.shape[0]):
+        start, stop = indptr[i], indptr[i + 1]
+        x = X[rows[i]].astype(np.float64)
+        A = X[neighbors[start:stop]].astype(np.float64)
+        w, certificate = simplex_weights(A - x) if simplex else cone_weights(A, x)
+        out[0, start:stop] = raise_to_floor(w, epsilon, LEAST_FLOOR / w.shape[0] if simplex else 0.0)
+        out[1, start:stop] = certificate
+    return out
+
+
+@block(temporaries=0.5)
+def weigh(X: Floats, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Float64s:
+    """Return `rebuild_rows` in rows: the weight of each entry, and the certificate of its row."""
+    # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
+    return rebuild_rows(X, rows, indptr, neighbors, floor, simplex).T
 
 
 # --- systems of equations --------------------------------------------------------------------------------------
@@ -231,13 +298,17 @@ def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_
     UnreachedRowsError
         If unknown rows are joined to no known one.
     """
-    reached = blocks.unreached_rows(W, known)
-    if reached.size:
-        raise UnreachedRowsError(reached)
-    unknown = W[np.nonzero(~known)[0]]
-    inside, carried = (unknown[:, np.nonzero(chosen)[0]] for chosen in (~known, known))
-    width = system_columns(Y.shape[1], len(inside.indptr) - 1, block_memory())
-    of_columns = Y.rechunk((-1, width)) if isinstance(Y, da.Array) else da.from_array(Y, chunks=(-1, width))
+    # A vertex with an edge to each known row, from which the weights are gone through backwards.
+    backward = sp.csr_array(sp.vstack([W.T, sp.csr_array(known[None].astype(np.float64))]))
+    backward.resize((W.shape[0] + 1,) * 2)
+    backward.eliminate_zeros()
+    reached = csgraph.breadth_first_order(backward, W.shape[0], return_predecessors=False)
+    if (unreached := np.setdiff1d(np.arange(W.shape[0]), reached)).size:
+        raise UnreachedRowsError(unreached)
+    unknown = W[np.flatnonzero(~known)]
+    inside, carried = (unknown[:, np.flatnonzero(chosen)] for chosen in (~known, known))
+    chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
+    of_columns = Y.rechunk(chunks) if isinstance(Y, da.Array) else da.from_array(Y, chunks=chunks)
     method = solve_by_krylov if solver == "krylov" else solve_by_power
     system = {"inside": inside, "carried": carried, "known": known}
     solved = method(of_columns, system, tol=tol, max_iter=max_iter)
@@ -262,9 +333,7 @@ def solve_by_krylov(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter
 
     def make() -> da.Array:
         sizes = {"r": q + 2 + columns.RECORDED_STEPS}
-        return lift(
-            blocks.krylov, "nc->cr", Y, dtype=np.float64, sizes=sizes, tol=tol, max_iter=max_iter, **system
-        )
+        return lift(krylov, "nc->cr", Y, dtype=np.float64, sizes=sizes, tol=tol, max_iter=max_iter, **system)
 
     solved = keep("solved", make)
     residual, steps, *record = compute(solved[:, q:]).T
@@ -296,17 +365,17 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
     """
     q = system["inside"].shape[0]
 
-    def swept(state: da.Array, first: int, last: int, *, again: bool = False) -> da.Array:
+    def swept(state: da.Array, first: int, last: int) -> da.Array:
         """Return the state of sweep `last` from that of sweep `first`, or from the vectors before its batch."""
         state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
         return lift(
-            blocks.power_sweeps, "nc,cs->cr", Y, state,
-            dtype=np.float64, sizes={"r": 2 * (q + last)}, first=first, last=last, again=again, **system,
+            power_sweeps, "nc,cs->cr", Y, state,
+            dtype=np.float64, sizes={"r": 2 * (q + last)}, first=first, last=last, **system,
         )  # fmt: skip
 
     done, state = newest("sweeps")
     if state is None:
-        state = lift(blocks.power_start, "nc->cr", Y, dtype=np.float64, sizes={"r": 2 * q}, **system)
+        state = da.zeros((Y.shape[1], 0))
     while True:
         moves, lengths = np.ascontiguousarray(compute(state[:, 2 * q :]).T).sum(axis=1).reshape(2, done)
         settled = np.flatnonzero(moves <= tol * lengths)
@@ -317,23 +386,100 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
         tell("sweeps", done)
     if settled.size and settled[0] + 1 < done:
         begun, done = (done - 1) // SWEEPS_AT_ONCE * SWEEPS_AT_ONCE, int(settled[0]) + 1
-        state = keep("stopped", partial(swept, state, begun, done, again=True))
-    state, of_column = state.rechunk((Y.chunks[1], -1)), {"r": 1}
-    residual = compute(
-        lift(blocks.power_residuals, "nc,cs->cr", Y, state, dtype=np.float64, sizes=of_column, **system)
-    )
+        state = keep("stopped", partial(swept, state, begun, done))
+    state = state.rechunk((Y.chunks[1], -1))
+    left = lift(power_residuals, "nc,cs->cr", Y, state, dtype=np.float64, sizes={"r": 1}, **system)
     shares = moves[:done] / np.where(lengths[:done] > 0, lengths[:done], 1.0)
     history, stride = np.column_stack([np.arange(1, done + 1), shares]), columns.record_stride(done)
     converged = bool(settled.size) or q == 0
     thinned = history[stride - 1 :: stride]
-    return Solution(state[:, q : 2 * q], done, float(residual.max(initial=0.0)), converged, thinned)
+    return Solution(state[:, q : 2 * q], done, float(compute(left).max(initial=0.0)), converged, thinned)
 
 
 def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
     """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
     of_columns = Y.rechunk((-1, solved.chunks[0])) if isinstance(Y, da.Array) else Y
-    vectors = lift(blocks.fill, "nc,cq->nc", of_columns, solved, dtype=Y.dtype, known=known)
+    vectors = lift(fill, "nc,cq->nc", of_columns, solved, dtype=Y.dtype, known=known)
     return vectors if isinstance(Y, da.Array) else compute(vectors)
+
+
+def _carried_sums(Y: Floats, carried: sp.csr_array, known: Mask) -> Float64s:
+    """Return what the known rows of Y give to each unknown row: B = W_qp Y_p, shape (q, s)."""
+    return np.asarray(carried @ Y[known].astype(np.float64))
+
+
+def _known_mean(Y: Floats, known: Mask) -> Float64s:
+    return np.asarray(Y[known].mean(axis=0, dtype=np.float64)[None])
+
+
+@block(temporaries=8)
+def krylov(
+    Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
+) -> Float64s:
+    """Return `solve_columns` of (I - W_qq) Y_q = W_qp Y_p for some columns of Y, (s, q + …), from their means."""
+    B, start = _carried_sums(Y, carried, known), _known_mean(Y, known)
+    return solve_columns(inside, B, start, tol=tol, max_iter=max_iter).T
+
+
+@block(temporaries=2)
+def power_sweeps(
+    Y: Floats,
+    state: Float64s,
+    *,
+    inside: sp.csr_array,
+    carried: sp.csr_array,
+    known: Mask,
+    first: int,
+    last: int,
+) -> Float64s:
+    """Do the sweeps Y_q <- W_qq Y_q + W_qp Y_p from `first` to `last`, and record how far each moved.
+
+    Parameters
+    ----------
+    Y : array, shape (n, s)
+    state : array, shape (s, 2 q + 2 t)
+        Of each column the unknown vectors before the last batch of sweeps and after it, ‖ΔY‖₁ of t sweeps, and ‖Y‖₁
+        before each. If t is more than `first`, the sweeps begin with the vectors before that batch.
+    inside, carried, known : W_qq, W_qp and the known rows
+    first, last : sweeps that were done before, and that are done then
+
+    Returns
+    -------
+    float64 array, shape (s, 2 q + 2 last): the state then.
+    """
+    q, B = inside.shape[0], _carried_sums(Y, carried, known)
+    begin = 0 if state.shape[1] > 2 * (q + first) else q
+    before = np.ascontiguousarray(state[:, begin : begin + q].T)
+    if not first:  # each unknown row begins as the mean of the known ones
+        before = np.repeat(_known_mean(Y, known), q, axis=0)
+    vectors, moves, sizes = before, np.empty((len(state), last)), np.empty((len(state), last))
+    for record, old in zip((moves, sizes), np.split(state[:, 2 * q :], 2, axis=1), strict=True):
+        record[:, :first] = old[:, :first]
+    for sweep in range(first, last):
+        new = inside @ vectors
+        new += B
+        sizes[:, sweep] = np.abs(vectors).sum(axis=0)
+        moves[:, sweep] = np.abs(new - vectors).sum(axis=0)
+        vectors = new
+    return np.concatenate([before.T, vectors.T, moves, sizes], axis=1)
+
+
+@block(temporaries=2)
+def power_residuals(
+    Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
+) -> Float64s:
+    """Return ‖B - (I - W_qq) Y_q‖₂ / ‖B‖₂ of each column of a state, (s, 1)."""
+    q = inside.shape[0]
+    vectors = np.ascontiguousarray(state[:, q : 2 * q].T)
+    return relative_residual(inside, _carried_sums(Y, carried, known), vectors).T
+
+
+@block(temporaries=0.5)
+def fill(Y: Floats, solved: Float64s, *, known: Mask) -> Floats:
+    """Return columns of Y with the unknown rows that were solved for them, (s, q)."""
+    out = Y.copy()
+    out[~known] = solved.T
+    return out
 
 
 # --- new rows --------------------------------------------------------------------------------------------------
@@ -369,43 +515,22 @@ def infer(
         raise ValueError(
             f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
         )
-    X_new = X_new.astype(rows.dtype)
+    m, n, k = X_new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
     with one_blas_thread():
-        new = domain_rows(X_new, metric=metric)
-        mixed = new_weights(rows, new, min_degree, simplex=weights == "simplex", floor=floor)
-        if model is None:
-            return mixtures(mixed, vectors).astype(vectors.dtype)
-        residuals = array_blocks(vectors) - predictions(model, X, vectors.shape[1])
-        base = compute(predictions(model, X_new, vectors.shape[1]))
-        return np.asarray(base + mixtures(mixed, residuals)).astype(vectors.dtype)
-
-
-def new_weights(
-    rows: da.Array, new: da.Array, min_degree: int, *, simplex: bool, floor: float
-) -> sp.csr_array:
-    """Return the weights that rebuild each new row from its nearest rows of a fit, (m, n), rows sum to one.
-
-    Parameters
-    ----------
-    rows, new : what `domain_rows` returns, dense, (n, d) and (m, d)
-    min_degree : neighbors of a new row
-    simplex, floor : see `reconstruction_weights`
-    """
-    m, n, k = new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
-    lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k))
-    near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
-    graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
-    weights, _ = reconstruction_weights(da.concatenate([new, rows]), graph, simplex=simplex, floor=floor)
-    return weights[:, m:]
-
-
-def mixtures(weights: sp.csr_array, values: Any) -> Float64s:
-    """Return the mixtures of rows of an array by sparse weights, reading the rows that some of them need at a time."""
-    most = max(1, int(np.diff(weights.indptr).max()))
-    size = row_chunk(weights.shape[0], 8 * most * values.shape[1], block_memory())
-    mixed = []
-    for first in range(0, weights.shape[0], size):
-        rows = weights[first : first + size]
-        needed = np.unique(rows.indices)
-        mixed.append(rows[:, needed] @ np.asarray(compute(values[needed]), np.float64))
-    return np.concatenate(mixed)
+        new = domain_rows(X_new.astype(rows.dtype), metric=metric)
+        lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k))
+        near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
+        graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
+        both, simplex = da.concatenate([new, rows]), weights == "simplex"
+        mixed = reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]
+        values, found = vectors, []
+        if model is not None:
+            values = array_blocks(vectors) - predictions(model, X, vectors.shape[1])
+        size = row_chunk(m, 8 * k * values.shape[1], block_memory())
+        for part in (mixed[first : first + size] for first in range(0, m, size)):
+            needed = np.unique(part.indices)  # the rows that some of them need are read at a time
+            found.append(part[:, needed] @ np.asarray(compute(values[needed]), np.float64))
+        mixtures = np.concatenate(found)
+        if model is not None:
+            mixtures = compute(predictions(model, X_new.astype(rows.dtype), vectors.shape[1])) + mixtures
+        return np.asarray(mixtures).astype(vectors.dtype)

@@ -28,7 +28,7 @@ from distembed.linalg.csr import check_block
 from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
-from distembed.manifold.ridge import ridge_regression
+from distembed.manifold.regressions import ridge_regression
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
 from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, neighbor_lists, row_is_used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from distembed.linalg.chunks import row_chunk
 from distembed.manifold.eigenmaps import is_small
-from distembed.manifold.ridge import DIRECT_SIDE
+from distembed.manifold.regressions import DIRECT_SIDE
 from distembed.neighbors.blocks import merge_found, nearest_in_pair
 from distembed.neighbors.cosine_blocks import tile_candidates
 from distembed.neighbors.distances import VALUE_BYTES, dense_values, rows_of_tile

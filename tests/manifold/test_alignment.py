@@ -393,13 +393,13 @@ def test_duplicates_alike_count_once_and_matrices_are_taken():
     [
         ({"correspondences": None}, "no correspondences"),
         ({"correspondences": []}, "no correspondences"),
-        ({"V1": np.ones((3, 2))}, "there are 30 rows"),
-        ({"V1": np.full((30, 2), np.nan)}, "no row of V is known"),
+        ({"V1": np.ones((3, 2))}, "V1 must have a row for each of the 30 to"),
+        ({"V1": np.full((30, 2), np.nan)}, "no row of V1 is known"),
         (
             {"V1": np.column_stack([np.arange(30.0), np.full(30, np.nan)])},
-            "row 0 of the feature values is partly NaN",
+            "V1 is NaN in part in 30 of 30 rows",
         ),
-        ({"V1": np.full((30, 2), np.inf)}, "row 0 of the feature values is infinite"),
+        ({"V1": np.full((30, 2), np.inf)}, "V1 holds infinity in 30 of 30 rows"),
         ({"n_components": 61}, "choose 1 to the 60 rows"),
         ({"n_components": 0}, "n_components is 0: give an integer of 1 or more"),
         ({"regularization": -1.0}, "regularization is -1"),

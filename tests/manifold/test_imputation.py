@@ -330,7 +330,7 @@ def spoilt(what):
         ("nan in part", r"Y is NaN in part in 1 of 60 rows"),
         ("infinite", "Y holds infinity in 15 of 60 rows"),
         ("nothing known", "no row of Y is known"),
-        ("different rows", r"each of the 60 of X .* \(59, 7\)"),
+        ("different rows", r"each of the 60 .* \(59, 7\)"),
         ("one column less", r"its shape is \(60,\)"),
         ("integers", "its dtype is int64"),
         ("one row", r"1 sample\(s\) .* a minimum of 2 is required"),

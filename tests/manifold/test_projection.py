@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from distembed.manifold import projection as module
-from distembed.manifold import ridge
+from distembed.manifold import regressions as ridge
 from distembed.manifold.projection import (
     LocalityPreservingProjection,
     is_well_conditioned,

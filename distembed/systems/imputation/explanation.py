@@ -10,7 +10,7 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.job.stage import names_in_table
 from distembed.linalg.operators import whole_csr
-from distembed.manifold.imputation_shares import known_shares, strongest_paths
+from distembed.manifold.imputation import known_shares, strongest_paths
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
@@ -52,11 +52,11 @@ def explain(job: ImputationJob, workspace: Workspace, request: Request) -> Answe
     n_shares = int((shares > 0).sum())
     order = np.argsort(-shares, kind="stable")[: min(request.n, n_shares)].tolist()
     rows: list[dict[str, Any]] = []
-    for at, path in zip(order, strongest_paths(weights, known, row, order), strict=True):
+    for at, (steps, chance) in zip(order, strongest_paths(weights, known, row, order), strict=True):
         label = {"label": labels[at]} if any(labels) else {}
-        share = {"share %": 100 * float(shares[at]), "path %": 100 * path.probability}
-        steps = " → ".join(words[step] for step in path.rows)
-        rows.append({"known name": words[at], **label, **share, "strongest path": steps})
+        share = {"share %": 100 * float(shares[at]), "path %": 100 * chance}
+        path = " → ".join(words[step] for step in steps)
+        rows.append({"known name": words[at], **label, **share, "strongest path": path})
     if n_shares > len(order):
         others = 100 * float(shares.sum() - shares[order].sum())
         rows.append({"known name": f"{n_shares - len(order):,} other known names", "share %": others})

@@ -11,9 +11,9 @@ from distembed.execution import one_blas_thread
 from distembed.formats.tables import some
 from distembed.job.stage import read_vectors
 from distembed.job.tables import Table, with_numbers
+from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation import OPTIONS_OF_FIT
 from distembed.manifold.imputation_systems import infer as impute_new
-from distembed.manifold.imputation_systems import known_rows
 from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs

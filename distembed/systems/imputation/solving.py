@@ -17,15 +17,17 @@ from distembed.job.stage import Context, Counted, sections
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.linalg.operators import row_blocks, whole_csr
-from distembed.manifold.imputation_blocks import krylov, power_sweeps, weigh
+from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation_systems import (
     Imputed,
     entries_per_batch,
     impute,
-    known_rows,
+    krylov,
     mst_knn_graph,
+    power_sweeps,
     reconstruction_weights,
     system_columns,
+    weigh,
 )
 from distembed.manifold.regressions import (
     KERNEL_ROWS,
