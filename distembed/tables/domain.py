@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from distembed.display import first_repeat
-from distembed.dtypes import Float32s, Int64s
-from distembed.files import unpacked
+from distembed.display import first_repeat, plural
+from distembed.dtypes import Float32s, Floats, Int64s
+from distembed.execution import one_blas_thread
 from distembed.formats.names import TABLE_SUFFIXES, suffix_of
-from distembed.formats.tables import Table, TableError, names_of, read_table
+from distembed.formats.tables import Table, TableError, names_of, read_table, some
 from distembed.job.inputs import file_sizes
 from distembed.job.stage import vectors_at
 from distembed.storage.workspace import Workspace
+from distembed.tables import rows
 from distembed.tables.names import match_names
-from distembed.tables.prices import from_prices
-from distembed.tables.rows import (
-    Domain,
-    Scales,
-    filled,
-    missing_cells,
-    on_scales,
-    read_rows,
-    read_values,
-    scaled,
-    settled,
-)
+from distembed.tables.rows import Domain, LeftOut, Scales, read_rows, refusal
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
+from distembed.urls import opened
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
@@ -60,12 +53,12 @@ def read_domain(section: DomainSection) -> Domain:
         domain = from_prices(section)
     else:
         domain, problems = read_rows(section, columns=section.columns, label=section.label_column)
-    domain = settled(renamed(domain, section), section, "domain", problems)
+    domain = rows.settled(renamed(domain, section), section, "domain", problems)
     own = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
     domain = domain._replace(left_out=own)
     has_features = is_table and section.transform == "none"
     standardize = has_features if section.standardize is None else section.standardize
-    return scaled(domain, standardize=standardize) if has_features or standardize else domain
+    return rows.scaled(domain, standardize=standardize) if has_features or standardize else domain
 
 
 def holds_vectors(path: str, chosen: str) -> bool:
@@ -77,24 +70,18 @@ def holds_vectors(path: str, chosen: str) -> bool:
     if chosen != "auto":
         return chosen == "vectors"
     by_name = vector_format(path)
-    if by_name not in (None, "word2vec", "parquet"):
-        return True
-    if Workspace.exists(path):
+    if by_name not in (None, "word2vec", "parquet") or Workspace.exists(path):
         return True
     if by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES:
         return False
-    with unpacked(path) as file:
+    with opened(path, "rb", compression="infer") as file:
         line = file.readline(1 << 16).decode(errors="replace")
     fields = line.split()
-    values = fields if len(fields) == 2 else fields[1:]
     try:
-        return (
-            len(fields) > 1
-            and not any(sign in line for sign in ",;\t|")
-            and all(map(math.isfinite, map(float, values)))
-        )
+        values = [*map(float, fields if len(fields) == 2 else fields[1:])]
     except ValueError:
         return False
+    return len(fields) > 1 and not re.search(r"[,;\t|]", line) and all(map(math.isfinite, values))
 
 
 def _from_vectors(section: DomainSection) -> Domain:
@@ -178,12 +165,122 @@ def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales
     if not domain.names:
         raise TableError(f"{section.path} has no row: give one per new name")
     if section.missing == "median" and not problems and np.isnan(domain.matrix).any():
-        domain = filled(domain, scales.medians)
-    if section.missing != "drop_row" and (cells := missing_cells(domain)):
+        domain = rows.filled(domain, scales.medians)
+    if section.missing != "drop_row" and (cells := rows.missing_cells(domain)):
         problems.append(f'{cells}: fill the cells in, or set domain.missing = "median" or "drop_row"')
     rest = section.model_copy(update={"missing": "drop_row"})
-    domain = settled(renamed(domain, section), rest, "domain", problems)
-    return domain._replace(matrix=on_scales(domain.matrix, scales), scales=scales)
+    domain = rows.settled(renamed(domain, section), rest, "domain", problems)
+    return domain._replace(matrix=rows.on_scales(domain.matrix, scales), scales=scales)
+
+
+# ---- prices ------------------------------------------------------------------------------------------------------
+
+
+YEAR_FIRST = re.compile(r"\d{4}([-/.]?)\d{2}\1\d{2}(?!\d)")
+"""A date whose order as text is its order in time."""
+
+A_BOUND = re.compile(r"\d{4}([-/.]?\d{2}){0,2}(?!\d)")
+"""A year, a month or a day."""
+
+
+def from_prices(section: PricesSection) -> Domain:
+    """Return the correlations of the returns of all columns that have prices enough in the window of dates.
+
+    Raises
+    ------
+    TableError
+        If the table has other cells than dates and numbers, or fewer than two names have returns.
+    """
+    read, problems = read_rows(section, columns=section.columns)
+    if problems:
+        raise refusal(section.path, problems)
+    chosen = _rows_in_time(section, read.names)
+    found = returns_of(read.matrix[chosen], read.columns, max_missing=section.max_missing)
+    if len(found.names) < 2:
+        days = [read.names[row] for row in chosen.tolist()]
+        if twice := next((day for day, after in pairwise(days) if day == after), None):
+            raise TableError(
+                f"{section.path} has the date {twice!r} in several rows: turn the table: a row is a day, and each "
+                "name is a column (DataFrame.pivot in pandas)"
+            )
+        often, remedy = "every date", "set domain.max_missing = 0.2, which keeps names with gaps"
+        if section.max_missing:
+            often, remedy = "enough dates", f"raise domain.max_missing, which is {section.max_missing}"
+        raise TableError(
+            f"{section.path} has prices on {often} for {len(found.names)} names: choose other dates, or {remedy}"
+        )
+    with one_blas_thread():
+        matrix = np.asarray(np.corrcoef(found.matrix, rowvar=False))
+    return found._replace(matrix=matrix, notes=[*read.notes, *found.notes])
+
+
+def _rows_in_time(section: PricesSection, dates: Sequence[str]) -> Int64s:
+    """Return the rows of the window from the oldest to the newest."""
+    for key in ("first", "last"):
+        if (bound := getattr(section, key)) and not A_BOUND.match(bound):
+            raise TableError(f"domain.{key} is {bound!r}: write the year first, such as 2020-01-31")
+    if other := next((date for date in dates if date and not YEAR_FIRST.match(date)), None):
+        raise TableError(
+            f"{section.path} has the date {other!r}: write dates with the year first, such as 2020-01-31, and name "
+            "their column with domain.name_column"
+        )
+    digits = [re.sub(r"\D", "", date) for date in dates]
+    first, last = (re.sub(r"\D", "", bound or "") for bound in (section.first, section.last))
+    # A bound takes in all of its day, or month: what is compared has as many digits as the bound.
+    taken = (bool(date) and date[: len(first)] >= first and date[: len(last)] <= last for date in digits)
+    chosen = [row for row, is_taken in enumerate(taken) if is_taken]
+    if len(chosen) < 3:
+        raise TableError(
+            f"{section.path} has {len(chosen)} dates from {section.first} to {section.last}: returns need 3"
+        )
+    return np.array(sorted(chosen, key=digits.__getitem__), np.int64)
+
+
+def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> Domain:
+    """Return p_t / p_(t-1) - 1 of the names with few gaps, (days, n), each gap filled by the mean of its day.
+
+    A price that is missing, or not positive, takes two returns with it: that of its day and that of the next. Each gets
+    the mean of the returns that the other names have on that day (Yao, Yu and Xiao 2019, section 5.2). Days on which
+    no name has a price are left out first.
+
+    Parameters
+    ----------
+    prices : (days, n), oldest first
+        NaN where there is none.
+    names : n names
+    max_missing : float
+        The share of the days, at most, on which a name that is kept may lack a price.
+    """
+    is_open = (prices > 0).any(axis=1)
+    prices = np.where(prices > 0, prices, np.nan)[is_open]
+    shares = np.isnan(prices).mean(axis=0) if len(prices) else np.ones(len(names))
+    returns = prices[1:] / prices[:-1] - 1
+    moves = [np.unique(column[~np.isnan(column)]).size > 1 for column in returns.T]
+    left_out = []
+    remedy = "choose dates on which it has one with domain.first and domain.last"
+    for name, share, is_moving in zip(names, shares.tolist(), moves, strict=True):
+        reason = "a price is missing or not positive"
+        if max_missing:
+            reason = f"{share:.1%} of its prices are missing or not positive, more than domain.max_missing"
+        if share > max_missing:
+            left_out.append(LeftOut(name, reason, remedy))
+        elif not is_moving:
+            left_out.append(LeftOut(name, "its price never moves"))
+    kept = np.flatnonzero((shares <= max_missing) & np.array(moves, bool))
+    returns = returns[:, kept]
+    returns = returns[~np.isnan(returns).all(axis=1)]
+    gaps = np.isnan(returns)
+    if gaps.any():
+        returns = np.where(gaps, np.nanmean(returns, axis=1, keepdims=True), returns)
+    kept_names, n_closed = [names[column] for column in kept.tolist()], int((~is_open).sum())
+    notes = [f"{plural(n_closed, 'date')} on which no name has a price left out"] if n_closed else []
+    if gaps.any():
+        holed = [kept_names[column] for column in np.flatnonzero(gaps.any(axis=0)).tolist()]
+        notes.append(
+            f"{plural(int(gaps.sum()), 'daily return')} without a price took the mean of the day, in "
+            f"{plural(len(holed), 'name')}: {some(holed)}"
+        )
+    return Domain(kept_names, returns, kept_names, [""] * len(kept_names), left_out, notes)
 
 
 # ---- known vectors -----------------------------------------------------------------------------------------------
@@ -208,9 +305,8 @@ def read_known(section: KnownSection) -> Known:
     """
     if not _is_table(section):
         return Known(vectors_at(section.path, max_words=section.max_words), [])
-    read = read_values(section, key="known")
-    rows = slice(section.max_words)
-    return Known(WordVectors(read.names[rows], read.matrix[rows]), read.notes)
+    read, n = rows.read_values(section, key="known"), section.max_words
+    return Known(WordVectors(read.names[:n], read.matrix[:n]), read.notes)
 
 
 def _is_table(section: KnownSection) -> bool:
@@ -271,16 +367,16 @@ class Joined(NamedTuple):
     def vocabulary(self, *, with_others: bool) -> pa.Table:
         """Return word, name in the table, origin and label of each row of the vectors."""
         names = [self.domain.spellings.get(name, name) for name in self.domain.names]
-        labels, more = list(self.domain.labels), list[str]()
-        if with_others:
-            more = [self.words[row] for row in self.others]
+        more = [self.words[row] for row in self.others] if with_others else []
         pairs = zip(self.rows.tolist(), self.domain.names, strict=True)
         words = [*(self.words[row] if row >= 0 else name for row, name in pairs), *more]
         if found := first_repeat(words):
             raise TableError(f"the joined table has the word {found[0]!r} twice: keep one")
         origin = [*("known" if row >= 0 else "imputed" for row in self.rows), *["other"] * len(more)]
         blank = [""] * len(more)
-        return pa.table({"word": words, "name": names + blank, "origin": origin, "label": labels + blank})
+        return pa.table(
+            {"word": words, "name": names + blank, "origin": origin, "label": [*self.domain.labels, *blank]}
+        )
 
 
 def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
@@ -291,5 +387,5 @@ def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
     TableError
         If no name matches.
     """
-    rows = match_names(domain.names, known.vectors.words, matching)
-    return Joined(domain, rows, known, np.setdiff1d(np.arange(len(known.vectors)), rows))
+    found = match_names(domain.names, known.vectors.words, matching)
+    return Joined(domain, found, known, np.setdiff1d(np.arange(len(known.vectors)), found))

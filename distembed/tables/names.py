@@ -36,10 +36,9 @@ def match_names(names: Sequence[str], words: Sequence[str], matching: MatchingSe
     taken: dict[int, list[str]] = {}
     for name, row in zip(names, rows, strict=True):
         if row >= 0:
-            taken.setdefault(row, []).append(name)
-    shared = [(words[row], same) for row, same in taken.items() if len(same) > 1]
-    if shared:
-        pairs = [f"{' and '.join(map(repr, same))} both match the word {word!r}" for word, same in shared]
+            taken.setdefault(row, []).append(repr(name))
+    shared = [(words[row], " and ".join(same)) for row, same in taken.items() if len(same) > 1]
+    if pairs := [f"{same} both match the word {word!r}" for word, same in shared]:
         more = f"; and so do {plural(len(pairs) - SHOWN, 'more pair')}" if len(pairs) > SHOWN else ""
         raise TableError(f"the names {'; '.join(pairs[:SHOWN])}{more}: rename or drop one of each")
     if not taken:

@@ -132,19 +132,15 @@ def read_rows(
         elif values is None or (np.isnan(values).all() and not wrong.size and name not in columns):
             ignored["of text" if values is None else "of no values"].append(name)
         else:
-            matrix[name] = values
             if wrong.size:
                 faults.setdefault(remedy(left[name], wrong), []).append((name, wrong))
-                matrix[name] = np.where(
-                    np.isin(np.arange(len(names)), wrong), 0.0, values
-                )  # not told as missing, too
+                values = values.copy()
+                values[wrong] = 0.0  # not told as missing, too
+            matrix[name] = values
     for advice, cells in faults.items():
         (name, wrong), n_cells = cells[0], sum(wrong.size for _, wrong in cells)
-        where = (
-            f"the column {name!r}"
-            if len(cells) == 1
-            else f"{len(cells)} columns ({some(name for name, _ in cells)})"
-        )
+        several = f"{len(cells)} columns ({some(name for name, _ in cells)})"
+        where = f"the column {name!r}" if len(cells) == 1 else several
         problems.append(
             f"has {plural(n_cells, 'cell')} without a number in {where}, first {left[name][wrong[0]].as_py()!r} in the "
             f"row of {names[wrong[0]]!r} (row {wrong[0] + 2 + section.skip_rows}): {advice}"
@@ -165,12 +161,8 @@ def _numbers_of(column: Any, section: TableSection) -> tuple[Floats | None, Int6
         read = numbers(column, decimal=section.decimal, thousands=section.thousands)
         return None if read.is_text else read.values, read.wrong
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    values = (
-        column.cast(pa.float64(), safe=False).to_numpy()
-        if any(is_of(column.type) for is_of in tests)
-        else None
-    )
-    return values, np.zeros(0, np.int64)
+    is_number = any(is_of(column.type) for is_of in tests)
+    return column.cast(pa.float64(), safe=False).to_numpy() if is_number else None, np.zeros(0, np.int64)
 
 
 def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ()) -> Domain:
@@ -188,10 +180,9 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
         If there is a problem that the section refuses; all are told at once.
     """
     found, problems = read_rows(section, columns=columns)
-    empty = np.flatnonzero(np.isnan(found.matrix).all(axis=1)) if found.columns else np.zeros(0, np.int64)
-    return settled(
-        found.without(empty, [], f"{plural(empty.size, 'row')} without any number"), section, key, problems
-    )
+    empty = np.flatnonzero(np.isnan(found.matrix).all(axis=1) & bool(found.columns))
+    rest = found.without(empty, [], f"{plural(empty.size, 'row')} without any number")
+    return settled(rest, section, key, problems)
 
 
 # ---- a name twice, a cell without a number ------------------------------------------------------------------------
@@ -215,26 +206,19 @@ def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[
     found = list(problems)
     empty = np.array([row for row, name in enumerate(domain.names) if not name], np.int64)
     lines = ", ".join(str(row + 2) for row in empty[:5].tolist()) + (" …" if empty.size > 5 else "")
-    domain = domain.without(
-        empty,
-        [
-            LeftOut("", f"row {row + 2} has no name (the header is row 1)", "give it a name")
-            for row in empty.tolist()
-        ],
-        f"{plural(empty.size, 'row')} without a name left out (row {lines}, the header being row 1)",
-    )
+    reasons = [f"row {row + 2} has no name (the header is row 1)" for row in empty.tolist()]
+    note = f"{plural(empty.size, 'row')} without a name left out (row {lines}, the header being row 1)"
+    domain = domain.without(empty, [LeftOut("", reason, "give it a name") for reason in reasons], note)
     twice = [name for name, count in Counter(domain.names).items() if count > 1]
     if twice and section.duplicates == "refuse":
-        what = (
-            f"the name {twice[0]!r} twice" if len(twice) == 1 else f"{len(twice)} names twice ({some(twice)})"
-        )
+        names = f"the name {twice[0]!r}" if len(twice) == 1 else f"{len(twice)} names"
+        what = f"{names} twice" + (f" ({some(twice)})" if len(twice) > 1 else "")
         found.append(f'has {what}: keep one, or set {key}.duplicates = "first"')
     elif twice:
-        first = np.sort(np.unique(domain.names, return_index=True)[1])
+        further = np.setdiff1d(np.arange(len(domain.names)), np.unique(domain.names, return_index=True)[1])
+        note = f"{plural(len(twice), 'name')} stood more than once ({some(twice)}): the first row was kept"
         domain = domain.without(
-            np.setdiff1d(np.arange(len(domain.names)), first),
-            [LeftOut(name, "a further row of this name") for name in twice],
-            f"{plural(len(twice), 'name')} stood more than once ({some(twice)}): the first row was kept",
+            further, [LeftOut(name, "a further row of this name") for name in twice], note
         )
     if section.missing == "refuse" and (cells := missing_cells(domain)):
         found.append(f'{cells}: fill the cells in, or set {key}.missing = "median" or "drop_row"')
@@ -245,21 +229,15 @@ def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[
         if missing.all(axis=0).any():
             raise refusal(section.path, ["has a column without any number: leave it out with drop"])
         return filled(domain, np.nanmedian(domain.matrix, axis=0)) if missing.any() else domain
-    rows = np.flatnonzero(missing.any(axis=1))
-    reasons = [
-        some(name for name, gone in zip(domain.columns, missing[row], strict=True) if gone) for row in rows
-    ]
-    left_out = [
-        LeftOut(domain.names[row], f"no number in {reason}", 'missing = "median" keeps it')
-        for row, reason in zip(rows.tolist(), reasons, strict=True)
-    ]
-    domain = domain.without(
-        rows, left_out, f"{plural(rows.size, 'name')} with a cell without a number left out"
-    )
+    rows, left_out = np.flatnonzero(missing.any(axis=1)), list[LeftOut]()
+    for row in rows.tolist():
+        gone = some(name for name, is_gone in zip(domain.columns, missing[row], strict=True) if is_gone)
+        left_out.append(LeftOut(domain.names[row], f"no number in {gone}", 'missing = "median" keeps it'))
+    note = f"{plural(rows.size, 'name')} with a cell without a number left out"
+    domain = domain.without(rows, left_out, note)
     if not domain.matrix.size:
-        raise refusal(
-            section.path, [f'has nothing left after {key}.missing = "{section.missing}": take another']
-        )
+        left = f'has nothing left after {key}.missing = "{section.missing}": take another'
+        raise refusal(section.path, [left])
     return domain
 
 
@@ -319,28 +297,24 @@ def on_scales(matrix: Floats, scales: Scales) -> Floats:
     return measured.astype(matrix.dtype)
 
 
-def column_shares(matrix: Floats, *, metric: Metric) -> Float64s:
-    """Return the share of each column in the squared distances between rows, all pairs together, (d,).
-
-    It is that of the column's variance in the sum of all variances; zeros where all rows are equal.
-    """
-    rows = unit_rows(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
-    variances = rows.var(axis=0, dtype=np.float64)
-    total = variances.sum()
-    return np.asarray(variances / total if total > 0 else np.zeros_like(variances))
-
-
 MOST = 0.6
 """Share of the distance above which a column alone decides which names are neighbors; half would be one of two."""
 
 
 def warn_of_one_column(domain: Domain, *, metric: Metric) -> str:
-    """Return what to say of a column that carries most of the distance between names, "" where none does."""
-    shares = column_shares(domain.matrix, metric=metric)
-    largest = int(shares.argmax())
-    if len(shares) < 2 or shares[largest] <= MOST:
+    """Return what to say of a column that carries most of the distance between names, "" where none does.
+
+    The share of a column in the squared distances between rows, all pairs together, is that of its variance in the sum
+    of all variances.
+    """
+    matrix = domain.matrix
+    rows = unit_rows(np.asarray(matrix, np.float64)) if metric == "cosine" else matrix
+    variances = rows.var(axis=0, dtype=np.float64)
+    largest, total = int(variances.argmax()), variances.sum()
+    share = variances[largest] / total if total > 0 else 0.0
+    if len(variances) < 2 or share <= MOST:
         return ""
     return (
-        f"the column {domain.columns[largest]!r} carries {shares[largest]:.1%} of the distance between names, and all "
+        f"the column {domain.columns[largest]!r} carries {share:.1%} of the distance between names, and all "
         f"{len(domain.columns) - 1} others the rest: set domain.standardize = true, or leave it out with domain.drop"
     )

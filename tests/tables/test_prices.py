@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from distembed.formats.tables import TableError
-from distembed.tables.domain import read_domain
-from distembed.tables.prices import returns_of
+from distembed.tables.domain import read_domain, returns_of
 from distembed.tables.sections import PricesSection
 
 MESSY = (

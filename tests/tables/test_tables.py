@@ -19,7 +19,7 @@ import sklearn.preprocessing
 from distembed.formats.tables import TableError, read_table, texts_of
 from distembed.tables.domain import Known, join, read_domain, read_known
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
-from distembed.tables.rows import Domain, column_shares
+from distembed.tables.rows import Domain, warn_of_one_column
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
 from distembed.vectors import WordVectors
 
@@ -45,13 +45,6 @@ def test_features_of_a_csv(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(domain.matrix, [[1, 2.5], [3, 4], [5, 7]])
 
 
-def test_features_of_parquet_are_those_of_the_csv(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"name": ["u", "v"], "a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "t.parquet")
-    domain = read_domain(DomainSection(path=str(tmp_path / "t.parquet"), standardize=False))
-    assert domain.names == ["u", "v"]
-    np.testing.assert_array_equal(domain.matrix, [[1, 3], [2, 4]])
-
-
 def test_columns_are_standardized_by_dask_ml_which_an_import_does_not_load(tmp_path: Path) -> None:
     matrix = np.random.default_rng(0).lognormal(size=(40, 3))
     pq.write_table(
@@ -71,32 +64,22 @@ def test_columns_are_standardized_by_dask_ml_which_an_import_does_not_load(tmp_p
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_chosen_columns_and_standardized_ones(tmp_path: Path) -> None:
-    path = write(tmp_path, FEATURES)
-    chosen = read_domain(DomainSection(path=path, columns=("b",)))
-    assert chosen.matrix.shape == (3, 1)
-    assert chosen.matrix.mean() == pytest.approx(0)
-    assert chosen.matrix.std() == pytest.approx(1)
+def test_chosen_columns_are_standardized_and_a_constant_one_is_zero(tmp_path: Path) -> None:
+    path = write(tmp_path, "name,a,b,c\nu,1,1,7\nv,1,2,9\n")
+    found = read_domain(DomainSection(path=path, columns=("a", "b")))
+    np.testing.assert_array_equal(found.matrix, [[0, -1], [0, 1]])
 
 
-def test_correlations_are_not_standardized(tmp_path: Path) -> None:
-    prices = PricesSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("GAP",))
-    np.testing.assert_allclose(read_domain(prices).matrix.diagonal(), 1)
-
-
-def test_the_share_of_a_column_is_that_of_its_squared_differences() -> None:
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_column_that_decides_alone_is_named_with_its_share_of_the_squared_differences(metric: str) -> None:
     matrix = np.random.default_rng(0).standard_normal((20, 3)) * [1, 5, 2]
-    squares = ((matrix[:, None] - matrix[None]) ** 2).sum(axis=(0, 1))
-    np.testing.assert_allclose(column_shares(matrix, metric="euclidean"), squares / squares.sum())
-    assert column_shares(matrix, metric="cosine").sum() == pytest.approx(1)
-    np.testing.assert_array_equal(column_shares(np.ones((4, 2)), metric="euclidean"), [0, 0])
-
-
-def test_a_constant_column_standardized_is_zero(tmp_path: Path) -> None:
-    path = write(tmp_path, "name,a,b\nu,1,1\nv,1,2\n")
-    np.testing.assert_array_equal(
-        read_domain(DomainSection(path=path, standardize=True)).matrix, [[0, -1], [0, 1]]
-    )
+    rows = matrix / np.linalg.norm(matrix, axis=1, keepdims=True) if metric == "cosine" else matrix
+    squares = ((rows[:, None] - rows[None]) ** 2).sum(axis=(0, 1))
+    domain = Domain([], matrix, ["a", "b", "c"], [], [], [])
+    told = f"the column 'b' carries {squares[1] / squares.sum():.1%} of the distance between names"
+    assert warn_of_one_column(domain, metric=metric).startswith(told)
+    for even in (np.ones((4, 2)), matrix / [1, 5, 2], matrix[:, :1]):
+        assert not warn_of_one_column(domain._replace(matrix=even), metric=metric)
 
 
 def test_prices_become_correlations_and_what_is_left_out_is_told(tmp_path: Path) -> None:
@@ -109,12 +92,6 @@ def test_prices_become_correlations_and_what_is_left_out_is_told(tmp_path: Path)
     left_out = {each.name: each.reason for each in domain.left_out}
     assert "missing" in left_out["GAP"]
     assert "never moves" in left_out["STILL"]
-
-
-def test_a_window_of_dates_keeps_what_is_complete_in_it(tmp_path: Path) -> None:
-    section = PricesSection(path=write(tmp_path, PRICES), transform="return_correlation", drop=("STILL",))
-    with pytest.raises(TableError, match="2 dates from 2020-01-03"):
-        read_domain(section.model_copy(update={"first": "2020-01-03"}))
 
 
 def test_the_published_domain_matrix(shared: Path) -> None:
@@ -382,37 +359,36 @@ def test_names_that_nearly_match_are_offered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ignore_case", "ignore_underscores", "rows"),
+    ("names", "words", "options", "rows"),
     [
-        (False, False, [-1, 1]),
-        (True, False, [-1, 1]),
-        (False, True, [0, 1]),
-        (True, True, [0, 1]),
+        (
+            ["General Motors", "ford"],
+            ["General_Motors", "ford", "Ford"],
+            {"ignore_underscores": False},
+            [-1, 1],
+        ),
+        (["General Motors", "ford"], ["General_Motors", "ford", "Ford"], {}, [0, 1]),
+        (["General Motors", "ford"], ["General_Motors", "ford", "Ford"], {"ignore_case": True}, [0, 1]),
+        # case is ignored only where no word is spelled alike
+        (["Shell"], ["shell", "SHELL", "Shell"], {"ignore_case": True}, [2]),
+        (["sHELL"], ["shell", "SHELL", "Shell"], {"ignore_case": True}, [0]),
+        (
+            ["Shell", "SHELL"],
+            ["shell"],
+            {"ignore_case": True},
+            "'Shell' and 'SHELL' both match the word 'shell'",
+        ),
+        (["a", "b"], ["x"], {"ignore_case": True}, r"no name of the table \('a', 'b'\).*'x'"),
     ],
 )
-def test_spellings(ignore_case: bool, ignore_underscores: bool, rows: list[int]) -> None:
-    found = match_names(
-        ["General Motors", "ford"],
-        ["General_Motors", "ford", "Ford"],
-        MatchingSection(ignore_case=ignore_case, ignore_underscores=ignore_underscores),
-    )
-    assert found.tolist() == rows
-
-
-def test_case_is_ignored_only_where_no_word_is_spelled_alike() -> None:
-    words = ["shell", "SHELL", "Shell"]
-    assert match_names(["Shell"], words, MatchingSection(ignore_case=True)).tolist() == [2]
-    assert match_names(["sHELL"], words, MatchingSection(ignore_case=True)).tolist() == [0]
-
-
-def test_two_names_of_one_word_are_refused() -> None:
-    with pytest.raises(TableError, match="'Shell' and 'SHELL' both match the word 'shell'"):
-        match_names(["Shell", "SHELL"], ["shell"], MatchingSection(ignore_case=True))
-
-
-def test_no_overlap_is_refused_with_examples() -> None:
-    with pytest.raises(TableError, match=r"no name of the table \('a', 'b'\).*'x'"):
-        match_names(["a", "b"], ["x"], MatchingSection(ignore_case=True))
+def test_spellings(
+    names: list[str], words: list[str], options: dict[str, bool], rows: list[int] | str
+) -> None:
+    if isinstance(rows, str):
+        with pytest.raises(TableError, match=rows):
+            match_names(names, words, MatchingSection(**options))
+    else:
+        assert match_names(names, words, MatchingSection(**options)).tolist() == rows
 
 
 def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:
