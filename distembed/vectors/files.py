@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -49,7 +49,7 @@ from distembed.urls import url_to_fs
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
 from distembed.vectors.rows import Block, Source, VectorFileError, WordRows, check_finite, gather, row_blocks
-from distembed.vectors.subwords import SubwordTable
+from distembed.vectors.subwords import SubwordTable, pack
 from distembed.vectors.word2vec import LARGEST_NUMBER_DIGITS, read_binary, read_text, write_binary, write_text
 
 HEAD_BYTES = 1 << 16  # looked at to recognize a format
@@ -144,7 +144,18 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
             )
         rows = np.asarray(vectors[: len(words)]).astype(np.float32, copy=False)
         check_finite(words, rows, source, 0)
-        return WordRows(words, rows, _table(file, name) if "subword_vectors" in names else None)
+        if "subword_vectors" not in names:
+            return WordRows(words, rows)
+        try:  # a tensor of the table that is missing or does not fit is an error
+            min_n, max_n, n_buckets, normalized = file.get_tensor("subword_options").tolist()
+            ngrams = None if n_buckets else tuple(_strings(file, name, "ngrams", "ngram_offsets"))
+            values, mean = (file.get_tensor(f"subword_{one}") for one in ("vectors", "mean"))
+            table = SubwordTable(values, mean, min_n, max_n, ngrams, n_buckets or None, bool(normalized))
+        except (safetensors.SafetensorError, ValueError) as error:
+            raise VectorFileError(
+                f"{name}: its table of n-grams is not whole ({error}); write it again"
+            ) from error
+        return WordRows(words, rows, table)
 
 
 def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = None) -> list[str]:
@@ -163,28 +174,9 @@ def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = No
     return [source.decode(data[start:stop], row) for row, (start, stop) in enumerate(spans)]
 
 
-def _table(file: Any, name: str) -> SubwordTable:
-    """Return the table of n-grams of a file; a tensor that is missing or does not fit is an error."""
-    try:
-        min_n, max_n, n_buckets, normalized = file.get_tensor("subword_options").tolist()
-        return SubwordTable(
-            file.get_tensor("subword_vectors").astype(np.float32, copy=False),
-            file.get_tensor("subword_mean").astype(np.float32, copy=False),
-            min_n,
-            max_n,
-            ngrams=None if n_buckets else tuple(_strings(file, name, "ngrams", "ngram_offsets")),
-            n_buckets=n_buckets or None,
-            normalized=bool(normalized),
-        )
-    except (safetensors.SafetensorError, ValueError) as error:
-        raise VectorFileError(
-            f"{name}: its table of n-grams is not whole ({error}); write it again"
-        ) from error
-
-
 def write_safetensors(name: str, rows: WordRows) -> None:
     """Write the tensors `vectors`, `words` and `offsets`, and those of the table of n-grams."""
-    joined, offsets = _join(rows.words)
+    joined, offsets = pack(rows.words)
     tensors: dict[str, NDArray[Any]] = {"vectors": rows.vectors, "words": joined, "offsets": offsets}
     if (table := rows.subwords) is not None:
         options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
@@ -194,7 +186,7 @@ def write_safetensors(name: str, rows: WordRows) -> None:
             "subword_vectors": table.vectors,
         }
         if table.ngrams is not None:
-            tensors["ngrams"], tensors["ngram_offsets"] = _join(table.ngrams)
+            tensors["ngrams"], tensors["ngram_offsets"] = pack(table.ngrams)
     tensors = {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()}
     filesystem, target = url_to_fs(name)
     if not isinstance(filesystem, LocalFileSystem):
@@ -207,12 +199,6 @@ def write_safetensors(name: str, rows: WordRows) -> None:
         mode = place.stat().st_mode  # what the umask says; the library gives its own file to the owner alone
         safetensors.numpy.save_file(tensors, partial)
         place.chmod(mode)
-
-
-def _join(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    encoded = [string.encode() for string in strings]
-    offsets = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
 
 
 class Format(NamedTuple):

@@ -1,7 +1,7 @@
 """The text formats of word2vec and GloVe, a word and its values per line, and the binary format of word2vec.
 
-Lines and records are parsed by compiled loops. A line that the loop cannot parse is passed to a plain Python parser,
-which reads unusual lines and describes what is wrong with bad ones.
+Lines are parsed by pyarrow. A line that it cannot parse is passed to a plain Python parser, which reads unusual lines
+and describes what is wrong with bad ones.
 
 In binary a header line stands first, then for each word its bytes, a space and little-endian float32 values.
 """
@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-from numba import njit
-from numpy.typing import NDArray
 
-from distembed.dtypes import Float32s, Int64s
+from distembed.dtypes import Float32s
 from distembed.formats.streams import MAX_LINE_BYTES, Stream, writing
 from distembed.vectors.rows import Block, Source, VectorFileError, WordRows, gather, row_blocks, shown
 
@@ -70,37 +68,54 @@ def _text_blocks(stream: Stream, source: Source, n_components: int | None) -> It
 
 def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
     """Yield the stream in pieces that end with a line end, which is added to the last line if it is missing."""
-    rest: list[bytes] = []
+    rest = b""
     for chunk in stream.chunks():
-        lines, end, tail = chunk.rpartition(b"\n")
+        data = rest + chunk
+        end = data.rfind(b"\n") + 1
         if end:
-            yield b"".join([*rest, lines, end])
-            rest = []
-        rest.append(tail)
-        if sum(map(len, rest)) > MAX_LINE_BYTES:
+            yield data[:end]
+        rest = data[end:]
+        if len(rest) > MAX_LINE_BYTES:
             raise VectorFileError(
                 f"{name}: no line end within {MAX_LINE_BYTES >> 20} MiB, so it is no text file of vectors; "
                 'give format="word2vec-binary" if it is binary'
             )
-    if any(rest):
-        yield b"".join([*rest, b"\n"])
+    if rest:
+        yield rest + b"\n"
 
 
 def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
-    """Parse whole lines: by pyarrow where all are plain but some, else one by one."""
+    """Parse whole lines: by pyarrow those that are plain, the others one by one."""
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
-    first = data[: data.index(b"\n")]
-    unusual: list[int] = []
+    plain = _parse_plain(data, n_components)
+    words, vectors, others = plain or (
+        [],
+        np.empty((0, n_components), np.float32),
+        [*range(data.count(b"\n"))],
+    )
+    if others:
+        lines = data.split(b"\n")
+        found = [_parse_line(lines[row], n_components, source.at(n_read + row)) for row in others]
+        at = np.array(others) - np.arange(len(others))
+        vectors = np.insert(vectors, at, np.stack([values for _, values in found]), axis=0)
+        for row, (word, _) in zip(others, found, strict=True):
+            words.insert(row, word)
+    return [source.decode(word, row) for row, word in enumerate(words, n_read)], vectors
+
+
+def _parse_plain(data: bytes, n_components: int) -> tuple[list[bytes], Float32s, list[int]] | None:
+    """Return the words and values of lines, and the numbers of those with other numbers of fields, which they lack.
+
+    None where a value is no number, or what divides the fields is not one space.
+    """
+    first, others = data[: data.index(b"\n")], list[int]()
     # Nothing is allocated for what only a header promises: the names of the columns, too, follow from a line. Pyarrow
     # takes a byte-order mark off, which begins a word here.
-    if (
-        len(first.split()) <= n_components
-        or b"\r" in data
-        or b"\t" in data
-        or data.startswith(codecs.BOM_UTF8)
-    ):
-        return _parse_lines(data, source, n_components, n_read)
+    is_plain = len(first.split()) > n_components and b"\r" not in data and b"\t" not in data
+    if not is_plain or data.startswith(codecs.BOM_UTF8):
+        return None
     names = [*map(str, range(n_components + 1)), *(["end"] if first.endswith(b" ") else [])]
+    kinds = {name: pa.float32() for name in names} | {"0": pa.binary(), "end": pa.binary()}
     try:
         table = pacsv.read_csv(
             pa.BufferReader(data),
@@ -110,47 +125,26 @@ def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) ->
                 quote_char=False,
                 double_quote=False,
                 ignore_empty_lines=False,
-                invalid_row_handler=lambda row: unusual.append(row.number - 1) or "skip",  # type: ignore[func-returns-value]
+                invalid_row_handler=lambda row: others.append(row.number - 1) or "skip",  # type: ignore[func-returns-value]
             ),
             convert_options=pacsv.ConvertOptions(
-                column_types={name: pa.float32() for name in names} | {"0": pa.binary(), "end": pa.binary()},
-                null_values=[],
-                strings_can_be_null=False,
+                column_types=kinds, null_values=[], strings_can_be_null=False
             ),
         )
     except (pa.ArrowInvalid, UnicodeDecodeError):  # a value that is no number, or the line of such a word
-        return _parse_lines(data, source, n_components, n_read)
-    words, *columns = table.columns[: n_components + 1]
-    ends = table.columns[n_components + 1 :]
-    if pc.min(pc.binary_length(words)).as_py() == 0 or any(
-        pc.max(pc.binary_length(end)).as_py() for end in ends
-    ):
-        return _parse_lines(data, source, n_components, n_read)
+        return None
+    lengths = {
+        name: pc.binary_length(table[name]) for name in kinds if name in ("0", "end") and name in names
+    }
+    if pc.min(lengths["0"]).as_py() == 0 or ("end" in lengths and pc.max(lengths["end"]).as_py()):
+        return None
     # Copied in one step: a column at a time into rows takes as long as the parser.
-    vectors = np.ascontiguousarray(np.stack([column.to_numpy() for column in columns]).T)
-    spelled = words.to_pylist()
-    if unusual:
-        lines = data.split(b"\n")
-        found = [_parse_line(lines[row], n_components, source.at(n_read + row)) for row in unusual]
-        at = np.array(unusual) - np.arange(len(unusual))
-        vectors = np.insert(vectors, at, np.stack([values for _, values in found]), axis=0)
-        for row, (word, _) in zip(unusual, found, strict=True):
-            spelled.insert(row, word)
-    return [source.decode(word, row) for row, word in enumerate(spelled, n_read)], vectors
-
-
-def _parse_lines(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
-    """Parse whole lines one by one; the first that holds no word and its values is an error."""
-    words, vectors = list[str](), list[Float32s]()
-    for row, line in enumerate(data.removesuffix(b"\n").split(b"\n"), n_read):
-        word, values = _parse_line(line, n_components, source.at(row))
-        words.append(source.decode(word, row))
-        vectors.append(values)
-    return words, np.stack(vectors)
+    columns = [column.to_numpy() for column in table.columns[1 : n_components + 1]]
+    return table["0"].to_pylist(), np.ascontiguousarray(np.stack(columns).T), others
 
 
 def _parse_line(line: bytes, n_components: int, place: str) -> tuple[bytes, Float32s]:
-    """Parse one line that the compiled loop cannot parse, or raise an error that describes what is wrong with it."""
+    """Parse one line that pyarrow cannot parse, or raise an error that describes what is wrong with it."""
     fields = _fields(line)
     if not fields:
         raise VectorFileError(f"{place} is blank; remove it")
@@ -203,24 +197,6 @@ def write_text(name: str, rows: WordRows, *, has_header: bool) -> None:
 MAX_WORD_BYTES = 1 << 16  # a longer word means that the header is wrong
 
 
-@njit(cache=True, nogil=True)
-def _parse_records(data: NDArray[np.uint8], out: NDArray[np.uint8], spans: Int64s) -> tuple[int, int]:
-    """Parse whole records (word, blank, value bytes) from the start of `data`; return (rows, position)."""
-    row, start, size = 0, 0, out.shape[1]
-    while row < len(out):
-        while start < data.size and data[start] == 10:
-            start += 1
-        stop = start
-        while stop < data.size and data[stop] != 32:
-            stop += 1
-        if stop + 1 + size > data.size:
-            break
-        spans[row, 0], spans[row, 1] = start, stop
-        out[row] = data[stop + 1 : stop + 1 + size]
-        row, start = row + 1, stop + 1 + size
-    return row, start
-
-
 def read_binary(stream: Stream, source: Source, max_words: int | None) -> WordRows:
     """Read the binary records below a line `n_words n_components`."""
     n_words, n_components = _take_header(stream, source.path)
@@ -229,28 +205,34 @@ def read_binary(stream: Stream, source: Source, max_words: int | None) -> WordRo
 
 def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: int) -> Iterator[Block]:
     """Yield the records in blocks; a file that is cut short or too long is an error."""
-    if 4 * n_components > MAX_LINE_BYTES:
+    size = 4 * n_components
+    if size > MAX_LINE_BYTES:
         raise VectorFileError(
             f"{source.path}, line 1: the header promises {n_components} values per word, more than a record "
             f"of {MAX_LINE_BYTES >> 20} MiB holds; correct the header, or name another format="
         )
     rest, n_read = b"", 0
     for chunk in stream.chunks():
-        data = rest + chunk
-        capacity = min(n_words - n_read, len(data) // (4 * n_components + 1))
-        raw, spans = np.empty((capacity, 4 * n_components), np.uint8), np.empty((capacity, 2), np.int64)
-        n_rows, position = _parse_records(np.frombuffer(data, np.uint8), raw, spans)
-        if n_rows:
-            bounds = enumerate(spans[:n_rows].tolist(), n_read)
-            words = [source.decode(data[start:stop], row) for row, (start, stop) in bounds]
-            yield words, raw[:n_rows].view("<f4").astype(np.float32, copy=False)
-        rest, n_read = data[position:], n_read + n_rows
+        data, words, values, place = rest + chunk, list[str](), list[bytes](), 0
+        while n_read < n_words:
+            while data.startswith(b"\n", place):
+                place += 1
+            stop = data.find(b" ", place)
+            if stop < 0 or stop + 1 + size > len(data):
+                break
+            words.append(source.decode(data[place:stop], n_read))
+            place, n_read = stop + 1 + size, n_read + 1
+            values.append(data[stop + 1 : place])
+        if words:
+            raw = np.frombuffer(b"".join(values), "<f4").reshape(-1, n_components)
+            yield words, raw.astype(np.float32, copy=False)
+        rest = data[place:]
         if n_read == n_words and rest.strip(b"\n"):
             raise VectorFileError(
                 f"{source.path}: bytes are left over after the {n_words} words of {n_components} values that "
                 f"its header promises; correct the header, or give max_words={n_words} to read those"
             )
-        if len(rest) > MAX_WORD_BYTES + 4 * n_components:
+        if len(rest) > MAX_WORD_BYTES + size:
             raise VectorFileError(
                 f"{source.at(n_read)}: no space after a word in {MAX_WORD_BYTES} bytes; correct the header's "
                 "number of components, or name another format="
@@ -270,8 +252,5 @@ def write_binary(name: str, rows: WordRows) -> None:
         file.write("{} {}\n".format(*rows.vectors.shape).encode())
         for words, block in row_blocks(rows.words, rows.vectors):
             values = np.ascontiguousarray(block, dtype="<f4")
-            file.write(
-                b"".join(
-                    word.encode() + b" " + row.tobytes() for word, row in zip(words, values, strict=True)
-                )
-            )
+            records = (word.encode() + b" " + row.tobytes() for word, row in zip(words, values, strict=True))
+            file.write(b"".join(records))
