@@ -87,7 +87,7 @@ def subwords() -> None:
     """Learn vectors of n-grams, compose some of many components, and add their directions."""
     vectors = np.random.default_rng(0).random((N_NAMES, 300)).astype(np.float32)
     de.SubwordMap(min_words=1, max_iter=5).fit(words(), da.from_array(vectors[:, :16], chunks=(400, -1)))
-    model = de.SubwordMap(max_iter=1, validation_fraction=0).fit(words()[:200], da.from_array(vectors[:200]))
+    model = de.SubwordMap(max_iter=1).fit(words()[:200], da.from_array(vectors[:200]))
     composed = model.transform(da.from_array(np.array(words(), object), chunks=1_650))
     lift(add_spelling, "wc,wc->wc", composed, composed, center=model.mean_, weight=0.5).compute()
 

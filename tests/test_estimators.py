@@ -287,7 +287,7 @@ def labeled(X):
 
 FRAME, DATA = r"\.to_dask_array\(lengths=True\)", r"\.data"
 COLLECTIONS = {"frame": (frame, FRAME), "xarray": (labeled, DATA), "labeled": (Labeled, DATA)}
-NGRAMS = de.SubwordMap(validation_fraction=0).fit(["walk", "walks"], np.ones((2, 2)))
+NGRAMS = de.SubwordMap().fit(["walk", "walks"], np.ones((2, 2)))
 READERS = {
     **{type(model).__name__: (model.fit, "X") for model in CHECKED if type(model).__module__ != __name__},
     "SemanticNMF": (lambda X: de.SemanticNMF(2).fit(documents(), X), "M"),

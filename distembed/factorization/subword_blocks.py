@@ -1,12 +1,11 @@
 """The ridge regression of vectors on character n-grams: one block of columns, by conjugate gradients.
 
-Symbols: `A` the averaging matrix (n words × p n-grams), `c` the weights of the words (n,), `Y` centered vectors
-(n × b), `Z` vectors of n-grams (p × b), `lambda` the ridge of each column (b,). With ``B = sqrt(C) A`` every column z
-of Z solves
+Symbols: `A` the averaging matrix (n words × p n-grams), `Y` centered vectors (n × b), `Z` vectors of n-grams (p × b),
+`lambda` the ridge of each column (b,). Every column z of Z solves
 
-    (BᵀB + lambda I) z = Bᵀ sqrt(C) y,
+    (AᵀA + lambda I) z = Aᵀ y,
 
-which is the minimum of ``sum_w c_w (y_w - A_w z)² + lambda ‖z‖²``. The columns of a block share the products with B,
+which is the minimum of ``sum_w (y_w - A_w z)² + lambda ‖z‖²``. The columns of a block share the products with A,
 and each has step lengths of its own: its answer does not depend on its neighbors, where they have the same lambda.
 Vectors are float32, sums float64.
 """
@@ -30,15 +29,13 @@ MOST_STARTS = 4
 
 
 class RidgeSystem(NamedTuple):
-    """The matrix of the regression in both orders, and what is derived from its weights."""
+    """The matrix of the regression in both orders, and the diagonal of its square."""
 
     matrix: sp.csr_array
     transposed: sp.csr_array
-    """B and Bᵀ. Each a csr_array, (n, p) and (p, n), float32."""
-    roots: Float32s
-    """The square roots of the weights. Float32 (n,)."""
+    """A and Aᵀ. Each a csr_array, (n, p) and (p, n), float32."""
     squares: Float64s
-    """The diagonal of BᵀB. Float64 (p,)."""
+    """The diagonal of AᵀA. Float64 (p,)."""
 
     @property
     def nbytes(self) -> int:
@@ -47,21 +44,10 @@ class RidgeSystem(NamedTuple):
         return sum(int(part.nbytes) for side in sides for part in (side.data, side.indices, side.indptr))
 
 
-def ridge_system(averaging: sp.csr_array, weights: Float64s) -> RidgeSystem:
-    """Return the system of an averaging matrix A (n × p) and the weights (n,) of its rows."""
-    roots = np.sqrt(weights)
-    values = averaging.data * np.repeat(roots, np.diff(averaging.indptr))
-    matrix = sp.csr_array(
-        (values.astype(np.float32), averaging.indices, averaging.indptr), shape=averaging.shape
-    )
-    squares = np.bincount(matrix.indices, matrix.data.astype(np.float64) ** 2, minlength=matrix.shape[1])
-    return RidgeSystem(matrix, sp.csr_array(matrix.T), roots.astype(np.float32), squares.astype(np.float64))
-
-
 @block(temporaries=2)
-def column_means(columns: Floats, weights: Float64s) -> Float64s:
-    """Return the weighted mean of each column, float64 (1, b)."""
-    return (weights @ columns.astype(np.float64) / weights.sum())[None]
+def column_means(columns: Floats) -> Float64s:
+    """Return the mean of each column, float64 (1, b)."""
+    return (np.ones(len(columns)) @ columns.astype(np.float64) / len(columns))[None]
 
 
 @block(temporaries=5.5)
@@ -79,7 +65,7 @@ def solve_ridge(
     ridges : array (1, b)
         lambda of each, above 0.
     system : RidgeSystem
-        The matrix and the weights.
+        The matrix.
     tol : float
         The bound on the residual of each column over the length of its right-hand side.
     max_iter : int
@@ -100,30 +86,20 @@ def solve_ridge(
 def relative_residuals(
     columns: Floats, means: Float64s, ridges: Float64s, solution: Float32s, *, system: RidgeSystem
 ) -> Float64s:
-    """Return ``‖b - (BᵀB + lambda I) z‖ / ‖b‖`` of each column, float64 (1, b); 0 where b is zero."""
+    """Return ``‖b - (AᵀA + lambda I) z‖ / ‖b‖`` of each column, float64 (1, b); 0 where b is zero."""
     right = _right_side(columns, means, system)
     left, lengths = _lengths(right - _product(system, ridges[0], solution)), _lengths(right)
     return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
 
 
-@block(temporaries=0.5)
-def squared_errors(
-    columns: Floats, means: Float64s, solution: Float32s, averaging: sp.csr_array, weights: Float64s
-) -> Float64s:
-    """Return the weighted squares of ``y - A z`` and of ``y``, summed over the rows of each column, float64 (2, b)."""
-    centered = columns.astype(np.float64) - means
-    errors = centered - sparse_times_dense(averaging, solution)
-    return np.stack([weights @ errors**2, weights @ centered**2])
-
-
 def _right_side(columns: Floats, means: Float64s, system: RidgeSystem) -> Float32s:
-    weighted = (columns - means).astype(np.float32) * system.roots[:, None]
+    centered = (columns - means).astype(np.float32)
     nothing = np.zeros((system.matrix.shape[1], columns.shape[1]), np.float32)
-    return _shifted_product(system.transposed, weighted, nothing, np.zeros(columns.shape[1]))
+    return _shifted_product(system.transposed, centered, nothing, np.zeros(columns.shape[1]))
 
 
 def _product(system: RidgeSystem, ridges: Float64s, vectors: Float32s) -> Float32s:
-    """Return (BᵀB + lambda I) times vectors."""
+    """Return (AᵀA + lambda I) times vectors."""
     return _shifted_product(system.transposed, sparse_times_dense(system.matrix, vectors), vectors, ridges)
 
 

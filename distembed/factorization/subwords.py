@@ -1,6 +1,6 @@
 """The subword map: vectors of character n-grams, learned from the vectors of words, for any string.
 
-min over Z of ``sum_w c_w ‖v_w - m - A_w Z‖² + lambda ‖Z‖²``, A the average of a word's n-grams: one sparse ridge
+min over Z of ``sum_w ‖v_w - m - A_w Z‖² + lambda ‖Z‖²``, A the average of a word's n-grams: one sparse ridge
 regression whose d right-hand sides are solved a few at a time, each block of columns a task.
 
 Reference: Bojanowski, Grave, Joulin & Mikolov, Enriching word vectors with subword information, TACL 2017, whose
@@ -22,24 +22,20 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.dtypes import Float32s, Float64s, Int64s
+from distembed.dtypes import Float32s, Int64s
 from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization import subword_blocks as blocks
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
 from distembed.lift import block, lift
-from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import gathered
 from distembed.options import (
-    NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
-    RandomState,
-    UnitInterval,
     check_options,
 )
 from distembed.states import keep, scope
-from distembed.typing import DenseMatrix, VectorLike, refuse_collection
-from distembed.validation import check_matrix, like_input, seed_of
+from distembed.typing import DenseMatrix, refuse_collection
+from distembed.validation import check_matrix, like_input
 from distembed.vectors.subwords import SubwordTable, averaging_rows, check_lengths, hashes, word_ngrams
 
 LENGTHS = 4
@@ -52,19 +48,13 @@ NAME_BYTES = 100
 """Of an n-gram as a string, with its place in the table."""
 
 
-def _means(columns: da.Array, weights: Float64s) -> Float64s:
-    found = lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1}, weights=weights)
-    means: Float64s = compute(found)
-    return means
-
-
 class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Learn vectors of character n-grams from word vectors, and compose a vector of any string.
 
-    .. math:: \min_Z \sum_w c_w \Bigl\| v_w - m - \frac{1}{|g_w|} \sum_{g \in g_w} z_g \Bigr\|^2
+    .. math:: \min_Z \sum_w \Bigl\| v_w - m - \frac{1}{|g_w|} \sum_{g \in g_w} z_g \Bigr\|^2
               + \lambda \|Z\|^2
 
-    g_w are the n-grams of ``<word>``, c_w = e_w / (e_w + `half_evidence`) its weight and m the weighted mean vector.
+    g_w are the n-grams of ``<word>``, and m is the mean vector.
 
     Parameters
     ----------
@@ -77,18 +67,10 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     regularization : float or sequence of float
         Regularization strength lambda; larger values pull the vectors of n-grams that few words hold towards zero. A
         sequence has one value for each component.
-    half_evidence : float
-        Number of occurrences (or other evidence) at which a word has half of the largest weight. 0: all words with any
-        evidence weigh the same.
     tol : float
         Tolerance: the largest residual of a column of the regression, relative to the length of its right-hand side.
     max_iter : int
         The largest number of steps of conjugate gradients.
-    validation_fraction : float
-        Share of the words that are held out to measure `validation_score_`, by a separate regression of a few columns.
-        0: no measurement.
-    random_state : int, None, Generator or RandomState
-        Seed that chooses the held-out words.
 
     Attributes
     ----------
@@ -104,8 +86,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         The residual of each column, measured at the end.
     converged_ : bool
         Whether all are at most `tol`.
-    validation_score_ : float
-        The share of the weighted variance of held-out vectors that the map explains; NaN if it was not measured.
 
     References
     ----------
@@ -117,7 +97,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     >>> import distembed as de
     >>> words = ["walk", "walks", "walked", "talk", "talks", "talked"]
     >>> vectors = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [-1, 0, 0], [-1, 1, 0], [-1, 0, 1]]
-    >>> subwords = de.SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
+    >>> subwords = de.SubwordMap(regularization=1e-3).fit(words, vectors)
     >>> print(subwords.transform(["talking"]).round(1))
     [[-0.6  0.3  0.3]]
     """
@@ -129,21 +109,15 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         *,
         min_words: PositiveInt = 2,
         regularization: PositiveFloat | Sequence[PositiveFloat] = 0.1,
-        half_evidence: NonNegativeFloat = 0.0,
         tol: PositiveFloat = 1e-3,
         max_iter: PositiveInt = 200,
-        validation_fraction: UnitInterval = 0.1,
-        random_state: RandomState = 0,
     ) -> None:
         self.min_n = min_n
         self.max_n = max_n
         self.min_words = min_words
         self.regularization = regularization
-        self.half_evidence = half_evidence
         self.tol = tol
         self.max_iter = max_iter
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: words as input, with their vectors as a second argument."""
@@ -153,9 +127,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
-    def fit(
-        self, words: Sequence[str], vectors: DenseMatrix, evidence: VectorLike | None = None
-    ) -> SubwordMap:
+    def fit(self, words: Sequence[str], vectors: DenseMatrix) -> SubwordMap:
         """Learn the vectors of the n-grams of words.
 
         Parameters
@@ -164,9 +136,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             n distinct words.
         vectors : array or Dask array (n, d)
             Their vectors, finite.
-        evidence : array (n,), optional
-            How much is known of each word, such as its occurrences. A word with evidence 0 does not count; by default
-            all words weigh the same.
 
         Returns
         -------
@@ -175,8 +144,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If lengths differ, a word stands twice, a value is NaN or infinite, no word has any evidence, or an option
-            is out of range.
+            If lengths differ, a word stands twice, a value is NaN or infinite, or an option is out of range.
         TypeError
             If a word is not a string.
 
@@ -190,8 +158,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> import distembed as de
         >>> words = ["walk", "walks", "walked", "talk", "talks", "talked"]
         >>> vectors = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [-1, 0, 0], [-1, 1, 0], [-1, 0, 1]]
-        >>> evidence = [500, 300, 40, 200, 90, 2]  # the occurrences of the words
-        >>> subwords = de.SubwordMap(half_evidence=50, validation_fraction=0).fit(words, vectors, evidence)
+        >>> subwords = de.SubwordMap().fit(words, vectors)
         >>> subwords.ngrams_[:3], subwords.vectors_.shape, subwords.converged_
         (('<wa', '<wal', '<walk'), (27, 3), True)
         """
@@ -210,7 +177,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ValueError(
                 f"there are {len(words)} words and {matrix.shape[0]} vectors: give one vector per word"
             )
-        weights = self._weights(evidence, len(words))
         n_components = matrix.shape[1]
         given = np.atleast_1d(np.asarray(self.regularization, np.float64))
         if len(given) not in (1, n_components):
@@ -228,17 +194,24 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         is_lazy = isinstance(matrix, da.Array)
         columns = matrix.rechunk(chunks) if is_lazy else da.from_array(matrix, chunks=chunks)
         with one_blas_thread():
-            system, means = shared(blocks.ridge_system(averaging, weights)), _means(columns, weights)
-            with scope("subwords", self.get_params(), words, vectors, weights):
+            weights = averaging.data.astype(np.float64) ** 2
+            squares = np.bincount(averaging.indices, weights, minlength=averaging.shape[1]).astype(np.float64)
+            system = shared(blocks.RidgeSystem(averaging, sp.csr_array(averaging.T), squares))
+            found = lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1})
+            means = compute(found)
+            solve = partial(
+                lift, blocks.solve_ridge, "wc,sc,sc->gc", columns, means, ridges,
+                sizes={"g": self.n_words_.size}, system=system, tol=self.tol, max_iter=self.max_iter,
+            )  # fmt: skip
+            with scope("subwords", self.get_params(), words, vectors):
                 # Their rows are stored: the block of a task is one of rows.
-                learned = keep("components", lambda: self._solve(columns, means, ridges, system).T).T
+                learned = keep("components", lambda: solve().T).T
             sides = columns, means, ridges, learned
             found = lift(
                 blocks.relative_residuals, "wc,sc,sc,gc->sc", *sides,
                 dtype=np.float64, sizes={"s": 1}, system=system,
             )  # fmt: skip
             self.mean_, self.residuals_ = means[0].astype(np.float32), compute(found)[0]
-            self.validation_score_ = self._validate(columns, averaging, weights, ridges)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -273,7 +246,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         --------
         >>> import distembed as de
         >>> words, vectors = ["walk", "walks", "talk", "talks"], [[1, 0], [1, 1], [-1, 0], [-1, 1]]
-        >>> subwords = de.SubwordMap(regularization=1e-3, validation_fraction=0).fit(words, vectors)
+        >>> subwords = de.SubwordMap(regularization=1e-3).fit(words, vectors)
         >>> found = subwords.transform(["walking", "日本"])
         >>> found.shape, found.dtype
         ((2, 2), dtype('float32'))
@@ -304,48 +277,6 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @property
     def _n_features_out(self) -> int:
         return int(self.mean_.shape[0])
-
-    def _weights(self, evidence: VectorLike | None, n_words: int) -> Float64s:
-        if evidence is None:
-            return np.ones(n_words)
-        amount = np.asarray(evidence, np.float64)
-        if amount.shape != (n_words,) or not np.all(np.isfinite(amount) & (amount >= 0)):
-            raise ValueError(
-                f"evidence has shape {amount.shape}, or holds NaN, infinity or a negative value: give one number "
-                f"of 0 or more for each of the {n_words} words"
-            )
-        if not amount.any():
-            raise ValueError("evidence is 0 for every word: give a number above 0 for some, or leave it out")
-        return np.where(amount > 0, amount / np.maximum(amount + self.half_evidence, 1e-300), 0)
-
-    def _solve(self, columns: da.Array, means: Float64s, ridges: Float64s, system: Any) -> da.Array:
-        return lift(
-            blocks.solve_ridge, "wc,sc,sc->gc", columns, means, ridges,
-            sizes={"g": self.n_words_.size}, system=system, tol=self.tol, max_iter=self.max_iter,
-        )  # fmt: skip
-
-    def _validate(
-        self, columns: da.Array, averaging: sp.csr_array, weights: Float64s, ridges: Float64s
-    ) -> float:
-        """Return the share of the variance of held-out words that a map of the others explains, on a few columns."""
-        n = len(weights)
-        n_held = int(self.validation_fraction * n)
-        random = np.random.default_rng([seed_of(self.random_state), n])
-        is_held = np.zeros(n, bool)
-        is_held[random.permutation(n)[:n_held]] = True
-        kept, held = np.where(is_held, 0, weights), np.where(is_held, weights, 0)
-        if not (held.any() and kept.any()):
-            return float("nan")
-        chosen = evenly_spaced(columns.shape[1], COLUMNS_TOGETHER)
-        some, ridges = columns[:, chosen].rechunk((-1, -1)), ridges[:, chosen]
-        means = _means(some, kept)
-        solved = self._solve(some, means, ridges, blocks.ridge_system(averaging, kept))
-        found = lift(
-            blocks.squared_errors, "wc,sc,gc->ec", some, means, solved,
-            dtype=np.float64, sizes={"e": 2}, averaging=averaging, weights=held,
-        )  # fmt: skip
-        errors, total = compute(found).sum(axis=1)
-        return float(1 - errors / total) if total > 0 else float("nan")
 
 
 def find_ngrams(

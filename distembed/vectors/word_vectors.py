@@ -332,7 +332,7 @@ class WordVectors:
         --------
         >>> import distembed as de
         >>> words, matrix = ["walk", "walks", "talk"], [[1.0, 0.0], [1.0, 0.5], [-1.0, 0.0]]
-        >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
+        >>> table = de.SubwordMap(min_words=1).fit(words, matrix).table_
         >>> vectors = de.WordVectors(words, matrix, subwords=table)
         >>> vectors.extended(["talks"]).words  # composed before, a row now
         ('walk', 'walks', 'talk', 'talks')
@@ -539,7 +539,7 @@ class WordVectors:
         >>> import distembed as de
         >>> words = ["walk", "walks", "talk", "talks"]
         >>> matrix = [[1, 0, 0], [0, 1, 0], [-1, 0, 1], [0, -1, 1]]
-        >>> table = de.SubwordMap(min_words=1, validation_fraction=0).fit(words, matrix).table_
+        >>> table = de.SubwordMap(min_words=1).fit(words, matrix).table_
         >>> vectors = de.WordVectors(words, matrix, subwords=table)
         >>> vectors.similarity("walk", "walks") < vectors.with_spelling(1.0).similarity("walk", "walks")
         True

@@ -79,33 +79,9 @@ def test_fewer_components_keep_the_nearest_inner_products():
     assert low.words == full.words
 
 
-@pytest.mark.parametrize("name", ["v.txt", "v.vec.gz", "v.bin", "v.glove", "v.parquet", "v.safetensors"])
-def test_files_of_every_format_are_joined_and_written(tmp_path, name):
-    views = [a_view(1), a_view(2, d=3)]
-    path = tmp_path / name
-    views[0].save(path)
-    expected = de.join_vectors(views, weights=[1, 0.5])
-    for place in (path, str(path)):
-        found = de.join_vectors([place, views[1]], weights=[1, 0.5])
-        np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
-        assert found.words == expected.words
-    expected.save(path)
-    again = de.WordVectors.load(path)
-    np.testing.assert_allclose(again.vectors, expected.vectors, atol=1e-6)
-
-
-def test_gensim_reads_the_result_and_finds_the_same_neighbors(tmp_path):
-    models = pytest.importorskip("gensim.models", reason="needs: pip install 'distembed[demo]'")
-    joined = de.join_vectors([a_view(1), a_view(2, d=3)])
-    joined.save(tmp_path / "joined.bin")
-    keyed = models.KeyedVectors.load_word2vec_format(str(tmp_path / "joined.bin"), binary=True)
-    near = [word for word, _ in keyed.most_similar(WORDS[3], topn=5)]
-    assert near == [neighbor.word for neighbor in joined.most_similar(WORDS[3], n=5)]
-
-
 def test_a_table_of_ngrams_is_left_out():
     view = a_view(1)
-    table = de.SubwordMap(validation_fraction=0).fit(view.words, view.vectors).table_
+    table = de.SubwordMap().fit(view.words, view.vectors).table_
     with_table = WordVectors(view.words, view.vectors, subwords=table)
     assert de.join_vectors([with_table, a_view(2)]).subwords is None
 

@@ -20,7 +20,7 @@ from tests.references import subwords as reference
 STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
 ENDINGS = ["", "s", "ed", "ing", "en", "語", "👍🏽", "ness"]
 WORDS = [stem + ending for stem in STEMS for ending in ENDINGS]
-EXACT = {"tol": 1e-6, "regularization": 0.1, "validation_fraction": 0}
+EXACT = {"tol": 1e-6, "regularization": 0.1}
 
 
 def planted(d=5, seed=0, noise=0.1):
@@ -41,13 +41,10 @@ def learned_by_reference(words, vectors, weights, lam, min_n, max_n):
 
 
 @pytest.mark.parametrize(("min_n", "max_n"), [(3, 6), (1, 2), (2, 2)])
-@pytest.mark.parametrize("evidence", [None, "counts"])
-def test_the_map_is_the_ridge_regression(min_n, max_n, evidence):
+def test_the_map_is_the_ridge_regression(min_n, max_n):
     vectors = planted()
-    counts = None if evidence is None else np.arange(len(WORDS))
-    weights = np.ones(len(WORDS)) if counts is None else counts / (counts + 20)
-    model = SubwordMap(min_n, max_n, half_evidence=20, **EXACT).fit(WORDS, vectors, counts)
-    rows, Z, mean = learned_by_reference(WORDS, vectors, weights, 0.1, min_n, max_n)
+    model = SubwordMap(min_n, max_n, **EXACT).fit(WORDS, vectors)
+    rows, Z, mean = learned_by_reference(WORDS, vectors, np.ones(len(WORDS)), 0.1, min_n, max_n)
     assert model.ngrams_ == tuple(rows)
     assert model.converged_
     np.testing.assert_allclose(model.mean_, mean, rtol=1e-5)
@@ -86,14 +83,13 @@ def test_equal_bits_for_any_workers_and_chunks(n_workers):
     assert isinstance(model.vectors_, da.Array)
     np.testing.assert_array_equal(model.table_.vectors, expected.vectors_)
     np.testing.assert_array_equal(model.transform(["new"]), expected.transform(["new"]))
-    assert model.validation_score_ == expected.validation_score_
 
 
 def test_a_column_does_not_depend_on_those_beside_it():
     """A column that has reached a coarse tolerance stays as it is while others go on."""
     random, vectors = np.random.default_rng(0), planted(d=16)
     vectors[:, 1:] = random.normal(size=(len(WORDS), 15))
-    options = {"tol": 0.03, "regularization": 1e-3, "validation_fraction": 0}
+    options = {"tol": 0.03, "regularization": 1e-3}
     together = SubwordMap(**options).fit(WORDS, vectors).vectors_
     alone = SubwordMap(**options).fit(WORDS, vectors[:, :1]).vectors_
     np.testing.assert_allclose(together[:, :1], alone, rtol=1e-5, atol=1e-7)
@@ -101,7 +97,7 @@ def test_a_column_does_not_depend_on_those_beside_it():
 
 def test_each_component_may_have_a_regularization_of_its_own():
     """40 columns are three blocks, of which the second has both."""
-    vectors, options = planted(d=40), {"tol": 1e-6, "validation_fraction": 0}
+    vectors, options = planted(d=40), {"tol": 1e-6}
     both = SubwordMap(regularization=[0.02] * 24 + [0.5] * 16, **options).fit(WORDS, vectors)
     loose, stiff = (SubwordMap(regularization=one, **options).fit(WORDS, vectors) for one in (0.02, 0.5))
     np.testing.assert_allclose(both.vectors_[:, :24], loose.vectors_[:, :24], atol=1e-5)
@@ -117,26 +113,6 @@ def test_a_stored_map_is_not_solved_again():
         other = SubwordMap(regularization=2.0).fit(WORDS, planted())
     np.testing.assert_array_equal(first.vectors_, again.vectors_)
     assert not np.array_equal(first.vectors_, other.vectors_)
-
-
-def test_held_out_words_are_explained_by_their_parts_and_not_by_chance():
-    words = [f"{stem}{n:02d}{ending}" for stem in STEMS for n in range(6) for ending in ENDINGS]
-    random = np.random.default_rng(0)
-    stems, endings = random.normal(size=(8, 20)), random.normal(size=(8, 20))
-    vectors = (stems[:, None, None] + endings[None, None]).repeat(6, axis=1).reshape(len(words), 20)
-    assert SubwordMap(regularization=0.01).fit(words, vectors).validation_score_ > 0.8
-    shuffled = SubwordMap(regularization=0.01).fit(words, random.permutation(vectors))
-    assert shuffled.validation_score_ < 0.1
-    assert np.isnan(SubwordMap(validation_fraction=0).fit(words, vectors).validation_score_)
-
-
-def test_a_word_without_evidence_does_not_count():
-    vectors, odd = planted(), planted()
-    odd[3] = 1e3
-    evidence = np.where(np.arange(len(WORDS)) == 3, 0, 1)
-    models = [SubwordMap(**EXACT).fit(WORDS, one, evidence) for one in (vectors, odd)]
-    np.testing.assert_allclose(models[0].vectors_, models[1].vectors_, atol=1e-5)
-    np.testing.assert_allclose(models[0].mean_, models[1].mean_)
 
 
 def test_words_that_share_nothing_have_the_mean():
@@ -163,20 +139,16 @@ def test_too_few_steps_are_a_fact_and_a_warning():
 
 
 @pytest.mark.parametrize(
-    ("words", "vectors", "evidence", "message"),
+    ("words", "vectors", "message"),
     [
-        (["a", "b", "a"], np.eye(3), None, "'a' stands at places 0 and 2"),
-        (["a", "b"], np.eye(3), None, "2 words and 3 vectors"),
-        (["a", "b", "c"], np.full((3, 3), np.nan), None, "NaN"),
-        (["a", "b", "c"], np.eye(3), [0, 0, 0], "evidence is 0 for every word"),
-        (["a", "b", "c"], np.eye(3), [1, -1, 0], "evidence has shape"),
-        (["a", "b", "c"], np.eye(3), [1, np.nan, 0], "evidence has shape"),
-        (["a", "b", "c"], np.eye(3), [1, 1], "evidence has shape"),
+        (["a", "b", "a"], np.eye(3), "'a' stands at places 0 and 2"),
+        (["a", "b"], np.eye(3), "2 words and 3 vectors"),
+        (["a", "b", "c"], np.full((3, 3), np.nan), "NaN"),
     ],
 )
-def test_bad_input_is_refused(words, vectors, evidence, message):
+def test_bad_input_is_refused(words, vectors, message):
     with pytest.raises(ValueError, match=message):
-        SubwordMap().fit(words, vectors, evidence)
+        SubwordMap().fit(words, vectors)
 
 
 @pytest.mark.parametrize(

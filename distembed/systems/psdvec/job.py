@@ -115,7 +115,7 @@ class PSDVecSection(Section):
 
 @section_of(SubwordMap, exclude={})
 class SubwordsSection(Section):
-    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`); the evidence of a word is its count."""
+    """`[subwords]`: vectors of character n-grams (`distembed.SubwordMap`)."""
 
     enabled: bool = False
     """Whether they are learned. Words outside the vocabulary are then answered by their n-grams."""

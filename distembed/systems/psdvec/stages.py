@@ -5,7 +5,6 @@ The estimator and the evaluation are imported by the stages that use them: sciki
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -131,18 +130,6 @@ def unspelled_vectors(ctx: Context) -> da.Array:
     return solved_vectors(ctx.workspace)
 
 
-def subword_map(job: PSDVecJob) -> SubwordMap:
-    """Return the map of n-grams of a job; the components of its sides have a regularization of their own."""
-    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
-    if job.sides is not None:
-        own, sides = options["regularization"], job.sides
-        options["regularization"] = [
-            *[own] * job.psdvec.n_components,
-            *[sides.regularization] * sides.n_components,
-        ]
-    return SubwordMap(**options)
-
-
 def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
     """Return the bytes of the vectors of n-grams in memory and of their names, where subwords are learned."""
     if not job.subwords.enabled:
@@ -175,17 +162,19 @@ def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 def run_subwords(ctx: Context) -> dict[str, Any]:
     """Learn the vectors of n-grams from those of all words."""
     vocabulary = vocabulary_of(ctx.workspace)
-    model = subword_map(ctx.job).fit(list(vocabulary.words), unspelled_vectors(ctx), vocabulary.counts)
+    options = ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if (sides := ctx.job.sides) is not None:  # whose components have a regularization of their own
+        both = (
+            (options["regularization"], ctx.job.psdvec.n_components),
+            (sides.regularization, sides.n_components),
+        )
+        options["regularization"] = [value for value, n in both for _ in range(n)]
+    model = SubwordMap(**options).fit(list(vocabulary.words), unspelled_vectors(ctx))
     ctx.store(SUBWORD_VECTORS, da.asarray(model.vectors_).T)
     ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
     ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
     ctx.store_table(NGRAMS, pa.table(ngrams))
-    score = model.validation_score_
-    return {
-        "n_ngrams": len(model.n_words_),
-        "explained": None if math.isnan(score) else score,
-        "residual": float(model.residuals_.max()),
-    }
+    return {"n_ngrams": len(model.n_words_), "residual": float(model.residuals_.max())}
 
 
 # --- counts -> vectors -----------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> str:
             "tokens": tokens.get("n_tokens", 0),
             "words": vocabulary["n_words"],
             "pairs": counts["n_nonzero"],
-            **_subword_facts(done[SUBWORDS].facts if job.subwords.enabled else {}),
+            **({"n-grams with a vector": done[SUBWORDS].facts["n_ngrams"]} if job.subwords.enabled else {}),
             **omissions(tokens),
             **lacking_facts(job, workspace),
         },
@@ -89,17 +89,6 @@ def neighbors(
     return {
         word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
         for word in words
-    }
-
-
-def _subword_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the report says of the n-grams; nothing where none were learned."""
-    if not facts:
-        return {}
-    explained = facts["explained"]
-    return {
-        "n-grams with a vector": facts["n_ngrams"],
-        **({} if explained is None else {"variance of held-out words in their n-grams": f"{explained:.1%}"}),
     }
 
 
