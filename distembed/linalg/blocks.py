@@ -293,12 +293,8 @@ def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
 @block(temporaries=2)
 def column_powers(*sides: Floats, power: int) -> Floats:
     """Return the sum of a whole power of each column of one row block, or of several side by side, (b,), float64."""
-    terms = ",".join(["ij"] * power) + "->j"
-
-    def powers(side: Floats) -> Floats:
-        return np.einsum(terms, *[side.astype(np.float64, copy=False)] * power)
-
-    return np.concatenate([powers(side) for side in sides])
+    terms, wide = ",".join(["ij"] * power) + "->j", (side.astype(np.float64, copy=False) for side in sides)
+    return np.concatenate([np.einsum(terms, *[side] * power) for side in wide])
 
 
 def row_cosines(left: Float64s, right: Float64s) -> Float64s:
@@ -306,7 +302,7 @@ def row_cosines(left: Float64s, right: Float64s) -> Float64s:
     return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))
 
 
-def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
+def whitening(gram_matrix: Floats, *, threshold: float, scaled: bool = True) -> Floats:
     """Return T such that the columns of Z T are orthonormal, given ZᵀZ.
 
     With the columns scaled to unit length, ``ZᵀZ = U Λ Uᵀ`` and ``T = U Λ^-1/2`` (the SVQB method of
@@ -318,30 +314,19 @@ def whitening(gram_matrix: Floats, *, threshold: float) -> Floats:
     gram_matrix : (b, b) float64
     threshold : float
         Smallest squared length, relative to the columns', of a direction that is kept.
+    scaled : bool
+        False takes lengths as absolute, for columns that had length 1 before a projection: one that this shortens
+        below the square root of `threshold` was rounding error and becomes zero.
 
     Returns
     -------
     (b, b) float64
     """
-    lengths = np.sqrt(np.maximum(np.diag(gram_matrix), 0))
+    lengths = np.sqrt(np.maximum(np.diag(gram_matrix), 0)) if scaled else np.ones(len(gram_matrix))
     scale = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     values, directions = np.linalg.eigh(gram_matrix * scale[:, None] * scale)
-    return scale[:, None] * directions * _inverse_roots(values, threshold)
-
-
-def renormalizing(gram_matrix: Floats, *, threshold: float) -> Floats:
-    """Return T such that Z T is orthonormal, given ZᵀZ of columns that had length 1 before a projection.
-
-    It differs from `whitening` in that lengths are absolute: a column that a second projection shortens below
-    the square root of `threshold` was rounding error and becomes zero.
-    """
-    values, directions = np.linalg.eigh(gram_matrix)
-    return directions * _inverse_roots(values, threshold)
-
-
-def _inverse_roots(values: Floats, threshold: float) -> Floats:
     kept = values > threshold
-    return np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
+    return scale[:, None] * directions * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1)), 0)
 
 
 @block(temporaries=1.5)

@@ -182,7 +182,8 @@ def solve_columns(
     Returns
     -------
     float64 array (q + 2 + RECORDED_STEPS, c)
-        Y, then the relative residual, the number of steps, and the record of `thin_record`, by column.
+        Y, then the relative residual, the number of steps, and every stride-th entry of the record of
+        the relative residual (`record_stride`), NaN after the last, by column.
     """
     if (unit := _unit(B, start)) != 1.0:
         found = solve_columns(W, B / unit, start / unit, tol=tol, max_iter=max_iter, cycle=cycle)
@@ -197,22 +198,18 @@ def solve_columns(
         record += steps
     relative = np.reshape(record, (-1, B.shape[1])) / np.where(sizes > 0, sizes, 1.0)
     used = np.full((1, B.shape[1]), float(len(record)))
-    return np.concatenate([Y, relative_residual(W, B, Y), used, thin_record(relative)])
+    stride = record_stride(len(record))
+    thin = relative[stride - 1 :: stride]
+    thin = np.pad(thin, ((0, RECORDED_STEPS - len(thin)), (0, 0)), constant_values=np.nan)
+    return np.concatenate([Y, relative_residual(W, B, Y), used, thin])
 
 
 def record_stride(n_steps: int) -> int:
-    """Return the number of steps between entries of `thin_record`: the smallest power of two for which they fit."""
+    """Return the number of steps between entries of the record: the smallest power of two for which they fit."""
     stride = 1
     while n_steps > stride * RECORDED_STEPS:
         stride *= 2
     return stride
-
-
-def thin_record(record: Float64s) -> Float64s:
-    """Return every stride-th row of a record of many steps, as RECORDED_STEPS rows with NaN after the last."""
-    stride = record_stride(len(record))
-    kept = record[stride - 1 :: stride]
-    return np.pad(kept, ((0, RECORDED_STEPS - len(kept)), (0, 0)), constant_values=np.nan)
 
 
 # --------------------------------------------------------------------------- conjugate gradients
@@ -272,7 +269,8 @@ def solve_shifted(
     """
     scale = np.linalg.norm(targets, axis=0)
     weights = confidence[:, None] * shifts
-    preconditioner = _inverse(np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights)
+    diagonal = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
+    preconditioner = np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
     values = np.where(scale > 0, start, 0.0)
     residual = targets - _shifted_product(laplacian, weights, values, order)
     direction = preconditioner * residual
@@ -313,7 +311,3 @@ def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
 
 def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
     return apply_power(laplacian, X, order) + weights * X
-
-
-def _inverse(diagonal: Float64s) -> Float64s:
-    return np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)

@@ -116,7 +116,8 @@ def unit_rows(X: Any, *, dtype: Any = np.float64) -> Any:
         # Their squares have lost digits, or all of them, to underflow or overflow; powers of two change no digit.
         largest = abs(X[extreme]).max(axis=1)
         scale = np.zeros(len(squares), np.int64)
-        scale[extreme] = _exponents(largest.toarray().ravel() if is_sparse else largest)
+        largest = largest.toarray().ravel() if is_sparse else largest
+        scale[extreme] = np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
         if is_sparse:
             scaled = np.ldexp(X.data.astype(np.float64), -scale[rows_of(X)])
             X = sp.csr_array((scaled, X.indices, X.indptr), X.shape)
@@ -135,10 +136,6 @@ def unit_rows(X: Any, *, dtype: Any = np.float64) -> Any:
     if extreme.size:
         units[~has_direction] = 0
     return units
-
-
-def _exponents(largest: Float64s) -> Int64s:
-    return np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
 
 
 @njit(cache=True, nogil=True)

@@ -117,23 +117,6 @@ class Space(NamedTuple):
     """The products that were made. Shape (1,)."""
 
 
-class Grown(NamedTuple):
-    """A basis after some passes."""
-
-    bases: list[da.Array]
-    used: Mask
-    """Which of its columns are not zero."""
-    projected: Floats
-    """QᵀA Q."""
-    outside: da.Array
-    """What A times the last block has outside the basis, by row blocks: `blocks.Outside`."""
-    squares: Floats
-    """Its Gram matrix."""
-    n_passes: int
-    is_last: bool
-    """Whether the eigenpairs are good enough, or all passes are made."""
-
-
 class Eigenpairs(NamedTuple):
     """Eigenvalues in falling order with their vectors."""
 
@@ -220,17 +203,31 @@ def largest_eigenpairs(
         turn = _turn(squares, first.dtype)
         block = keep("block-1", partial(times_matrix, first, turn))
         space = Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
-    while not (grown := _grow(matrix, space, basis, k, tol)).is_last:
+    while True:
+        bases, (projected, used, squares), outside, done, is_last = _grow(matrix, space, basis, k, tol)
+        if is_last:
+            break
+        make = partial(_restart, bases, (projected, used, squares), outside, done, basis.kept)
         number += 1
-        space = keep("space", partial(_restart, grown, basis.kept), Space, number=number)
-    values, rotation, residuals = _ritz(grown.projected, grown.used, grown.squares, k)
-    residuals = np.hypot(residuals, np.finfo(grown.bases[0].dtype).eps * np.abs(values).max())
+        space = keep("space", make, Space, number=number)
+    values, rotation, residuals = _ritz(projected, used, squares, k)
+    residuals = np.hypot(residuals, np.finfo(bases[0].dtype).eps * np.abs(values).max())
     is_good = tol is None or _all_small(values, residuals, tol, dtype)
-    return Eigenpairs(values, _signed(_combine(grown.bases, rotation)), residuals, grown.n_passes, is_good)
+    return Eigenpairs(values, _signed(_combine(bases, rotation)), residuals, done, is_good)
 
 
-def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Grown:
-    """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made."""
+Projected = tuple[Floats, Mask, Floats]
+"""QᵀA Q, which columns of Q are not zero, and the Gram matrix of what A times its last block has outside."""
+
+
+def _grow(
+    matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None
+) -> tuple[list[da.Array], Projected, da.Array, int, bool]:
+    """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made.
+
+    Return the blocks of the basis, what is projected on it, what is outside by row blocks, the passes, and whether it
+    was the last.
+    """
     used, values, done = (np.asarray(part) for part in compute((space.used, space.values, space.n_passes)))
     bases, block, n_passes = [space.ritz] * bool(len(values)), space.block, int(done[0])
     all_used, projected = np.ones(len(values), bool), np.diag(values)
@@ -252,7 +249,7 @@ def _grow(matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol
             and _all_small(*_ritz(projected, all_used, squares, k)[::2], tol, block.dtype)
         )
         if is_last or len(projected) + basis.columns > basis.width:
-            return Grown(bases, all_used, projected, outside, squares, n_passes, is_last)
+            return bases, (projected, all_used, squares), outside, n_passes, is_last
         turn = _turn(squares, block.dtype)
         used = np.asarray(turn.any(axis=0))
         block = keep(f"block-{n_passes + 1}", partial(_turned, outside, turn, block))
@@ -267,7 +264,13 @@ def _multiply(
     """
     found, inside, loss = _step(matrix, block, before, used)
     if loss > LARGEST_LOSS * np.finfo(block.dtype).eps:
-        block = _orthonormal_again(block, before).persist()
+        if before:
+            indices, width = ",".join(["wa"] * len(before)), sum(part.shape[1] for part in before)
+            shape = width, block.shape[1]
+            common = compute(fold(total(blocks.basis_products), f"wb,{indices}", block, *before, shape=shape))
+            indices = f"wb,ab,{indices}->wb"
+            block = lift(blocks.remove_basis, indices, block, common, *before, dtype=block.dtype).persist()
+        block = _whiten(block, SHORTENED, scaled=False).persist()
         used = np.asarray(compute(column_powers(block, 2)) > 0.5)
         found, inside, _ = _step(matrix, block, before, used)
     return block, used, found, inside
@@ -305,25 +308,14 @@ def _turned(outside: da.Array, turn: Floats, like: da.Array) -> da.Array:
     return lift(blocks.turned, "w,ab->wb", outside, turn, dtype=like.dtype, sizes=sizes)
 
 
-def _orthonormal_again(block: da.Array, before: list[da.Array]) -> da.Array:
-    """Return an orthonormal block without what it has in common with the blocks before it."""
-    if before:
-        indices, width = ",".join(["wa"] * len(before)), sum(part.shape[1] for part in before)
-        shape = width, block.shape[1]
-        inside = compute(fold(total(blocks.basis_products), f"wb,{indices}", block, *before, shape=shape))
-        block = lift(
-            blocks.remove_basis, f"wb,ab,{indices}->wb", block, inside, *before, dtype=block.dtype
-        ).persist()
-    return _whiten(block, blocks.renormalizing, SHORTENED)
-
-
-def _restart(grown: Grown, kept: int) -> Space:
+def _restart(
+    bases: list[da.Array], projected: Projected, outside: da.Array, n_passes: int, kept: int
+) -> Space:
     """Return the best Ritz vectors of a basis, and the block that follows them."""
-    values, rotation, _ = _ritz(grown.projected, grown.used, grown.squares, kept)
-    turn = _turn(grown.squares, grown.bases[-1].dtype)
-    block = _turned(grown.outside, turn, grown.bases[-1])
-    ritz = _combine(grown.bases, rotation)
-    return Space(block, turn.any(axis=0), ritz, values, np.array([grown.n_passes]))
+    values, rotation, _ = _ritz(*projected, kept)
+    turn = _turn(projected[2], bases[-1].dtype)
+    block, ritz = _turned(outside, turn, bases[-1]), _combine(bases, rotation)
+    return Space(block, turn.any(axis=0), ritz, values, np.array([n_passes]))
 
 
 def _ritz(projected: Floats, used: Mask, squares: Floats, k: int) -> tuple[Floats, Floats, Floats]:
@@ -437,39 +429,27 @@ def _degree(number: int) -> int:
 def _filtered_basis(
     matrix: SymmetricMatrix, found: Eigenpairs, lower: float, upper: float, degree: int
 ) -> da.Array:
-    """Return an orthonormal basis of a polynomial of the matrix times the vectors found, in two passes."""
+    """Return an orthonormal basis of a polynomial of the matrix times the vectors found, in two passes.
+
+    It is the Chebyshev polynomial of the interval from `lower` to the smallest Ritz value, one at `upper`.
+    """
     cut = float(found.values[found.values != 0][-1])
-    vectors = found.vectors.persist()
-    parts = [
-        _filter(matrix, vectors[:, first : first + FILTERED_COLUMNS], lower, cut, upper, degree)
-        for first in range(0, vectors.shape[1], FILTERED_COLUMNS)
-    ]
-    return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}))
-
-
-def _filter(
-    matrix: SymmetricMatrix, vectors: da.Array, lower: float, cut: float, upper: float, degree: int
-) -> da.Array:
-    """Return the Chebyshev polynomial of [lower, cut], one at `upper`, of the matrix, times vectors."""
     center, half = (cut + lower) / 2, (cut - lower) / 2
-    first = ratio = half / (upper - center)
-    before = vectors
-    now = ((matrix.apply(vectors) - vectors * center) * (first / half)).persist()
-    for _ in range(degree - 1):
-        following = 1 / (2 / first - ratio)
-        after = lift(
-            blocks.chebyshev_step,
-            "wb,wb,wb->wb",
-            matrix.apply(now),
-            now,
-            before,
-            center=center,
-            scale=2 * following / half,
-            damping=ratio * following,
-            dtype=now.dtype,
-        ).persist()
-        before, now, ratio = now, after, following
-    return now
+    vectors, parts = found.vectors.persist(), []
+    for column in range(0, vectors.shape[1], FILTERED_COLUMNS):
+        before = vectors[:, column : column + FILTERED_COLUMNS]
+        first = ratio = half / (upper - center)
+        now = ((matrix.apply(before) - before * center) * (first / half)).persist()
+        for _ in range(degree - 1):
+            following = 1 / (2 / first - ratio)
+            factors: Any = {"center": center, "scale": 2 * following / half, "damping": ratio * following}
+            product = matrix.apply(now)
+            after = lift(
+                blocks.chebyshev_step, "wb,wb,wb->wb", product, now, before, dtype=now.dtype, **factors
+            ).persist()
+            before, now, ratio = now, after, following
+        parts.append(now)
+    return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}))
 
 
 def fix_signs(vectors: Floats) -> Floats:
@@ -511,14 +491,14 @@ def normal_rows(first: Int64s, last: Int64s, *, n_columns: int, dtype_name: str,
 
 def _orthonormal(block: da.Array) -> da.Array:
     """Return an orthonormal basis of the columns of a block, in two passes."""
-    smallest = SMALLEST_SHARE[np.dtype(block.dtype)]
-    return _whiten(_whiten(block, blocks.whitening, smallest), blocks.renormalizing, SHORTENED)
+    once = _whiten(block, SMALLEST_SHARE[np.dtype(block.dtype)])
+    return _whiten(once, SHORTENED, scaled=False)
 
 
-def _whiten(block: da.Array, method: Any, threshold: float) -> da.Array:
+def _whiten(block: da.Array, threshold: float, *, scaled: bool = True) -> da.Array:
     """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
-    row = total(blocks.gram)._replace(finalize=partial(method, threshold=threshold))
-    width = block.shape[1]
+    finalize = partial(blocks.whitening, threshold=threshold, scaled=scaled)
+    row, width = total(blocks.gram)._replace(finalize=finalize), block.shape[1]
     return times_matrix(block, fold(row, "wb", block, shape=(width, width)))
 
 

@@ -152,7 +152,7 @@ def _factors(block: da.Array) -> tuple[da.Array, Floats]:
     if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
         return basis, coefficients
     squares = compute(column_products(basis, basis))
-    transform = blocks.renormalizing(squares, threshold=SHORTENED)
+    transform = blocks.whitening(squares, threshold=SHORTENED, scaled=False)
     (basis,) = dask.persist(times_matrix(basis, transform))
     return basis, transform.T @ squares @ coefficients
 
