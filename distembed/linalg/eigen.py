@@ -283,13 +283,13 @@ def _step(
 
     X is the last block of Q.
     """
-    product, width = matrix.product(block), len(used)
+    (function, indices, arrays), width = matrix.product(block), len(used)
     mix = np.random.default_rng(width).standard_normal((width, SKETCHES)) * used[:, None]
     shape = sum(part.shape[1] for part in (*before, block)), width + SKETCHES
     found = lift(
-        partial(blocks.multiply, function=product.function, n_operands=len(product.arrays)),
-        ",".join([*product.indices, *["wa"] * (len(before) + 1)]) + "->w",
-        *product.arrays, *before, block, dtype=object, sizes={"w": 1}, mix=mix,
+        partial(blocks.multiply, function=function, n_operands=len(arrays)),
+        ",".join([*indices, *["wa"] * (len(before) + 1)]) + "->w",
+        *arrays, *before, block, dtype=object, sizes={"w": 1}, mix=mix,
     ).persist()  # fmt: skip
     inside, common = np.split(compute(total_of_part(found, "inside", shape=shape)), [width], axis=1)
     common[-width:] -= mix

@@ -213,7 +213,5 @@ class SparsePlusLowRank:
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return A X for vectors X (n × b) in the same row chunks."""
-        product = self.product(vectors)
-        return lift(
-            product.function, ",".join(product.indices) + "->wb", *product.arrays, dtype=vectors.dtype
-        )
+        function, indices, arrays = self.product(vectors)
+        return lift(function, ",".join(indices) + "->wb", *arrays, dtype=vectors.dtype)

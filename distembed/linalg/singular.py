@@ -148,15 +148,8 @@ def largest_singular_triplets(
     normal = _Normal(matrix if m <= n else keep("transposed", partial(transpose_row_blocks, matrix)))
 
     def find() -> _Pairs:
-        found = largest_eigenpairs(
-            normal,
-            k,
-            block_size=min(k + oversampling, m, n),
-            n_passes=n_passes,
-            tol=tol,
-            random_state=random_state,
-            dtype=dtype,
-        )
+        options: Any = {"n_passes": n_passes, "tol": tol, "random_state": random_state, "dtype": dtype}
+        found = largest_eigenpairs(normal, k, block_size=min(k + oversampling, m, n), **options)
         return _Pairs(found.vectors, np.array([found.n_passes, found.converged]))
 
     vectors, facts = keep("eigenvectors", find, _Pairs)

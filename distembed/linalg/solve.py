@@ -79,36 +79,31 @@ def conjugate_gradients(
     """
     target = dense_blocks(right, matrix.row_chunks)
     bounds = np.linspace(0, target.shape[1], -(-target.shape[1] // SOLVED_TOGETHER) + 1).astype(int)
+    parts, residuals, n_iter = list[da.Array](), list[Floats](), 0
     with one_blas_thread():
-        parts = [_iterate(matrix, target[:, a:b], tol, max_iter) for a, b in pairwise(bounds)]
-    residuals = np.concatenate([part.residuals for part in parts])
-    n_iter = max(part.n_iter for part in parts)
-    vectors = da.concatenate([part.vectors for part in parts], axis=1).rechunk({1: -1})
-    converged = bool(np.all(residuals <= tol))
+        for first, stop in pairwise(bounds):
+            some = left_over = target[:, first:stop]
+            lengths = _lengths(some)
+            lengths = np.where(lengths > 0, lengths, 1)
+            vectors, left, taken = da.zeros_like(some), _lengths(some) / lengths, 0
+            for _ in range(MOST_STARTS):  # from the true residual, from which the recurrence drifts
+                if np.all(left <= tol) or taken >= max_iter:
+                    break
+                change, n_steps = _descend(matrix, left_over, tol * lengths, max_iter - taken)
+                (vectors,) = dask.persist(vectors + change)
+                (left_over,) = dask.persist(some - matrix.apply(vectors))
+                left, taken = _lengths(left_over) / lengths, taken + n_steps
+            parts, residuals, n_iter = [*parts, vectors], [*residuals, left], max(n_iter, taken)
+    relative = np.concatenate(residuals)
+    converged = bool(np.all(relative <= tol))
     if not converged:
         warnings.warn(
             f"block conjugate gradients stopped after {n_iter} iterations at a relative residual of "
-            f"{residuals.max():.2g}, above tol {tol:g}: raise max_iter or tol",
+            f"{relative.max():.2g}, above tol {tol:g}: raise max_iter or tol",
             RuntimeWarning,
             stacklevel=2,
         )
-    return Solution(vectors, residuals, n_iter, converged)
-
-
-def _iterate(matrix: SymmetricMatrix, right: da.Array, tol: float, max_iter: int) -> Solution:
-    """Return the solution for one block, restarted from the true residual if the recurrence has drifted from it."""
-    lengths = _lengths(right)
-    lengths = np.where(lengths > 0, lengths, 1)
-    vectors, left_over, n_iter = da.zeros_like(right), right, 0
-    residuals = _lengths(left_over) / lengths
-    for _ in range(MOST_STARTS):
-        if np.all(residuals <= tol) or n_iter >= max_iter:
-            break
-        change, taken = _descend(matrix, left_over, tol * lengths, max_iter - n_iter)
-        (vectors,) = dask.persist(vectors + change)
-        (left_over,) = dask.persist(right - matrix.apply(vectors))
-        residuals, n_iter = _lengths(left_over) / lengths, n_iter + taken
-    return Solution(vectors, residuals, n_iter, bool(np.all(residuals <= tol)))
+    return Solution(da.concatenate(parts, axis=1).rechunk({1: -1}), relative, n_iter, converged)
 
 
 def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter: int) -> tuple[da.Array, int]:

@@ -66,7 +66,6 @@ from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import (
     BLOCK_PAIR_BYTES,
     PAIR_BYTES,
-    CorpusSizes,
     corpus_dimensions,
     described,
     pair_dimension,
@@ -466,7 +465,17 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     corpus, block_memory = corpus_dimensions(job, counted), job.resources.block_memory
     word, pair = corpus.dimensions["word"], pair_dimension(corpus, counting_options(job), counted)
     dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
-    dimensions |= _noncore_dimensions(job, corpus, dimensions)
+    # A word that occurs c times has at most 2 c times as many pairs with core words in either order as the window has
+    # places, or two with each word of the core. The first batch has the most frequent words.
+    n_core, options, batch = dimensions["core"].size, counting_options(job), job.psdvec.batch_words
+    places = 2 * options.window * (2 if options.direction == "symmetric" else 1)
+    most, n_noncore = np.minimum(places * corpus.counts[n_core:], 2 * n_core), word.size - n_core
+    n_pairs = min(pair.size, round(float(most.sum())))
+    of_batch = min(n_pairs, round(float(most[:batch].sum())))
+    dimensions |= {
+        "noncore": Dimension(n_noncore, min(n_noncore, batch), word.counted),
+        "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
+    }
     if job.sides is not None:
         if word.counted:
             check_rank(job.sides.n_components, word.size, 2 * word.size)
@@ -487,26 +496,6 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
             "ngram_of_word": Dimension(n_found, 1, counted=False),
         }
     )
-
-
-def _noncore_dimensions(
-    job: PSDVecJob, corpus: CorpusSizes, dimensions: dict[str, Dimension]
-) -> dict[str, Dimension]:
-    """Return the noncore words and their pairs with core words in either order.
-
-    A word that occurs c times has at most 2 c times as many of them as the window has places, or two with each word of
-    the core. The first batch has the most frequent words.
-    """
-    n_core, pair, options = dimensions["core"].size, dimensions["pair"], counting_options(job)
-    places = 2 * options.window * (2 if options.direction == "symmetric" else 1)
-    most = np.minimum(places * corpus.counts[n_core:], 2 * n_core)
-    n_words, batch = dimensions["word"].size - n_core, job.psdvec.batch_words
-    n_pairs = min(pair.size, round(float(most.sum())))
-    of_batch = min(n_pairs, round(float(most[:batch].sum())))
-    return {
-        "noncore": Dimension(n_words, min(n_words, batch), dimensions["word"].counted),
-        "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
-    }
 
 
 SYSTEM = System(

@@ -97,37 +97,24 @@ def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> lis
     drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
     scores = shown_scores(workspace, EVALUATION)
     ours = values_by_name(scores)
+    title, noun, parts = "Map of frequent content words", "most frequent content word", list[report.Section]()
+    if job.sides is not None:
+        asked = words_shown(job.report.words, vectors.words, common_words(workspace))[:PART_WORDS]
+        caption = (
+            "What each part of the vectors makes near: the same words have other neighbors in another part, and the "
+            "joined vectors weigh both. A word without a vector in a part has no neighbors there."
+        )
+        parts = [report.table("Parts", part_neighbors(job, workspace, asked), caption=caption)]
     return [
         report.neighbor_table(neighbors(job, workspace, vectors)),
-        *_map(vectors, drawn),
+        *(report.word_maps(drawn, vectors[drawn], {title: None}, noun=noun) if drawn else []),
         report.score_sections(scores),
         *report.paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
-        *_parts(
-            job, workspace, words_shown(job.report.words, vectors.words, common_words(workspace))[:PART_WORDS]
-        ),
+        *parts,
         report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
         report.zipf_curve(counts),
         *report.run_sections(job, workspace),
     ]
-
-
-def _map(vectors: WordVectors, drawn: list[str]) -> list[report.Section]:
-    """Draw the most frequent words that say what a text is about, if there are any."""
-    if not drawn:
-        return []
-    title, noun = "Map of frequent content words", "most frequent content word"
-    return report.word_maps(drawn, vectors[drawn], {title: None}, noun=noun)
-
-
-def _parts(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[report.Section]:
-    """Show the words that PSDVec and the sides make nearest to some of the report's, if the job has sides."""
-    if job.sides is None:
-        return []
-    caption = (
-        "What each part of the vectors makes near: the same words have other neighbors in another part, and the joined "
-        "vectors weigh both. A word without a vector in a part has no neighbors there."
-    )
-    return [report.table("Parts", part_neighbors(job, workspace, asked), caption=caption)]
 
 
 def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:
