@@ -32,8 +32,6 @@ from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
 from distembed.states import block_memory
 from distembed.temporaries import block
-from distembed.typing import DenseMatrix, Matrix
-from distembed.validation import check_matrix
 from distembed.vectors import WordVectors
 
 LEAST_COMPONENTS = 2
@@ -98,7 +96,7 @@ def view_mean(part: da.Array) -> da.Array:
 
 
 def joined_rows(
-    parts: Sequence[DenseMatrix], weights: Sequence[float], *, means: Sequence[Floats] | None = None
+    parts: Sequence[Floats | da.Array], weights: Sequence[float], means: Sequence[Floats | da.Array]
 ) -> da.Array:
     r"""Return the directions of the centered rows of several views side by side, weighted, lazily.
 
@@ -114,35 +112,18 @@ def joined_rows(
         The views: row i of each belongs to word i. The result has the row chunks of the first.
     weights : sequence of float
         w_j, above 0, one for each view.
-    means : sequence of float64 arrays (d_j,), optional
-        m_j, which new rows need that are to be joined as earlier ones were; by default `view_mean` of each view.
+    means : sequence of float64 arrays (d_j,)
+        m_j: `view_mean` of each view, or of that to whose rows others are joined later.
 
     Returns
     -------
     Dask array (n, d_1 + d_2 + ...) float32
-
-    Raises
-    ------
-    ValueError
-        If there is one view only, a view has one component or other numbers of rows, a weight is not above zero, or
-        there is not one for each view. If a value is NaN or infinite: when its block is computed.
     """
-    views = [check_matrix(part, name=f"view {number}", sparse=False) for number, part in enumerate(parts, 1)]
-    check_views(views)
-    for number, view in enumerate(views, 1):
-        if len(view) != len(views[0]):
-            raise ValueError(
-                f"view 1 has {len(views[0])} rows and view {number} has {len(view)}: give views of the same words in "
-                "the same order, with rows of zeros for those that a view lacks"
-            )
-    row_chunks = views[0].chunks[0] if isinstance(views[0], da.Array) else (len(views[0]),)
-    views = [dense_blocks(view, row_chunks) for view in views]
-    checked = check_weights(weights, len(views))
-    centers = [view_mean(view) for view in views] if means is None else means
-    n = len(views)
-    indices = ",".join([*["wc"] * n, *["c"] * n])
+    row_chunks = parts[0].chunks[0] if isinstance(parts[0], da.Array) else (len(parts[0]),)
+    views = [dense_blocks(part, row_chunks) for part in parts]
+    indices = ",".join([*["wc"] * len(views), *["c"] * len(views)])
     width = sum(view.shape[1] for view in views)
-    return lift(join, f"{indices}->wc", *views, *centers, sizes={"c": width}, weights=checked)
+    return lift(join, f"{indices}->wc", *views, *means, sizes={"c": width}, weights=tuple(weights))
 
 
 def principal_axes(rows: da.Array, n_components: int) -> Float64s:
@@ -188,45 +169,6 @@ def first_directions(rows: da.Array, n: int) -> tuple[Float64s, Float64s]:
     moments = compute(fold(total(centered_gram), "wa,a", rows, mean, shape=(width, width)))
     with one_blas_thread():
         return mean, np.ascontiguousarray(np.linalg.eigh(moments)[1][:, width - n :])
-
-
-def check_views(views: Sequence[Matrix]) -> None:
-    """Refuse views that cannot be joined, whatever their rows are.
-
-    Raises
-    ------
-    ValueError
-        If there are less than two, or one has less than two components.
-    """
-    if len(views) < 2:
-        raise ValueError(f"a join of {plural(len(views), 'view')} is asked for: give two views or more")
-    for number, view in enumerate(views, 1):
-        if view.shape[1] < LEAST_COMPONENTS:
-            raise ValueError(
-                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
-                f"{LEAST_COMPONENTS} components or more"
-            )
-
-
-def check_weights(weights: Sequence[float], n_views: int) -> tuple[float, ...]:
-    """Return the weights of views as numbers.
-
-    Raises
-    ------
-    ValueError
-        If there is not one for each view, or one is not a finite number above zero.
-    """
-    checked = tuple(float(weight) for weight in weights)
-    if len(checked) != n_views:
-        raise ValueError(
-            f"there are {len(checked)} weights for {n_views} views: give one for each view, in the same order"
-        )
-    for number, weight in enumerate(checked, 1):
-        if not 0 < weight < np.inf:
-            raise ValueError(
-                f"the weight of view {number} is {weight:g}: give a finite number above 0, or leave that view out"
-            )
-    return checked
 
 
 def join_vectors(
@@ -285,16 +227,19 @@ def join_vectors(
     """
     if isinstance(views, str | Path | WordVectors):
         raise TypeError(f"views is one {type(views).__name__}: give a list of two or more")
-    chosen = check_weights([1.0] * len(views) if weights is None else weights, len(views))
-    loaded = []
-    for number, view in enumerate(views, 1):
-        if not isinstance(view, str | Path | WordVectors):
-            raise TypeError(
-                f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of "
-                "them"
+    chosen = [1.0] * len(views) if weights is None else [float(weight) for weight in weights]
+    if len(chosen) != len(views):
+        raise ValueError(
+            f"there are {len(chosen)} weights for {len(views)} views: give one for each view, in the same order"
+        )
+    for number, weight in enumerate(chosen, 1):
+        if not 0 < weight < np.inf:
+            raise ValueError(
+                f"the weight of view {number} is {weight:g}: give a finite number above 0, or leave that view out"
             )
-        loaded.append(view if isinstance(view, WordVectors) else WordVectors.load(view))
-    check_views([view.vectors for view in loaded])
+    loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
+    if len(loaded) < 2:
+        raise ValueError(f"a join of {plural(len(loaded), 'view')} is asked for: give two views or more")
     common = _joined_words(loaded, words)
     widest = max(view.vectors.shape[1] for view in loaded)
     chunk = row_chunk(len(common), 4 * widest, block_memory())
@@ -305,10 +250,25 @@ def join_vectors(
         )
         for view in loaded
     ]  # fmt: skip
-    rows = joined_rows(parts, chosen, means=compute([view_mean(part) for part in parts]))
+    rows = joined_rows(parts, chosen, compute([view_mean(part) for part in parts]))
     if n_components is not None:
         rows = times_matrix(rows, principal_axes(rows, n_components))
     return WordVectors(common, _filled(rows))
+
+
+def _loaded(view: WordVectors | str | Path, number: int) -> WordVectors:
+    """Return a view that can be joined, loaded where it is a path."""
+    if not isinstance(view, str | Path | WordVectors):
+        raise TypeError(
+            f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of them"
+        )
+    loaded = view if isinstance(view, WordVectors) else WordVectors.load(view)
+    if loaded.vectors.shape[1] < LEAST_COMPONENTS:
+        raise ValueError(
+            f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
+            f"{LEAST_COMPONENTS} components or more"
+        )
+    return loaded
 
 
 def _joined_words(views: Sequence[WordVectors], words: JoinedWords) -> list[str]:

@@ -108,6 +108,7 @@ UPPER = WordVectors([word.upper() for word in B.words], B.vectors)
         ([A, B], {"weights": [1, 0]}, "the weight of view 2 is 0"),
         ([A, B], {"weights": [np.nan, 1]}, "the weight of view 1 is nan"),
         ([A, B], {"weights": [1, -1]}, "the weight of view 2 is -1"),
+        ([A, B], {"weights": [np.inf, 1]}, "the weight of view 1 is inf"),
         ([A, B], {"words": "all"}, 'words is \'all\': give "intersection" or "union"'),
         ([A, B], {"n_components": 8}, "n_components is 8, .* 30 x 7: give 1 to 7"),
         ([A, B], {"n_components": 0}, "n_components is 0"),

@@ -83,7 +83,7 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
         used = np.asarray(vectors.any(axis=1))
         if job.sides is not None:
             parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
-            rows = joined_rows(parts, weights_of(job), means=means_of(job, workspace))
+            rows = joined_rows(parts, weights_of(job), means_of(job, workspace))
             vectors = np.asarray(compute(rows))
     if job.subwords.enabled and job.subwords.weight:  # as the job stores its own
         table, weight = read_subwords(workspace), job.subwords.weight

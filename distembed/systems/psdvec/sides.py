@@ -155,7 +155,7 @@ def run_joined(ctx: Context) -> dict[str, Any]:
     """Put the directions of a word in PSDVec and in its sides next to each other."""
     parts = parts_of(ctx.workspace)
     means = [compute(view_mean(part)) for part in parts]
-    ctx.store(outputs.JOINED_VECTORS, joined_rows(parts, weights_of(ctx.job), means=means))
+    ctx.store(outputs.JOINED_VECTORS, joined_rows(parts, weights_of(ctx.job), means))
     ctx.store(outputs.JOINED_MEANS, da.from_array(np.concatenate(means), chunks=-1))
     return {}
 
