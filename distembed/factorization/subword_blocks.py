@@ -44,7 +44,7 @@ class RidgeSystem(NamedTuple):
         return sum(int(part.nbytes) for side in sides for part in (side.data, side.indices, side.indptr))
 
 
-@block(temporaries=2)
+@block(temporaries=2.5)
 def column_means(columns: Floats) -> Float64s:
     """Return the mean of each column, float64 (1, b)."""
     return (np.ones(len(columns)) @ columns.astype(np.float64) / len(columns))[None]

@@ -269,8 +269,9 @@ def solve_shifted(
     """
     scale = np.linalg.norm(targets, axis=0)
     weights = confidence[:, None] * shifts
-    diagonal = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
-    preconditioner = np.divide(1.0, diagonal, out=np.ones_like(diagonal), where=diagonal > 0)
+    preconditioner = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
+    preconditioner[preconditioner <= 0] = 1.0
+    np.divide(1.0, preconditioner, out=preconditioner)
     values = np.where(scale > 0, start, 0.0)
     residual = targets - _shifted_product(laplacian, weights, values, order)
     direction = preconditioner * residual
