@@ -251,12 +251,15 @@ def sparse_plus_low_rank(
 def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
     """Return Z - Q C of one row block, shape (rows, b)."""
     result = block.copy()
-    first = 0
-    for q in basis:
-        part = coefficients[first : first + q.shape[1]].astype(block.dtype)
-        result -= q @ part
-        first += q.shape[1]
+    for q, part in _pieces(coefficients, basis):
+        result -= q @ part.astype(block.dtype)
     return result
+
+
+def _pieces(coefficients: Floats, basis: tuple[Floats, ...]) -> Iterator[tuple[Floats, Floats]]:
+    """Return each block of a basis with the rows of coefficients that belong to it."""
+    bounds = np.cumsum([q.shape[1] for q in basis])[:-1]
+    return zip(basis, np.split(coefficients, bounds), strict=True)
 
 
 @block(temporaries=1)
@@ -283,10 +286,8 @@ def chebyshev_step(
 def combine_basis(coefficients: Floats, *basis: Floats) -> Floats:
     """Return Q C of one row block, shape (rows, columns of C)."""
     result = np.zeros((basis[0].shape[0], coefficients.shape[1]), dtype=basis[0].dtype)
-    first = 0
-    for q in basis:
-        result += q @ coefficients[first : first + q.shape[1]].astype(q.dtype)
-        first += q.shape[1]
+    for q, part in _pieces(coefficients, basis):
+        result += q @ part.astype(q.dtype)
     return result
 
 

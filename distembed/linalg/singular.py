@@ -163,7 +163,17 @@ def largest_singular_triplets(
     left, right = (long, short) if m <= n else (short, long)
     misfit = carried.astype(np.float64) - compute(vectors) * values**2
     residuals = np.linalg.norm(misfit, axis=0) * scaled_power(values, -2.0)
-    _warn_of_rounding(values, residuals, np.dtype(dtype))
+    rounding = np.finfo(dtype).eps * values.max(initial=0.0) ** 2 * scaled_power(values, -2.0)
+    lost = (residuals > UNCERTAIN) & (rounding > SQUARED_ROUNDING)
+    if lost.any():
+        first = int(np.flatnonzero(lost)[0])
+        warnings.warn(
+            f"singular values from number {first + 1} on, {values[first] / values[0]:.2g} of the first, have a "
+            f"residual of up to {residuals[lost].max():.2g} times their square, which {np.dtype(dtype)} cannot lower: "
+            "use dtype=np.float64, or fewer components",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     if not converged:
         warnings.warn(
             f"the largest of {k} residuals is {residuals.max():.2g} after {passes} passes, above tol {tol}: "
@@ -174,20 +184,6 @@ def largest_singular_triplets(
     return SingularTriplets(
         left.astype(dtype), values, compute(right.astype(dtype)), residuals, passes, bool(converged)
     )
-
-
-def _warn_of_rounding(values: Floats, residuals: Floats, dtype: np.dtype[Any]) -> None:
-    rounding = np.finfo(dtype).eps * values.max(initial=0.0) ** 2 * scaled_power(values, -2.0)
-    lost = (residuals > UNCERTAIN) & (rounding > SQUARED_ROUNDING)
-    if lost.any():
-        first = int(np.flatnonzero(lost)[0])
-        warnings.warn(
-            f"singular values from number {first + 1} on, {values[first] / values[0]:.2g} of the first, have a "
-            f"residual of up to {residuals[lost].max():.2g} times their square, which {dtype} cannot lower: "
-            "use dtype=np.float64, or fewer components",
-            RuntimeWarning,
-            stacklevel=3,
-        )
 
 
 def scaled_power(values: Floats, exponent: float) -> Floats:

@@ -15,7 +15,7 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.display import plural
-from distembed.dtypes import Float32s, Mask
+from distembed.dtypes import Float32s
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import joined_rows
 from distembed.factorization.psdvec import PSDVec
@@ -91,7 +91,12 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     if (removed := removed_directions(workspace)) is not None:
         vectors = without_directions(vectors, *removed)
     words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
-    remarks = [*new.remarks, *_without_counts(new.words, used)]
+    remarks, left_out = (
+        new.remarks,
+        [word for word, is_used in zip(new.words, used, strict=True) if not is_used],
+    )
+    if left_out:
+        remarks = [*remarks, f"{_named(left_out)} stood near no core word and are left out"]
     if not words:
         raise ValueError(f"no new word stands near a core word: {'; '.join(remarks)}")
     enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors[used]]))
@@ -172,7 +177,11 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
     remarks: list[str] = []
     if texts.words is not None:
         listed = _listed(texts.words)
-        remarks = _of_the_list(listed, known, found)
+        own = [word for word in listed if word in known]
+        rows = zip(listed, found.index(listed), strict=True)
+        absent = [word for word, row in rows if row < 0 and word not in own]
+        remarks = [f"{_named(own)} of the list had a vector already"] if own else []
+        remarks += [f"{_named(absent)} of the list do not stand in the texts"] if absent else []
         lacking &= np.isin(np.array(found.words, object), np.array(listed, object))
     fewest = texts.min_count or (job.vocabulary.min_count if texts.words is None else 1)
     chosen = lacking & (found.counts >= fewest)
@@ -198,21 +207,6 @@ def _listed(path: str) -> list[str]:
     if not words:
         raise ValueError(f"{path} holds no word: give one per line")
     return words
-
-
-def _of_the_list(listed: list[str], known: WordVectors, found: Vocabulary) -> list[str]:
-    """Return which words of a list get no new vector, and why."""
-    own = [word for word in listed if word in known]
-    absent = [
-        word for word, row in zip(listed, found.index(listed), strict=True) if row < 0 and word not in own
-    ]
-    remarks = [f"{_named(own)} of the list had a vector already"] if own else []
-    return [*remarks, f"{_named(absent)} of the list do not stand in the texts"] if absent else remarks
-
-
-def _without_counts(words: list[str], used: Mask) -> list[str]:
-    left_out = [word for word, is_used in zip(words, used, strict=True) if not is_used]
-    return [f"{_named(left_out)} stood near no core word and are left out"] if left_out else []
 
 
 def _named(words: list[str]) -> str:
