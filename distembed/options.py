@@ -23,7 +23,6 @@ PositiveInt = Annotated[int, Ge(1)]
 NonNegativeInt = Annotated[int, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0)]
 NonNegativeFloat = Annotated[float, Ge(0)]
-UnitInterval = Annotated[float, Ge(0), Le(1)]
 Fraction = Annotated[float, Gt(0), Lt(1)]
 """A part of a whole that leaves something over."""
 
