@@ -35,12 +35,8 @@ def test_unsorted_duplicated_and_zero_cells_are_made_canonical_without_touching_
     clean = canonical_csr(block)
     np.testing.assert_array_equal(clean.toarray(), [[0, 0, 3], [0, 3, 0]])
     assert (clean.nnz, block.nnz) == (2, 4)
-
-
-def test_canonical_blocks_have_the_dtype_asked_for():
-    block = sp.csr_array(np.eye(3))
-    assert canonical_csr(block) is block
-    assert canonical_csr(block, np.float32).dtype == np.float32
+    assert canonical_csr(clean) is clean
+    assert canonical_csr(clean, np.float32).dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.csc_array, sp.coo_array])
@@ -73,11 +69,6 @@ def test_rows_are_balanced_by_their_values(values):
     assert largest <= max(sizes.max(), 2 * values)
 
 
-def test_rows_without_any_value_are_one_block():
-    assert cut_rows(np.zeros(5, int), 100) == (5,)
-    assert cut_rows(np.zeros(0, int), 100) == ()
-
-
 @pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
 def test_row_blocks_keep_both_limits(sizes):
     sizes = np.array(sizes)
@@ -88,9 +79,13 @@ def test_row_blocks_keep_both_limits(sizes):
         assert sizes[first + 1 : stop].sum() <= 10
 
 
-def test_a_limit_below_one_is_one():
+@pytest.mark.parametrize(
+    ("sizes", "limits", "expected"),
+    [([0] * 5, (100,), (5,)), ([], (100,), ()), ([3, 3], (0, 0), (1, 1)), ([3, 3], (1, 1), (1, 1))],
+)
+def test_rows_without_values_and_limits_below_one(sizes, limits, expected):
     """A block memory of a few bytes divided by zero."""
-    assert cut_rows(np.array([3, 3]), 0, 0) == cut_rows(np.array([3, 3]), 1, 1) == (1, 1)
+    assert cut_rows(np.array(sizes, int), *limits) == expected
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -25,7 +25,6 @@ from distembed.stages.words import shown_scores
 from distembed.storage.stage import StageStates
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import views
-from distembed.weighting.pmi import pmi, ppmi
 from tests.commands import forget_stage, run, succeed
 from tests.kept_states import KilledError
 from tests.processes import distembed
@@ -94,29 +93,6 @@ def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) ->
     assert (
         "a browser does not open memory:///a-job/w/report/index.html: copy it to this machine" in done.output
     )
-
-
-def test_association_is_stored_and_read_as_a_dask_array(
-    finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
-    counts = de.Workspace.open(str(finished[0])).array("cooccurrence")
-    lazy = {
-        "pmi": pmi(counts),
-        "ppmi": ppmi(counts, context_smoothing=0.75),
-        "shifted_ppmi": ppmi(counts, negative_samples=2),
-    }
-    with de.Workspace.create(str(tmp_path / "w"), owner="a test") as workspace:
-        stage = workspace.stage("association", parameters={}, inputs={})
-        for name, array in lazy.items():
-            stage.store(name, array, dims=("word", "context_word"), units="nats", meaning=name)
-        stage.commit()
-    for name, array in lazy.items():
-        stored = de.Workspace.open(str(tmp_path / "w")).array(name)
-        assert stored.chunks == array.chunks
-        for block in range(stored.numblocks[0]):
-            difference = stored.blocks[block].compute() - array.blocks[block].compute()
-            assert abs(difference).sum() == 0
-    assert verify_is_clean(tmp_path / "w")
 
 
 def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(
