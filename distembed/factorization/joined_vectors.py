@@ -118,7 +118,18 @@ def joined_rows(
     Returns
     -------
     Dask array (n, d_1 + d_2 + ...) float32
+
+    Raises
+    ------
+    ValueError
+        If a view has less than two components.
     """
+    for number, part in enumerate(parts, 1):
+        if part.shape[1] < LEAST_COMPONENTS:
+            raise ValueError(
+                f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
+                f"{LEAST_COMPONENTS} components or more"
+            )
     row_chunks = parts[0].chunks[0] if isinstance(parts[0], da.Array) else (len(parts[0]),)
     views = [dense_blocks(part, row_chunks) for part in parts]
     indices = ",".join([*["wc"] * len(views), *["c"] * len(views)])
@@ -262,13 +273,7 @@ def _loaded(view: WordVectors | str | Path, number: int) -> WordVectors:
         raise TypeError(
             f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of them"
         )
-    loaded = view if isinstance(view, WordVectors) else WordVectors.load(view)
-    if loaded.vectors.shape[1] < LEAST_COMPONENTS:
-        raise ValueError(
-            f"view {number} has one component, whose centered rows have no direction but a sign: give a view of "
-            f"{LEAST_COMPONENTS} components or more"
-        )
-    return loaded
+    return view if isinstance(view, WordVectors) else WordVectors.load(view)
 
 
 def _joined_words(views: Sequence[WordVectors], words: JoinedWords) -> list[str]:
