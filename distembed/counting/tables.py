@@ -90,6 +90,8 @@ def read_counts(
                     "among them, and counts of 0 or more"
                 )
             read.append((rows, columns, counts))
+    if not read:
+        raise CountTableError(f"{url} holds no row: export the counts again")
     rows, columns, values = (np.concatenate(parts) for parts in zip(*read, strict=True))
     found = csr_array((values, (rows, columns)), shape=(len(words), len(words)))
     if found.nnz < len(values):

@@ -64,6 +64,7 @@ PAIRS = [("a", "b", 3), ("b", "a", 2)]
         (("word", "context", "count"), [*PAIRS, ("a", "a", -1)], "'count': -1"),
         (("word", "context", "count"), [*PAIRS, ("a", "a", np.nan)], "'count': None"),
         (("word", "context", "count"), [*PAIRS, PAIRS[0]], "holds a pair of words twice"),
+        (("word", "context", "count"), [], "holds no row: export the counts again"),
     ],
 )
 def test_a_table_that_is_no_table_of_counts_is_one_sentence(
