@@ -24,9 +24,9 @@ from .job.checkpoints import checkpoints as checkpoints
 from .manifold.feature_preserving import FeaturePreservingEmbedding as FeaturePreservingEmbedding
 from .manifold.imputation import LatentSemanticImputation as LatentSemanticImputation
 from .manifold.projection import LocalityPreservingProjection as LocalityPreservingProjection
-from .neighbors.arrays import nearest_neighbors as nearest_neighbors
-from .neighbors.arrays import pairwise_distances as pairwise_distances
-from .neighbors.arrays import spanning_tree as spanning_tree
+from .neighbors.distances import pairwise_distances as pairwise_distances
+from .neighbors.search import nearest_neighbors as nearest_neighbors
+from .neighbors.spanning_tree import spanning_tree as spanning_tree
 from .storage.workspace import Workspace as Workspace
 from .vectors import WordVectors as WordVectors
 from .vectors.subwords import SubwordTable as SubwordTable

@@ -32,7 +32,7 @@ from distembed.linalg.columns import nonnegative_least_squares, relative_residua
 from distembed.linalg.csr import rows_of
 from distembed.manifold.regressions import fit_known, predictions, with_known
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import nearest_rows, search_lists
+from distembed.neighbors.search import kept_lists, search_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import block_memory, keep, newest, scope
 from distembed.validation import array_of
@@ -71,7 +71,7 @@ def mst_knn_graph(rows: da.Array, min_degree: int) -> sp.csr_array:
         )
     # The rows have unit length already where the metric is cosine: their lists are of Euclidean distances.
     with one_blas_thread(), scope("graph", min_degree, rows):
-        near = nearest_rows(rows, min_degree)
+        near = kept_lists(rows, min_degree)
         return spanning_neighbor_graph(spanning_tree_of(rows, near), near, min_degree=min_degree)
 
 

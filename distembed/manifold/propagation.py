@@ -26,7 +26,7 @@ from distembed.lift import block, first_rows, fold, lift, total
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import column_powers, dense_blocks
-from distembed.neighbors.blocks import nearest_in_tile
+from distembed.neighbors.blocks import nearest_in_pair
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import row_is_used
 from distembed.neighbors.search import search_lists
@@ -229,11 +229,11 @@ class _Search(NamedTuple):
 
 def _search_lists(rows: Rows, columns: Rows, k: int) -> Rows:
     """Return the neighbor lists (rows, 2, k) of one set in the other."""
-    marks, ids = np.zeros(len(rows), np.int64), np.arange(len(columns))
+    marks = np.zeros(len(rows), np.int64), np.ones(len(columns), np.int64)
     if isinstance(rows, np.ndarray):
-        return nearest_in_tile(rows, marks, columns, ids, np.ones_like(ids), columns.mean(axis=0), k=k)
+        return nearest_in_pair(rows, marks[0], 0, columns, marks[1], 0, k=k)[0]
     # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
-    return search_lists(rows, marks, columns, np.ones_like(ids), k=k, single=True)
+    return search_lists(rows, marks[0], columns, marks[1], k=k, single=True)
 
 
 # -------------------------------------------------------------------------------------- probabilities

@@ -11,7 +11,8 @@ array can be reduced by Dask and stored by Zarr, which a pair could not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,17 +20,24 @@ from numba import njit
 
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.linalg.blocks import ROUNDED
+from distembed.neighbors.cosine_blocks import (
+    EXTRA_ROUNDINGS,
+    Stored,
+    approximate_cosines,
+    cosine_error,
+    set_row,
+    sparse_distance,
+    stored_rows,
+)
 from distembed.temporaries import block
+
+Rows: TypeAlias = Floats | sp.csr_array
 
 # Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
 PRODUCT_COLUMNS = 2048
 # Products whose lower bounds are compared together before each is looked at: one register after another.
 SCANNED_TOGETHER = 128
-# Additions beyond the d of the product itself in the rounding bound of `_filter_rows`: the cast after
-# centring, the two norms, their sum, the comparison; generous, since it costs only a few exact distances.
-EXTRA_ROUNDINGS = 16
-
 # Products of d such values stay below the largest float32, 3e38, up to d = 10**4.
 LARGEST_FLOAT32 = 1e17
 # A squared distance below this share of the squared lengths has lost 3 of its 16 digits: measure it again.
@@ -137,12 +145,13 @@ def _scan(
     products: Floats,
     row_norms: Float64s,
     column_norms: Float64s,
-    X: Floats,
-    Z: Floats,
+    X: Stored,
+    Z: Stored,
+    row: Float64s,
     row_groups: Int64s,
     column_groups: Int64s,
-    row_ids: Int64s,
-    column_ids: Int64s,
+    first_row: int,
+    first_column: int,
     lists: Float64s,
     column_lists: Float64s,
     limits: Float64s,
@@ -150,9 +159,11 @@ def _scan(
 ) -> None:
     """Measure every pair whose lower bound row_norm + column_norm + product may enter the list of its row or column."""
     last, column_last = lists.shape[2] - 1, column_lists.shape[2] - 1
+    is_sparse, left, right = X.indptr.shape[0] > 0, X.data, Z.data
     room = np.minimum(column_limits, column_lists[:, 0, column_last]) - column_norms
     for i in range(products.shape[0]):
         limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
+        set_row(X, i, row, 1.0)
         for first in range(0, products.shape[1], SCANNED_TOGETHER):
             stop = min(first + SCANNED_TOGETHER, products.shape[1])
             near = products[i, first:stop]
@@ -164,19 +175,20 @@ def _scan(
                 if not (enters or is_entered) or row_groups[i] == column_groups[j]:
                     continue
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                enters &= lists[i, 0, last] != 0.0 or column_ids[j] < lists[i, 1, last]
+                enters &= lists[i, 0, last] != 0.0 or first_column + j < lists[i, 1, last]
                 is_entered &= (
-                    column_lists[j, 0, column_last] != 0.0 or row_ids[i] < column_lists[j, 1, column_last]
+                    column_lists[j, 0, column_last] != 0.0 or first_row + i < column_lists[j, 1, column_last]
                 )
                 if not (enters or is_entered):
                     continue
-                value = squared_distance(X[i], Z[j])
+                value = sparse_distance(Z, j, row) if is_sparse else squared_distance(left[i], right[j])
                 if enters:
-                    insert(lists[i], value, np.float64(column_ids[j]))
+                    insert(lists[i], value, np.float64(first_column + j))
                     limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
                 if is_entered:
-                    insert(column_lists[j], value, np.float64(row_ids[i]))
+                    insert(column_lists[j], value, np.float64(first_row + i))
                     room[j] = min(column_limits[j], column_lists[j, 0, column_last]) - column_norms[j]
+        set_row(X, i, row, 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -211,11 +223,13 @@ def _filter_rows(X: Floats, center: Float64s, *, single: bool) -> tuple[Floats, 
     return centered, (1.0 - 2.0 * bound) * norms - underflow
 
 
-def _products(
-    X: Floats, Z: Floats, center: Float64s | None, *, single: bool
-) -> Iterator[tuple[slice, slice, Floats, Float64s, Float64s]]:
-    """Yield some rows of X, some of Z, the products of both, and what `_filter_rows` gives of each."""
-    center = Z.mean(axis=0, dtype=np.float64) if center is None else center
+Tile: TypeAlias = tuple[slice, slice, Floats, Float64s, Float64s]
+"""Some rows of X and of Z, their products p, and norms a and b: a_i + b_j + p_ij is no more than ‖x_i - z_j‖²."""
+
+
+def _dense_tiles(X: Floats, Z: Floats, *, single: bool) -> Iterator[Tile]:
+    """Yield tiles of products, with what `_filter_rows` gives of each; the mean moves the bound, and not the result."""
+    center = Z.mean(axis=0, dtype=np.float64)
     rows, row_norms = _filter_rows(X, center, single=single)
     columns, column_norms = _filter_rows(Z, center, single=single)
     rows *= -2
@@ -232,105 +246,43 @@ def _products(
             yield part, strip, products, row_norms[part], column_norms[strip]
 
 
-def nearest_in_tile(
-    X: Floats,
+def _nearest(
+    tiles: Iterable[Tile],
+    X: Rows,
     row_groups: Int64s,
-    Z: Floats,
-    column_ids: Int64s,
+    first_row: int,
+    Z: Rows,
     column_groups: Int64s,
-    center: Float64s | None,
-    *,
-    k: int,
-    single: bool = False,
-    limits: Float64s | None = None,
-) -> Float64s:
-    """Return for each row of X the k nearest rows of Z that belong to another group.
-
-    A matrix product finds the pairs that can matter, with a rigorous rounding bound; those few are measured
-    again from their differences in float64. The result is therefore exact, and has the same bits however the
-    rows are cut into tiles.
-
-    Parameters
-    ----------
-    X, Z : array, shapes (r, d) and (c, d), float32 or float64
-    row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
-    column_ids : int64 array, shape (c,), rising: the row numbers of Z
-    center : float64 array, shape (d,), about the mean, by default that of Z; it moves the bound, not the result
-    k : length of the lists
-    single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
-    limits : float64 array, shape (r,): what lies farther from a row is of no interest, and may be left out
-
-    Returns
-    -------
-    float64 array, shape (r, 2, k): squared distances and row numbers.
-    """
-    return nearest_in_both(
-        X,
-        row_groups,  # in place of row numbers, which no list of Z takes
-        row_groups,
-        Z,
-        column_ids,
-        column_groups,
-        center=center,
-        limits=np.full(len(X), np.inf) if limits is None else limits,
-        column_limits=None,
-        k=k,
-        single=single,
-    )[0]
-
-
-def nearest_in_both(
-    X: Floats,
-    row_ids: Int64s,
-    row_groups: Int64s,
-    Z: Floats,
-    column_ids: Int64s,
-    column_groups: Int64s,
-    *,
-    center: Float64s | None,
+    first_column: int,
     limits: Float64s,
-    column_limits: Float64s | None,
+    far: Float64s | None,
     k: int,
-    single: bool = False,
-) -> tuple[Float64s, Float64s]:
-    """Return `nearest_in_tile` of X among Z and of Z among X, bit for bit, from products that are computed once.
+) -> tuple[Float64s, ...]:
+    """Return the lists of X in Z and of Z in X, from tiles that are computed once; see `nearest_in_pair`.
 
-    Parameters
-    ----------
-    X, Z : array, shapes (r, d) and (c, d), float32 or float64
-    row_ids, column_ids : int64 array, rising: the row numbers of X and of Z
-    row_groups, column_groups : int64 array; pairs of one group are left out
-    center : float64 array, shape (d,), about the mean, by default that of Z
-    limits, column_limits : float64 array, shapes (r,) and (c,): what lies farther from a row may be left out; None: all
-    k : length of the lists
-    single : rule pairs out in float32 although the rows are float64
-
-    Returns
-    -------
-    float64 arrays, shapes (r, 2, k) and (c, 2, k)
+    What lies farther from a row of X than its limit is left out.
     """
-    lists, column_lists = (
-        empty_lists(X.shape[0], k),
-        empty_lists(Z.shape[0], 1 if column_limits is None else k),
-    )
-    column_limits = np.full(len(Z), -np.inf) if column_limits is None else column_limits
-    for part, strip, products, row_norms, column_norms in _products(X, Z, center, single=single):
+    lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], 1 if far is None else k)
+    column_limits = np.full(Z.shape[0], -np.inf) if far is None else far[:, 0, -1].copy()
+    row = np.zeros(X.shape[1])
+    for part, strip, products, row_norms, column_norms in tiles:
         _scan(
             products,
             row_norms,
             column_norms,
-            X[part],
-            Z[strip],
+            stored_rows(X, part),
+            stored_rows(Z, strip),
+            row,
             row_groups[part],
             column_groups[strip],
-            row_ids[part],
-            column_ids[strip],
+            first_row + (part.start or 0),
+            first_column + (strip.start or 0),
             lists[part],
             column_lists[strip],
             limits[part],
             column_limits[strip],
         )
-    return lists, column_lists
+    return (lists,) if far is None else (lists, column_lists)
 
 
 @block(temporaries=6.5)
@@ -341,64 +293,96 @@ def nearest_in_pair(
     Z: Floats,
     column_groups: Int64s,
     first_column: int,
-    near: Float64s | None,
-    far: Float64s | None,
+    near: Float64s | None = None,
+    far: Float64s | None = None,
     *,
     k: int,
-    single: bool,
+    single: bool = False,
 ) -> tuple[Float64s, ...]:
     """Return the lists of two blocks in each other, or those of the first alone where the other has none so far.
+
+    A matrix product finds the pairs that can matter, with a rigorous rounding bound; those few are measured
+    again from their differences in float64. The result is therefore exact, and has the same bits however the
+    rows are cut into tiles.
 
     Parameters
     ----------
     X, Z : array, shapes (r, d) and (c, d), float32 or float64
-    row_groups, column_groups : int64 array; pairs of one group are left out
+    row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
     first_row, first_column : the row numbers of X and of Z start here
     near, far : the lists that X and Z have: what lies farther than their last entries is of no interest
-    k, single : see `nearest_in_tile`
+    k : length of the lists
+    single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
+
+    Returns
+    -------
+    float64 arrays, shapes (r, 2, k) and (c, 2, k)
     """
-    column_ids = first_column + np.arange(Z.shape[0])
-    if near is None or far is None:
-        return (nearest_in_tile(X, row_groups, Z, column_ids, column_groups, None, k=k, single=single),)
-    return nearest_in_both(
-        X,
-        first_row + np.arange(X.shape[0]),
-        row_groups,
-        Z,
-        column_ids,
-        column_groups,
-        center=None,
-        limits=near[:, 0, -1].copy(),
-        column_limits=far[:, 0, -1].copy(),
-        k=k,
-        single=single,
-    )
+    limits = np.full(len(X), np.inf) if near is None else near[:, 0, -1].copy()
+    given = (X, row_groups, first_row, Z, column_groups, first_column, limits, far)
+    return _nearest(_dense_tiles(X, Z, single=single), *given, k)
+
+
+@block(temporaries=8)
+def nearest_in_sparse_pair(
+    X: sp.csr_array,
+    row_groups: Int64s,
+    first_row: int,
+    Z: sp.csr_array,
+    column_groups: Int64s,
+    first_column: int,
+    near: Float64s | None = None,
+    far: Float64s | None = None,
+    *,
+    k: int,
+    dense_values: int,
+) -> tuple[Float64s, ...]:
+    """Return `nearest_in_pair` of sparse rows of unit length; approximate cosines find the pairs that can matter.
+
+    `dense_values` are the float32 values that the dense columns of both sides may hold.
+    """
+    products, error = approximate_cosines(X, Z, dense_values=dense_values), cosine_error(X.shape[1])
+    products *= -2
+    norms = np.full(max(products.shape), 1.0 - error)
+    tile = slice(None), slice(None), products, norms[: X.shape[0]], norms[: Z.shape[0]]
+    if near is None:  # measuring sparse rows takes long: k of another group lie within this limit
+        limits = 2.0 + least_products(products, row_groups, column_groups, k) + 2 * error
+    else:
+        limits = near[:, 0, -1].copy()
+    given = (X, row_groups, first_row, Z, column_groups, first_column, limits, far)
+    return _nearest([tile], *given, k)
+
+
+@njit(cache=True, nogil=True)
+def least_products(products: Float32s, row_groups: Int64s, column_groups: Int64s, k: int) -> Float64s:
+    """Return the k-th smallest product of each row with another group's, (r,); infinity where there are fewer."""
+    least = np.empty((products.shape[0], k))
+    for i in range(products.shape[0]):
+        best = least[i]
+        best[:] = np.inf
+        for j in range(products.shape[1]):
+            value = products[i, j]
+            if value < best[k - 1] and row_groups[i] != column_groups[j]:
+                at = k - 1
+                while at > 0 and value < best[at - 1]:
+                    best[at] = best[at - 1]
+                    at -= 1
+                best[at] = value
+    return least[:, k - 1].copy()
 
 
 @block(temporaries=2)
 def merge_found(lists: Float64s | None, found: tuple[Float64s, ...], side: int) -> Float64s:
     """Merge lists with those that a pair of blocks gave one of its sides."""
-    return found[side] if lists is None else merge_lists(np.stack([lists, found[side]], axis=1))[:, 0]
+    return found[side] if lists is None else merge_lists(lists, found[side])
 
 
 @njit(cache=True, nogil=True)
-def merge_lists(lists: Float64s) -> Float64s:
-    """Merge lists of the same rows, shape (r, m, 2, k), into one, shape (r, 1, 2, k)."""
-    merged = np.full((lists.shape[0], 1, 2, lists.shape[3]), np.inf)
-    merged[:, :, 1] = -1.0
+def merge_lists(lists: Float64s, others: Float64s) -> Float64s:
+    """Merge two lists of each of the same rows, (r, 2, k)."""
+    merged = lists.copy()
     for i in range(lists.shape[0]):
-        for m in range(lists.shape[1]):
-            for t in range(lists.shape[3]):
-                if lists[i, m, 1, t] >= 0:
-                    insert(merged[i, 0], lists[i, m, 0, t], lists[i, m, 1, t])
+        for t in range(others.shape[2]):
+            if others[i, 1, t] >= 0:
+                insert(merged[i], others[i, 0, t], others[i, 1, t])
     return merged
-
-
-def list_rows(lists: Float64s, n_columns: int) -> sp.csr_array:
-    """Return lists, shape (r, 2, k), as the rows of a CSR array, shape (r, n_columns), values by column."""
-    found = lists[:, 1] >= 0
-    indptr = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
-    columns = lists[:, 1][found].astype(np.int64)
-    rows = sp.csr_array((lists[:, 0][found], columns, indptr), shape=(len(lists), n_columns))
-    rows.sort_indices()
-    return rows

@@ -1,25 +1,25 @@
-"""Distances between rows, block by block, and the grid of row blocks that every search uses.
-
-The search for neighbors and the spanning tree compute the distances they need, tile by tile, by matrix products.
-"""
+"""Distances between rows: in memory for rows in memory, lazy for a Dask array; and the grid of blocks of a search."""
 
 from __future__ import annotations
 
+from functools import partial
 from math import isqrt
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.dtypes import Int64s
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.lift import lift
 from distembed.linalg.chunks import cut_rows, row_chunk
 from distembed.linalg.csr import row_sizes, unit_rows
 from distembed.linalg.operators import dense_blocks, row_blocks, whole_rows
 from distembed.neighbors import blocks
+from distembed.neighbors.cosine_blocks import all_distances
 from distembed.states import block_memory
+from distembed.typing import InMemory, MatrixLike
 from distembed.validation import check_matrix
 
 Metric = Literal["euclidean", "cosine"]
@@ -70,15 +70,12 @@ def domain_rows(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> da.
     if sparse:  # in blocks bounded in rows and in stored values: frequent words have the fullest rows
         X = whole_rows(X) if isinstance(X, da.Array) else X
         sizes = compute(lift(row_sizes, "wc->w", X, dtype=np.int64))
-        rows = row_blocks(X, row_chunks=sparse_chunks(sizes, block_memory()))
+        rows = row_blocks(
+            X, row_chunks=cut_rows(sizes, block_memory() // VALUE_BYTES, rows_of_tile(block_memory()))
+        )
     else:
         rows = dense_blocks(X, row_chunk(X.shape[0], X.shape[1] * X.dtype.itemsize, block_memory()))
     return lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sparse) if metric == "cosine" else rows
-
-
-def sparse_chunks(sizes: Int64s, block_memory: int) -> tuple[int, ...]:
-    """Return the rows of each block of sparse rows with the given numbers of stored values."""
-    return cut_rows(sizes, block_memory // VALUE_BYTES, rows_of_tile(block_memory))
 
 
 def distance_rows(X: Any, *, metric: Metric = "euclidean") -> da.Array:
@@ -102,3 +99,82 @@ def distance_chunk(n_rows: int, block_memory: int) -> int:
     """Return the number of rows of one block of `distance_rows`."""
     strip = min(n_rows, blocks.PRODUCT_COLUMNS)
     return min(n_rows, max(1, block_memory // (4 * DISTANCE_COPIES * n_rows + 8 * STRIP_COPIES * strip)))
+
+
+@overload
+def pairwise_distances(X: da.Array, Y: MatrixLike | None = ..., *, metric: Metric = ...) -> da.Array: ...
+
+
+@overload
+def pairwise_distances(X: InMemory, Y: InMemory | None = ..., *, metric: Metric = ...) -> Float64s: ...
+
+
+def pairwise_distances(
+    X: MatrixLike, Y: MatrixLike | None = None, *, metric: Metric = "euclidean"
+) -> da.Array | Float64s:
+    """Return the distances between all rows of X and all rows of Y.
+
+    ``d_ij = ‖x_i - y_j‖``, or ``1 - cos(x_i, y_j)``. Dense rows that nearly coincide are measured from their
+    differences, so that a distance has eleven right digits where `sklearn.metrics.pairwise_distances` has none. A job
+    keeps the distances of its rows with ``[matrices] keep = ["distances"]``, which `read_distances` opens.
+
+    Parameters
+    ----------
+    X, Y : array, sparse matrix or Dask array, shapes (n, d) and (m, d)
+        The rows; by default Y is X. Sparse rows, of both, are measured by the cosine.
+    metric : "euclidean" or "cosine"
+        What is measured.
+
+    Returns
+    -------
+    array of shape (n, m), float64
+        A Dask array if X or Y is one, which has read nothing yet, but for counting the values of sparse rows; otherwise
+        a NumPy array.
+
+    Raises
+    ------
+    ValueError
+        If X or Y is not two-dimensional or not numeric, holds NaN or infinity, has a row of zeros under "cosine" or is
+        sparse under "euclidean", or if their rows have different lengths. The values of a Dask array are checked when
+        they are read.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]])
+    >>> print(de.pairwise_distances(X))
+    [[0. 5. 3.]
+     [5. 0. 4.]
+     [3. 4. 0.]]
+    >>> print(de.pairwise_distances(X[1:], np.array([[1.0, 0.0]]), metric="cosine").round(2))
+    [[0.4]
+     [0. ]]
+    """
+    rows, columns = both_sides(X, Y, metric)
+    tile = (
+        all_distances if sp.issparse(rows._meta) else partial(blocks.distance_tile, cosine=metric == "cosine")
+    )
+    found = lift(tile, "id,jd->ij", rows, rows if columns is None else columns, dtype=np.float64)
+    return found if isinstance(X, da.Array) or isinstance(Y, da.Array) else compute(found)
+
+
+def both_sides(X: MatrixLike, Y: MatrixLike | None, metric: Metric) -> tuple[da.Array, da.Array | None]:
+    """Return the rows of X and of Y, checked; None where no Y is given.
+
+    Raises
+    ------
+    ValueError
+        If their rows have different lengths, or one is sparse and the other is not.
+    """
+    rows = domain_rows(X, metric=metric)
+    if Y is None:
+        return rows, None
+    columns = domain_rows(Y, metric=metric, name="Y")
+    if rows.shape[1] != columns.shape[1]:
+        raise ValueError(
+            f"the rows of X have {rows.shape[1]} values and those of Y {columns.shape[1]}: they must agree"
+        )
+    if sp.issparse(rows._meta) != sp.issparse(columns._meta):
+        raise ValueError("one of X and Y is sparse and the other is not: give both in the same kind")
+    return rows, columns

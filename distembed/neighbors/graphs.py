@@ -22,7 +22,7 @@ from distembed.linalg.csr import rows_with_values
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
 from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import nearest_neighbors, neighbors_of
+from distembed.neighbors.search import kept_lists, lists_of
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
@@ -116,7 +116,8 @@ def affinity_rows(
     used = row_is_used(X, metric)
     places = np.flatnonzero(used)
     if lists is None:
-        lists = nearest_neighbors(X if used.all() else X[places], n_neighbors, metric=metric).lists
+        rows = domain_rows(X if used.all() else X[places], metric=metric)
+        lists = kept_lists(rows, n_neighbors, metric=metric)
     scales, width = np.zeros(0), 1.0
     if affinity in {"gaussian", "local"}:
         options: dict[str, Any] = {"metric": metric, "neighbor": LOCAL_NEIGHBOR}
@@ -153,7 +154,7 @@ def neighbor_lists(X: Any, n_neighbors: int, *, metric: Metric = "cosine") -> da
     """Return the neighbor lists of the rows of X that can be measured, before anything is computed."""
     used = row_is_used(X, metric)
     rows = domain_rows(X if used.all() else X[np.flatnonzero(used)], metric=metric)
-    return neighbors_of(rows, n_neighbors, metric=metric).lists
+    return lists_of(rows, n_neighbors, metric=metric)
 
 
 def row_is_used(X: Any, metric: str) -> Mask:

@@ -1,14 +1,11 @@
 """Nearest neighbors of many rows: each pair of row blocks is a task, whose lists serve both sides.
 
-Dense rows are measured in the tile that finds them. Sparse rows go two ways: approximate cosines of each pair of
-blocks name candidates, and these are measured; the few rows whose candidates the error of the first step leaves in
-doubt are searched again in float64.
+A product of the two blocks bounds the distances of all pairs from below, and the few that a list may take are measured:
+dense rows by their differences, sparse ones of unit length by exact cosines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, NamedTuple
 
@@ -18,77 +15,111 @@ import scipy.sparse as sp
 from dask.base import tokenize
 
 from distembed.display import plural
-from distembed.dtypes import Int64s
-from distembed.lift import array_of_tasks, first_rows, lift, task_function
-from distembed.neighbors import blocks, cosine_blocks
-from distembed.neighbors.distances import Metric, dense_values, domain_rows
+from distembed.dtypes import Float64s, Int64s
+from distembed.execution import compute
+from distembed.lift import array_of_tasks, task_function
+from distembed.neighbors import blocks
+from distembed.neighbors.distances import Metric, both_sides, dense_values
 from distembed.states import block_memory, keep, scope
+from distembed.typing import MatrixLike
 
 SINGLE_FEATURES = 4096
 """Values of a dense row of unit length up to which pairs are ruled out in float32: the bound of their rounding stays
 under a thousandth, so that few more are measured, and products take half the time."""
-SPARE_CANDIDATES = 12
-"""Candidates of a sparse row beyond k: at 12,000 words no row was left in doubt with them."""
 
 
-@dataclass(frozen=True)
-class Neighbors:
-    """The k nearest rows of each row, nearest first, ties by row number."""
+class NearestRows(NamedTuple):
+    """The nearest rows of each row: their distances, rising, and their row numbers, both (n, k)."""
 
-    lists: da.Array
-    """Float64 Dask array, shape (n, 2, k): squared Euclidean distances (of unit rows for "cosine") and row numbers;
-    (inf, -1) where there are fewer than k.
-    """
-    metric: Metric
-
-    @property
-    def indices(self) -> da.Array:
-        """Row numbers, int64, shape (n, k); -1 where there are fewer than k."""
-        return self.lists[:, 1].astype(np.int64)
-
-    @property
-    def distances(self) -> da.Array:
-        """Distances in the metric, float64, shape (n, k), rising; 1 - cosine for "cosine"."""
-        squares = self.lists[:, 0]
-        return squares / 2 if self.metric == "cosine" else np.sqrt(squares)
+    distances: Float64s | da.Array
+    """float64."""
+    indices: Int64s | da.Array
+    """int64; of equal distances the smaller number comes first."""
 
 
-def nearest_neighbors(X: Any, k: int, *, metric: Metric = "euclidean") -> Neighbors:
-    """Find the k nearest other rows of every row of X, exactly, and keep the lists.
+def nearest_neighbors(
+    X: MatrixLike, n_neighbors: int, *, Y: MatrixLike | None = None, metric: Metric = "euclidean"
+) -> NearestRows:
+    """Find the nearest other rows of every row, or the nearest rows of Y, exactly.
 
-    Rows equal to each other are each other's neighbors at distance zero. The bits do not depend on the
-    blocks. sklearn.neighbors.NearestNeighbors(algorithm="brute") is the equivalent in memory.
+    The bits of the result do not depend on how the rows are cut into blocks, nor on the number of workers.
 
     Parameters
     ----------
-    X : array, shape (n, d): NumPy or Dask; SciPy sparse or CSR-chunked Dask for metric="cosine"
-    k : neighbors wanted, less than n
+    X : array, sparse matrix or Dask array, shape (n, d)
+        The rows; sparse ones are measured by the cosine.
+    n_neighbors : int
+        How many neighbors of each row are found, from 1 to n - 1, or to the number of rows of Y.
+    Y : array, sparse matrix or Dask array, shape (m, d), optional
+        The rows among which the neighbors are; by default the other rows of X.
     metric : "euclidean" or "cosine"
+        What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
+
+    Returns
+    -------
+    NearestRows
+        `distances` and `indices`, shape (n, n_neighbors), in the order of `sklearn.neighbors`' ``kneighbors``: Dask
+        arrays if X or Y is one, which has not been read yet, but for counting the values of sparse rows; otherwise
+        NumPy arrays. Compute both together, as ``dask.compute(*found)``.
 
     Raises
     ------
     ValueError
-        If k is not in 1 … n - 1, or `domain_rows` refuses X.
+        If `n_neighbors` is out of range, or X or Y is what `pairwise_distances` refuses.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 1.5]])
+    >>> distances, indices = de.nearest_neighbors(X, 2)
+    >>> print(indices)
+    [[1 2]
+     [0 2]
+     [3 1]
+     [2 1]]
+    >>> print(distances.round(2))
+    [[1.  3. ]
+     [1.  2. ]
+     [1.5 2. ]
+     [1.5 2.5]]
+    >>> print(de.nearest_neighbors(np.array([[2.5, 1.0]]), 1, Y=X).indices)
+    [[3]]
     """
-    return nearest_rows(domain_rows(X, metric=metric), k, metric=metric)
+    rows, columns = both_sides(X, Y, metric)
+    lists = lists_of(rows, n_neighbors, metric=metric, columns=columns)
+    squares = lists[:, 0]
+    found = NearestRows(squares / 2 if metric == "cosine" else np.sqrt(squares), lists[:, 1].astype(np.int64))
+    is_lazy = isinstance(X, da.Array) or isinstance(Y, da.Array)
+    return found if is_lazy else NearestRows(*compute(tuple(found)))
 
 
-def nearest_rows(rows: da.Array, k: int, *, metric: Metric = "euclidean") -> Neighbors:
-    """Return the result of `nearest_neighbors` for rows that `domain_rows` returned for the metric."""
-    near = neighbors_of(rows, k, metric=metric)
-    with scope("neighbors", near.lists):
-        return Neighbors(keep("lists", lambda: near.lists), metric)
-
-
-def neighbors_of(
+def lists_of(
     rows: da.Array, k: int, *, metric: Metric = "euclidean", columns: da.Array | None = None
-) -> Neighbors:
-    """Return the result of `nearest_rows` before anything is computed; of `columns`, the nearest rows among them."""
-    ids, single = np.arange(rows.shape[0]), metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
-    among, groups = (rows, ids) if columns is None else (columns, np.arange(columns.shape[0]))
-    check_n_neighbors(k, len(ids), n_of_y=None if columns is None else len(groups))
-    own = ids if columns is None else np.full(len(ids), -1)  # no row of X is left out as one of Y
-    return Neighbors(search_lists(rows, own, among, groups, k=k, single=single), metric)
+) -> da.Array:
+    """Return the lists, shape (n, 2, k), of the k nearest other rows of each row, or of the nearest of `columns`.
+
+    Nothing is computed. The lists hold squared Euclidean distances (of unit rows for "cosine") and row numbers, nearest
+    first, ties by row number.
+
+    Parameters
+    ----------
+    rows, columns : Dask arrays (n, d) and (m, d), what `domain_rows` returns for the metric
+    k : from 1 to the number of other rows
+    """
+    n, single = rows.shape[0], metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
+    check_n_neighbors(k, n, n_of_y=None if columns is None else columns.shape[0])
+    if columns is None:
+        return search_lists(rows, np.arange(n), rows, np.arange(n), k=k, single=single)
+    # no row of X is left out as one of Y
+    return search_lists(rows, np.full(n, -1), columns, np.arange(columns.shape[0]), k=k, single=single)
+
+
+def kept_lists(rows: da.Array, k: int, *, metric: Metric = "euclidean") -> da.Array:
+    """Return `lists_of` the rows, which are computed and kept."""
+    lists = lists_of(rows, k, metric=metric)
+    with scope("neighbors", lists):
+        return keep("lists", lambda: lists)
 
 
 def check_n_neighbors(k: int, n: int, *, n_of_y: int | None = None) -> None:
@@ -113,90 +144,49 @@ def search_lists(
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
 
-    Rows and columns are what `domain_rows` returns; sparse rows must have unit length. Nothing is computed here. All
-    rows are in memory while their lists are searched.
+    They are merged from those that a tile gives of each pair of blocks. Of rows among themselves each row first looks
+    in its own block, which rules out most of the others, and a pair is searched once for the lists of both. Lists are
+    merged one after another, so that few of them wait; (inf, -1) fills a list where there are fewer than k. Nothing is
+    computed here, and all rows are in memory while their lists are searched.
 
     Parameters
     ----------
     rows, columns : Dask arrays (r, d) and (c, d)
+        What `domain_rows` returns; sparse rows must have unit length.
     row_groups, column_groups : int64 arrays; pairs of one group are left out (a row and itself, a component)
     k : length of the lists
     single : pairs of dense rows are ruled out in float32: for rows that were float32, or are of unit length and short
     """
-    sides = Side.of(rows, row_groups), Side.of(columns, column_groups)
-    if not sp.issparse(rows._meta):
-        return _pair_lists(*sides, blocks.nearest_in_pair, k, single=single)
-    most, tile = dense_values(block_memory()), cosine_blocks.tile_candidates
-    candidates = _pair_lists(*sides, tile, k + SPARE_CANDIDATES, dense_values=most)
-    return lift(
-        cosine_blocks.measure_candidates,
-        "id,ipq,i,Jd,J->ick",
-        rows,
-        candidates,
-        da.from_array(row_groups, chunks=(rows.chunks[0],)),
-        columns,
-        first_rows(columns),
-        dtype=np.float64,
-        sizes={"c": 2, "k": k},
-        column_groups=column_groups,
-        k=k,
+    of_itself = rows is columns and np.array_equal(row_groups, column_groups)
+    is_sparse = sp.issparse(rows._meta)
+    tile = blocks.nearest_in_sparse_pair if is_sparse else blocks.nearest_in_pair
+    options: dict[str, Any] = (
+        {"dense_values": dense_values(block_memory())} if is_sparse else {"single": single}
     )
-
-
-class Side(NamedTuple):
-    """Rows that are compared, by blocks."""
-
-    rows: da.Array
-    groups: Int64s
-    firsts: list[int]
-    """The number of the first row of each block."""
-
-    @classmethod
-    def of(cls, rows: da.Array, groups: Int64s) -> Side:
-        """Return rows with the groups that they belong to."""
-        return cls(rows, groups, np.cumsum((0, *rows.chunks[0]))[:-1].tolist())
-
-
-def _pair_lists(left: Side, right: Side, tile: Callable[..., Any], k: int, **options: Any) -> da.Array:
-    """Return lists, (r, 2, k), merged from those that a tile gives of each pair of blocks.
-
-    Of rows among themselves each row first looks in its own block, which rules out most of the others, and a pair is
-    searched once for the lists of both. Lists are merged one after another, so that few of them wait.
-
-    The tile takes rows, their groups and the number of the first, of one block and of another, and the lists that both
-    have found so far, or None. It returns the lists of both; the second ones are not read where it was given None.
-    """
-    of_itself = left.rows is right.rows and np.array_equal(left.groups, right.groups)
-    token = tokenize(left.rows.name, left.groups, right.rows.name, right.groups, tile, k, options)
+    token = tokenize(rows.name, row_groups, columns.name, column_groups, tile, k, options)
     search, merge = task_function(tile, k=k, **options), task_function(blocks.merge_found)
-    step, name = search.__name__, f"neighbor-lists-{token}"
+    step, name = f"{search.__name__}-{token}", f"neighbor-lists-{token}"
     tasks: dict[Any, Any] = {}
     blocks_of = []
-    for side, (rows, groups, firsts) in enumerate((left, right)):
+    for side, (array, groups) in enumerate(((rows, row_groups), (columns, column_groups))):
+        firsts = np.cumsum((0, *array.chunks[0]))[:-1].tolist()
         parts = np.split(groups, firsts[1:])
         tasks |= {(f"groups-{token}", side, i): part for i, part in enumerate(parts)}
         blocks_of.append(
-            [((rows.name, i, 0), (f"groups-{token}", side, i), first) for i, first in enumerate(firsts)]
+            [((array.name, i, 0), (f"groups-{token}", side, i), first) for i, first in enumerate(firsts)]
         )
     n_left, n_right = map(len, blocks_of)
-    found: list[list[Any]] = [[] for _ in range(n_left)]
-
-    def add(i: int, j: int, *so_far: Any) -> None:
-        tasks[f"{step}-{token}", i, j] = (search, *blocks_of[0][i], *blocks_of[1][j], *so_far)
-        found[i].append(((f"{step}-{token}", i, j), 0))
-
-    if of_itself:
-        for i in range(n_left):
-            add(i, i, None, None)
-        for i, j in combinations(range(n_left), 2):
-            add(i, j, (f"merge-{name}", i, 0), (f"merge-{name}", j, 0))
-            found[j].append(((f"{step}-{token}", i, j), 1))
-    else:
-        for i, j in product(range(n_left), range(n_right)):
-            add(i, j, None, None)
+    found: list[list[Any]] = [[((step, i, i), 0)] if of_itself else [] for i in range(n_left)]
+    tasks |= {(step, i, i): (search, *blocks_of[0][i], *blocks_of[1][i]) for i in range(n_left) if of_itself}
+    for i, j in combinations(range(n_left), 2) if of_itself else product(range(n_left), range(n_right)):
+        so_far = [(f"merge-{name}", i, 0), (f"merge-{name}", j, 0)] if of_itself else []
+        tasks[step, i, j] = (search, *blocks_of[0][i], *blocks_of[1][j], *so_far)
+        found[i].append(((step, i, j), 0))
+        if of_itself:
+            found[j].append(((step, i, j), 1))
     for i, tiles in enumerate(found):
         keys = [(f"merge-{name}", i, n) for n in range(len(tiles) - 1)] + [(name, i, 0, 0)]
         for key, before, (one, side) in zip(keys, [None, *keys], tiles, strict=False):
             tasks[key] = (merge, before, one, side)
-    sources = [left.rows] if of_itself else [left.rows, right.rows]
-    return array_of_tasks(name, tasks, sources, (left.rows.chunks[0], (2,), (k,)), np.empty((0, 0, 0)))
+    sources = [rows] if of_itself else [rows, columns]
+    return array_of_tasks(name, tasks, sources, (rows.chunks[0], (2,), (k,)), np.empty((0, 0, 0)))

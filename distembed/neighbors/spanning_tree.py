@@ -12,8 +12,10 @@ import scipy.sparse as sp
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.neighbors import graph_blocks as blocks
-from distembed.neighbors.search import Neighbors, search_lists
+from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.search import kept_lists, search_lists
 from distembed.states import keep, scope
+from distembed.typing import MatrixLike
 
 
 class SpanningTree(NamedTuple):
@@ -25,8 +27,55 @@ class SpanningTree(NamedTuple):
     """float64, shape (n - 1,): distances."""
 
 
-def spanning_tree_of(rows: da.Array, neighbors: Neighbors) -> SpanningTree:
-    """Return the minimum spanning tree of rows under the metric of their neighbor lists, with Euclidean lengths.
+TREE_NEIGHBORS = 15
+"""Neighbors of each row that a spanning tree is begun from; it searches on where they are not enough."""
+
+
+def spanning_tree(X: MatrixLike, *, metric: Metric = "euclidean") -> SpanningTree:
+    """Find the minimum spanning tree of the rows, exactly, without the matrix of their distances.
+
+    Each component takes its shortest edge that leaves it (Borůvka), which the lists of nearest neighbors prove, or a
+    search among the rows outside. Equivalent: `scipy.sparse.csgraph.minimum_spanning_tree` of all distances, which
+    loses edges of length zero.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or Dask array, shape (n, d)
+        The rows, two or more; sparse ones are measured by the cosine.
+    metric : "euclidean" or "cosine"
+        What is measured: ``‖x_i - x_j‖`` or ``1 - cos(x_i, x_j)``.
+
+    Returns
+    -------
+    SpanningTree
+        `edges`, int64 (n - 1, 2), sorted, the smaller row number of an edge first; and `lengths`, float64 (n - 1,).
+        NumPy arrays, also of a Dask array.
+
+    Raises
+    ------
+    ValueError
+        If X has one row, or is what `pairwise_distances` refuses.
+
+    Examples
+    --------
+    >>> import distembed as de
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [3.0, 1.5]])
+    >>> edges, lengths = de.spanning_tree(X)
+    >>> print(edges)
+    [[0 1]
+     [1 2]
+     [2 3]]
+    >>> print(lengths)
+    [1.  2.  1.5]
+    """
+    rows = domain_rows(X, metric=metric)
+    tree = spanning_tree_of(rows, kept_lists(rows, min(TREE_NEIGHBORS, rows.shape[0] - 1), metric=metric))
+    return tree._replace(lengths=tree.lengths**2 / 2) if metric == "cosine" else tree
+
+
+def spanning_tree_of(rows: da.Array, near: da.Array) -> SpanningTree:
+    """Return the minimum spanning tree of rows from their neighbor lists, with Euclidean lengths.
 
     Borůvka's algorithm: every component takes its shortest leaving edge, proved from the neighbor lists
     where they reach outside it. When none can be proved further, the rows in doubt, except those of the
@@ -38,20 +87,20 @@ def spanning_tree_of(rows: da.Array, neighbors: Neighbors) -> SpanningTree:
     ----------
     rows : array (n, d)
         The rows, as `domain_rows` returns them for the lists' metric.
-    neighbors : Neighbors
-        The nearest neighbors of the rows, any number of them.
+    near : Dask array (n, 2, k)
+        The lists of nearest neighbors of the rows, any number of them.
 
     Raises
     ------
     ValueError
         If the lists are not of as many rows.
     """
-    if neighbors.lists.shape[0] != rows.shape[0]:
-        raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbors of {neighbors.lists.shape[0]}")
-    lists = np.array(compute(neighbors.lists), order="C")
+    if near.shape[0] != rows.shape[0]:
+        raise ValueError(f"X has {rows.shape[0]} rows, but there are neighbors of {near.shape[0]}")
+    lists = np.array(compute(near), order="C")
     groups = np.arange(rows.shape[0])
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    with scope("spanning-tree", rows, neighbors.lists):
+    with scope("spanning-tree", rows, near):
         while groups.any():  # components are numbered by their smallest row: a single one is all zeros
             found = blocks.boruvka_round(lists, groups)
             edges.append(found.edges)
@@ -69,7 +118,7 @@ def spanning_tree_of(rows: da.Array, neighbors: Neighbors) -> SpanningTree:
     return SpanningTree(ends[order], np.sqrt(np.concatenate(squares)[order]))
 
 
-def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_degree: int) -> sp.csr_array:
+def spanning_neighbor_graph(tree: SpanningTree, lists: da.Array, *, min_degree: int) -> sp.csr_array:
     """Return the MST-kNN graph: the tree, and each row's nearest neighbors up to `min_degree`.
 
     Row i of the matrix holds the rows that i is rebuilt from: its neighbors in the tree, then the nearest
@@ -79,7 +128,8 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     ----------
     tree : SpanningTree
         The tree.
-    neighbors : lists of at least min_degree rows
+    lists : Dask array (n, 2, k)
+        The nearest neighbors of each row, at least min_degree.
     min_degree : int
         The smallest number of neighbors of a row.
 
@@ -87,16 +137,14 @@ def spanning_neighbor_graph(tree: SpanningTree, neighbors: Neighbors, *, min_deg
     -------
     csr_array, shape (n, n), float64 distances; edges of length zero are stored.
     """
-    n = neighbors.lists.shape[0]
-    if neighbors.lists.shape[2] < min_degree:
-        raise ValueError(
-            f"lists of {neighbors.lists.shape[2]} neighbors cannot give {min_degree} to each row"
-        )
+    n, _, k = lists.shape
+    if k < min_degree:
+        raise ValueError(f"lists of {k} neighbors cannot give {min_degree} to each row")
     both = np.concatenate([tree.edges, tree.edges[:, ::-1]])
     lengths = np.concatenate([tree.lengths, tree.lengths])
     order = np.lexsort((both[:, 1], both[:, 0]))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=n))])
-    near = compute(neighbors.lists[:, :, :min_degree])
+    near = compute(lists[:, :, :min_degree])
     indptr, indices, lengths = blocks.fill_to_degree(
         indptr, both[order, 1], lengths[order], near[:, 1].astype(np.int64), np.sqrt(near[:, 0]), min_degree
     )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from distembed.linalg.chunks import row_chunk
 from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.regressions import DIRECT_SIDE
-from distembed.neighbors.blocks import merge_found, nearest_in_pair
-from distembed.neighbors.cosine_blocks import tile_candidates
+from distembed.neighbors.blocks import merge_found, nearest_in_pair, nearest_in_sparse_pair
 from distembed.neighbors.distances import VALUE_BYTES, dense_values, rows_of_tile
 from distembed.neighbors.graph_blocks import listed_edges, mutual_rows
-from distembed.neighbors.search import SPARE_CANDIDATES
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 
 LIST_BYTES = 16
@@ -52,19 +50,16 @@ def plan_of_search(
     """
     n, stored = dims.size(row), dims.whole(row, k, itemsize=LIST_BYTES)
     if values:
-        side, n_candidates = min(n, rows_of_tile(memory)), k + SPARE_CANDIDATES
+        side = min(n, rows_of_tile(memory))
         n_values = min(dims.size(values), memory // VALUE_BYTES)
         grid = -(-n // side) + VALUE_BYTES * dims.size(values) // memory
-        block, lists = EDGE_BYTES * n_values, LIST_BYTES * side * n_candidates
+        block, lists = EDGE_BYTES * n_values, LIST_BYTES * side * k
         dense = 4 * min(dense_values(memory), 2 * side * width)
         return stage_plan(
-            task(tile_candidates, block, block, output=2 * lists),
+            task(nearest_in_sparse_pair, block, block, lists, lists, output=2 * lists),
             task(merge_found, lists, 2 * lists, output=lists),
             4 * block + dense + 4 * side**2,  # of short rows the cosines of all pairs are more than the rows
-            whole=[
-                dims.whole(2, values, itemsize=EDGE_BYTES),
-                dims.whole(2, row, n_candidates, itemsize=LIST_BYTES),
-            ],
+            whole=[dims.whole(2, values, itemsize=EDGE_BYTES), 2 * stored],
             stored=stored,
             n_tasks=grid * (3 * grid + 1) // 2,
         )

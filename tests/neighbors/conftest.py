@@ -26,6 +26,6 @@ def cut_into(chunk, monkeypatch):
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
     monkeypatch.setattr(
         distances,
-        "sparse_chunks",
-        lambda sizes, _: tuple(np.diff([*range(0, len(sizes), chunk), len(sizes)])),
+        "cut_rows",
+        lambda sizes, *_: tuple(np.diff([*range(0, len(sizes), chunk), len(sizes)]).tolist()),
     )

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 import distembed as de
-from distembed.neighbors import search
 from tests.references import imputation as oracle
 
 N, D, K = 24, 6, 5
@@ -113,18 +112,6 @@ def test_neighbors_are_those_of_the_reference(metric, make):
     np.testing.assert_allclose(distances, expected, rtol=1e-6, atol=1e-14)
     assert (indices == order).mean() > 0.95  # the oracle rounds too
     assert indices.dtype == np.int64
-
-
-def test_rows_in_doubt_are_looked_at_again(monkeypatch):
-    """With no spare candidate and a large error every row is in doubt."""
-    X = sp.csr_array(points())
-    expected = de.nearest_neighbors(X, K, metric="cosine")
-    monkeypatch.setattr(search, "SPARE_CANDIDATES", 0)
-    monkeypatch.setattr(search.cosine_blocks, "cosine_error", lambda _: 10.0)
-    monkeypatch.setattr(search.cosine_blocks, "_measure_candidates", lambda *_: None)
-    found = de.nearest_neighbors(Source(X, CUTS["ragged"]).lazy, K, metric="cosine")
-    for one, other in zip(dask.compute(*found, scheduler="synchronous"), expected, strict=True):
-        assert one.tobytes() == other.tobytes()
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])

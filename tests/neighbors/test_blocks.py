@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from distembed.linalg.csr import unit_rows
-from distembed.neighbors import blocks, cosine_blocks
+from distembed.neighbors import blocks
 from distembed.neighbors.graph_blocks import boruvka_round
 from tests.references import imputation as oracle
 
@@ -25,15 +26,19 @@ def rows_of(dtype):
     return SHAPES.flatmap(lambda shape: hnp.arrays(dtype, shape, elements=COARSE))
 
 
-def lists_of(X, k, *, groups=None, cut=None, offset=0.0):
-    ids = np.arange(len(X))
-    groups = ids if groups is None else groups
-    edges = [0, *(cut or []), len(X)]
-    tiles = [
-        blocks.nearest_in_tile(X, groups, X[a:b], ids[a:b], groups[a:b], np.full(X.shape[1], offset), k=k)
-        for a, b in itertools.pairwise(edges)
-    ]
-    return blocks.merge_lists(np.stack(tiles, axis=1))[:, 0]
+def tile(X, Z, groups, column_groups, first=0, k=3, **options):
+    """Return the lists of X in Z; those of sparse rows where X is sparse."""
+    if sp.issparse(X):
+        given = (X, groups, 0, Z, column_groups, first)
+        return blocks.nearest_in_sparse_pair(*given, k=k, dense_values=60_000, **options)[0]
+    return blocks.nearest_in_pair(X, groups, 0, Z, column_groups, first, k=k, **options)[0]
+
+
+def lists_of(X, k, *, groups=None, cut=None):
+    groups = np.arange(X.shape[0]) if groups is None else groups
+    edges = [0, *(cut or []), X.shape[0]]
+    tiles = [tile(X, X[a:b], groups, groups[a:b], a, k) for a, b in itertools.pairwise(edges)]
+    return functools.reduce(blocks.merge_lists, tiles)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -54,8 +59,7 @@ def test_nearest_in_tile_is_exact_far_from_the_origin(dtype):
     # Distances are 1e-4 of the lengths: a float32 product alone has no correct digit of their squares.
     X = (1e4 + np.random.default_rng(0).random((300, 6))).astype(dtype)
     order, _ = oracle.nearest(oracle.distances(X), 5)
-    for offset in (0.0, 1e4):
-        np.testing.assert_array_equal(lists_of(X, 5, offset=offset)[:, 1], order)
+    np.testing.assert_array_equal(lists_of(X, 5)[:, 1], order)
 
 
 @pytest.mark.parametrize("scale", [2.0**-90, 2.0**90])
@@ -69,37 +73,36 @@ def test_nearest_in_tile_has_the_same_bits_for_any_cut():
     X = np.random.default_rng(1).standard_normal((700, 33)).astype(np.float32)
     whole = lists_of(X, 7)
     assert whole.tobytes() == lists_of(X, 7, cut=[1, 300, 301]).tobytes()
-    assert whole.tobytes() == lists_of(X, 7, cut=[256], offset=0.5).tobytes()
+    assert whole.tobytes() == lists_of(X, 7, cut=[256]).tobytes()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("sparse", [False, True])
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
-def test_nearest_in_both_are_those_of_the_two_tiles(dtype, data):
+def test_the_lists_of_a_pair_are_those_of_the_two_tiles(sparse, dtype, data):
+    """Whatever both have found so far rules out, of dense rows and of sparse ones."""
     X = data.draw(rows_of(dtype))
-    cut, k = data.draw(st.integers(0, len(X))), data.draw(st.integers(1, 4))
-    groups = data.draw(hnp.arrays(np.int64, len(X), elements=st.integers(0, len(X))))
-    ids, center = np.arange(len(X)), np.zeros(X.shape[1])
-    one, other = (
-        (part, ids[side], groups[side]) for side, part in ((np.s_[:cut], X[:cut]), (np.s_[cut:], X[cut:]))
-    )
-    limits = [np.full(len(rows[0]), np.inf) for rows in (one, other)]
-    options = {"center": center, "k": k, "limits": limits[0], "column_limits": limits[1]}
-    found = blocks.nearest_in_both(*one, *other, **options)
-    for lists, rows, columns in ((found[0], one, other), (found[1], other, one)):
-        alone = blocks.nearest_in_tile(rows[0], rows[2], *columns, center, k=k)
-        assert lists.tobytes() == alone.tobytes()
-
-
-def test_nearest_in_both_have_the_same_bits_over_several_strips():
-    X = np.random.default_rng(1).standard_normal((3000, 9)).astype(np.float32)
-    ids, limits = np.arange(3000), np.full(3000, np.inf)
-    halves = [(X[side], ids[side], ids[side]) for side in (np.s_[:700], np.s_[700:])]
-    options = {"center": X.mean(axis=0), "k": 6, "limits": limits[:700], "column_limits": limits[700:]}
-    lists = np.concatenate(blocks.nearest_in_both(*halves[0], *halves[1], **options))
-    own = [blocks.nearest_in_tile(rows, g, rows, i, g, np.zeros(9), k=6) for rows, i, g in halves]
-    merged = blocks.merge_lists(np.stack([lists, np.concatenate(own)], axis=1))[:, 0]
-    assert merged.tobytes() == lists_of(X, 6).tobytes()
+    if sparse:
+        X[:, 0] = 1 + np.abs(X[:, 0])
+        X = unit_rows(sp.csr_array(X.astype(np.float64)))
+    n = X.shape[0]
+    cut, k = data.draw(st.integers(1, n - 1)), data.draw(st.integers(1, 4))
+    groups = data.draw(hnp.arrays(np.int64, n, elements=st.integers(0, n)))
+    sides = [(X[:cut], groups[:cut], 0), (X[cut:], groups[cut:], cut)]
+    none = [blocks.empty_lists(rows.shape[0], k) for rows, *_ in sides]
+    own = [tile(rows, rows, held, held, first, k) for rows, held, first in sides]
+    alone = [
+        tile(rows, others, held, of_others, first, k)
+        for (rows, held, _), (others, of_others, first) in (sides, sides[::-1])
+    ]
+    search = blocks.nearest_in_sparse_pair if sparse else blocks.nearest_in_pair
+    options = {"dense_values": 60_000} if sparse else {}
+    for so_far in (none, own):
+        found = search(*sides[0], *sides[1], *so_far, k=k, **options)
+        for one, other, known in zip(found, alone, so_far, strict=True):
+            merged = [blocks.merge_lists(known, lists) for lists in (one, other)]
+            assert merged[0].tobytes() == merged[1].tobytes()
 
 
 def test_nearest_in_tile_leaves_out_the_own_group_and_marks_what_is_missing():
@@ -117,24 +120,28 @@ def test_a_mass_of_equal_rows_lists_the_smallest_numbers():
     assert not lists[:, 0].any()
 
 
+def test_a_mass_of_equal_sparse_rows_lists_the_smallest_numbers():
+    X = sp.csr_array(np.eye(5)[np.arange(200) % 5])
+    lists = lists_of(X, 3, cut=[50, 120])
+    np.testing.assert_array_equal(
+        lists[:, 1], [[j for j in range(i % 5, 200, 5) if j != i][:3] for i in range(200)]
+    )
+    assert not lists[:, 0].any()
+
+
 @settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_sparse_tiles_agree_with_dense_ones(data):
     X = np.abs(data.draw(rows_of(np.float64)))
     X[:, 0] += 1
     X += np.random.default_rng(0).random(X.shape) * (X > 0)
-    unit = unit_rows(X)
     k = data.draw(st.integers(1, len(X) - 1))
-    ids = np.arange(len(X))
-    sparse = unit_rows(sp.csr_array(X))
-    lists = cosine_blocks.nearest_in_sparse_tile(sparse, ids, sparse, ids, ids, k=k)
-    np.testing.assert_allclose(lists[:, 0], lists_of(unit, k)[:, 0], atol=1e-14)
+    lists = lists_of(unit_rows(sp.csr_array(X)), k)
+    np.testing.assert_allclose(lists[:, 0], lists_of(unit_rows(X), k)[:, 0], atol=1e-14)
 
 
 def test_sparse_rows_without_a_common_feature_are_at_distance_one():
-    X = unit_rows(sp.csr_array(np.eye(4)))
-    ids = np.arange(4)
-    lists = cosine_blocks.nearest_in_sparse_tile(X, ids, X, ids, ids, k=2)
+    lists = lists_of(unit_rows(sp.csr_array(np.eye(4))), 2)
     np.testing.assert_array_equal(lists[:, 0] / 2, 1.0)
     np.testing.assert_array_equal(lists[:, 1], [[1, 2], [0, 2], [0, 1], [0, 1]])
 

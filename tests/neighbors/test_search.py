@@ -13,11 +13,11 @@ from distembed.lift import block
 from distembed.linalg import chunks
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
-from distembed.neighbors.arrays import pairwise_distances
+from distembed.neighbors.distances import domain_rows, pairwise_distances
 from distembed.neighbors.search import nearest_neighbors
-from distembed.neighbors.spanning_tree import spanning_tree_of
 from distembed.states import keeping
 from tests.kept_states import KeptStates
+from tests.neighbors.conftest import cut_into
 from tests.references import imputation as oracle
 
 
@@ -36,13 +36,17 @@ def clusters(n_clusters=6, size=4, seed=0):
     return np.repeat(centers, size, axis=0) + rng.standard_normal((n_clusters * size, 3))
 
 
+def lists_in(X, k, *, metric="euclidean"):
+    return search.lists_of(domain_rows(X, metric=metric), k, metric=metric)
+
+
 def test_neighbors_equal_the_oracle_for_every_cut(cut):
     X = points()
     X[7] = X[3]  # equal rows
     near = nearest_neighbors(X, 6)
     order, D = oracle.nearest(oracle.distances(X), 6)
-    np.testing.assert_array_equal(near.indices.compute(), order)
-    np.testing.assert_allclose(near.distances.compute(), D, rtol=1e-13)
+    np.testing.assert_array_equal(near.indices, order)
+    np.testing.assert_allclose(near.distances, D, rtol=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +58,9 @@ def test_neighbors_of_single_rows_equal_the_oracle(single_rows, metric, make):
     near = nearest_neighbors(make(X), 4, metric=metric)
     lengths = 1 if metric == "euclidean" else np.linalg.norm(X, axis=1)[:, None]
     order, D = oracle.nearest(oracle.distances(X / lengths), 4)
-    np.testing.assert_array_equal(near.indices.compute(), order)
+    np.testing.assert_array_equal(near.indices, order)
     expected = D if metric == "euclidean" else D**2 / 2
-    np.testing.assert_allclose(near.distances.compute(), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(near.distances, expected, rtol=1e-12, atol=1e-15)
 
 
 def lists_of(rows, k, *, single):
@@ -91,26 +95,27 @@ def test_pairs_nearer_than_float32_tells_apart_are_measured():
 
 def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
     X = clusters(40, 5).astype(np.float32)
-    whole = nearest_neighbors(X, 6).lists.compute()
+    whole = lists_in(X, 6).compute()
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
-    assert nearest_neighbors(X, 6).lists.compute().tobytes() == whole.tobytes()
+    assert lists_in(X, 6).compute().tobytes() == whole.tobytes()
 
 
-def test_the_products_of_two_blocks_are_computed_once(monkeypatch):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_products_of_two_blocks_are_computed_once(monkeypatch, sparse):
     """Each pair of blocks is one tile, which begins with what the rows of both know from their own blocks."""
-    X = points(4000, 8, dtype=np.float32)
-    whole = nearest_neighbors(X, 5).lists.compute()
-    limits = []
-    tile = blocks.nearest_in_both
+    X, metric = points(4000, 8, dtype=np.float32), "cosine" if sparse else "euclidean"
+    X = sp.csr_array(X) if sparse else X
+    whole = lists_in(X, 5, metric=metric).compute()
+    limits, nearest = [], blocks._nearest
 
-    def recorded(*args, **options):
-        if options["column_limits"] is not None:  # of another block
-            limits.extend([options["limits"], options["column_limits"]])
-        return tile(*args, **options)
+    def recorded(*given):
+        if given[-2] is not None:  # of another block
+            limits.extend([given[-3], given[-2][:, 0, -1]])
+        return nearest(*given)
 
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 400)
-    monkeypatch.setattr(blocks, "nearest_in_both", recorded)
-    lists = nearest_neighbors(X, 5).lists.compute()
+    cut_into(400, monkeypatch)
+    monkeypatch.setattr(blocks, "_nearest", recorded)
+    lists = lists_in(X, 5, metric=metric).compute()
     assert lists.tobytes() == whole.tobytes()
     assert len(limits) == 2 * 45
     assert np.isfinite(limits).all()
@@ -127,8 +132,7 @@ def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
         return unit_rows(block)
 
     monkeypatch.setattr(distances, "unit_rows", block(temporaries=1)(counted))
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
-    monkeypatch.setattr(distances, "sparse_chunks", lambda sizes, block_memory: (10, 10, 4))
+    cut_into(10, monkeypatch)
     X = np.abs(points()) + 0.1
     nearest_neighbors(sp.csr_array(X) if sparse else X, 5, metric="cosine")
     assert sorted(made) == [4, 10, 10]
@@ -137,9 +141,9 @@ def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_neighbors_have_the_same_bits_however_the_rows_come(dtype, monkeypatch):
     X = points(500, 17, dtype=dtype)
-    lists = nearest_neighbors(X, 5).lists.compute()
+    lists = lists_in(X, 5).compute()
     monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 130)
-    assert nearest_neighbors(X, 5).lists.compute().tobytes() == lists.tobytes()
+    assert lists_in(X, 5).compute().tobytes() == lists.tobytes()
     for scheduler in ("sync", "threads"):
         with dask.config.set(scheduler=scheduler):
             again = nearest_neighbors(da.from_array(X, chunks=(99, 6)), 5).lists.compute()
@@ -150,8 +154,8 @@ def test_neighbors_agree_with_scikit_learn():
     X = points(3000, 20, dtype=np.float32)
     near = nearest_neighbors(X, 9)
     D, order = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(X.astype(np.float64)).kneighbors()[:2]
-    np.testing.assert_array_equal(near.indices.compute(), order[:, :9])
-    np.testing.assert_allclose(near.distances.compute(), D[:, :9], rtol=1e-7)
+    np.testing.assert_array_equal(near.indices, order[:, :9])
+    np.testing.assert_allclose(near.distances, D[:, :9], rtol=1e-7)
 
 
 def test_cosine_neighbors_of_sparse_and_dense_rows_agree(cut):
@@ -165,8 +169,8 @@ def test_cosine_neighbors_of_sparse_and_dense_rows_agree(cut):
     _, D = oracle.nearest(1 - cosines, 5)
     for rows in (X, dense, sp.csr_matrix(X)):
         near = nearest_neighbors(rows, 5, metric="cosine")
-        np.testing.assert_allclose(near.distances.compute(), D, atol=1e-12)
-        found = np.take_along_axis(1 - cosines, near.indices.compute(), axis=1)
+        np.testing.assert_allclose(near.distances, D, atol=1e-12)
+        found = np.take_along_axis(1 - cosines, near.indices, axis=1)
         np.testing.assert_allclose(found, D, atol=1e-12)
 
 
@@ -174,8 +178,8 @@ def test_cosine_neighbors_of_sparse_dask_chunks():
     X = sp.csr_array(np.abs(points(24, 6)) * (points(24, 6, seed=1) > -0.5) + np.eye(24, 6))
     X = sp.csr_array(X + sp.csr_array(np.eye(24, 6)[:, [5, 0, 1, 2, 3, 4]] + np.eye(1, 6)))
     parts = [da.from_array(X[i : i + 9], chunks=(9, 6), asarray=False) for i in (0, 9, 18)]
-    chunked = nearest_neighbors(da.concatenate(parts), 4, metric="cosine").lists.compute()
-    assert chunked.tobytes() == nearest_neighbors(X, 4, metric="cosine").lists.compute().tobytes()
+    chunked = lists_in(da.concatenate(parts), 4, metric="cosine").compute()
+    assert chunked.tobytes() == lists_in(X, 4, metric="cosine").compute().tobytes()
 
 
 @pytest.mark.parametrize("k", [0, 24, -1])
@@ -209,13 +213,13 @@ def test_rows_are_checked():
 def test_lists_are_kept_and_found_again(monkeypatch):
     kept = KeptStates()
     with keeping(kept):
-        first = nearest_neighbors(points(), 3).lists.compute()
-        monkeypatch.setattr(blocks, "nearest_in_tile", None)
-        again = nearest_neighbors(points(), 3).lists.compute()
+        first = search.kept_lists(domain_rows(points()), 3).compute()
+        monkeypatch.setattr(blocks, "_nearest", None)
+        again = search.kept_lists(domain_rows(points()), 3).compute()
     assert again.tobytes() == first.tobytes()
     assert len(kept.stored) == 1
     with keeping(kept), pytest.raises(TypeError, match="not callable"):
-        nearest_neighbors(points(seed=1), 3)
+        search.kept_lists(domain_rows(points(seed=1)), 3)
 
 
 def test_blocks_come_from_the_problem_and_the_memory():
@@ -242,10 +246,6 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
 
 
-def tree_from(X, near):
-    return spanning_tree_of(distances.domain_rows(X, metric=near.metric), near)
-
-
 # --------------------------------------------------------------------------- sparse rows
 
 
@@ -264,9 +264,8 @@ def test_sparse_neighbors_equal_a_full_product(k):
     dense = X.toarray().astype(np.float64)
     unit = dense / np.linalg.norm(dense, axis=1)[:, None]
     with block_memory(2**16):
-        near = nearest_neighbors(X, k, metric="cosine")
-    assert near.lists.numblocks[0] > 3
-    distances, indices = dask.compute(near.distances, near.indices)
+        distances, indices = nearest_neighbors(X, k, metric="cosine")
+        assert lists_in(X, k, metric="cosine").numblocks[0] > 3
     D = 1 - unit @ unit.T
     np.fill_diagonal(D, np.inf)
     np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :k], atol=1e-12)
@@ -276,40 +275,18 @@ def test_sparse_neighbors_equal_a_full_product(k):
 
 def test_sparse_neighbors_have_the_same_bits_for_every_grid_and_scheduler():
     X = words(400, 120)
-    lists = nearest_neighbors(X, 6, metric="cosine").lists.compute()
+    lists = lists_in(X, 6, metric="cosine").compute()
     for memory in (2**14, 2**17):
         for scheduler in ("sync", "threads"):
             with dask.config.set(scheduler=scheduler), block_memory(memory):
-                again = nearest_neighbors(X, 6, metric="cosine").lists.compute()
+                again = lists_in(X, 6, metric="cosine").compute()
             assert again.tobytes() == lists.tobytes()
 
 
-def test_sparse_rows_in_doubt_are_searched_again(monkeypatch):
-    """Masses of equal rows: no number of candidates can hold all that are at the same distance."""
-    X = sp.csr_array(np.eye(5, dtype=np.float32)[np.random.default_rng(0).integers(0, 5, 200)])
-    unsure = []
-    original = cosine_blocks.uncertain_rows
-
-    def recorded(*args, **options):
-        unsure.append(original(*args, **options))
-        return unsure[-1]
-
-    monkeypatch.setattr(cosine_blocks, "uncertain_rows", recorded)
-    with block_memory(2**13):
-        near = nearest_neighbors(X, 3, metric="cosine")
-    found = near.indices.compute()
-    assert np.concatenate(unsure).all()
-    kinds = X.indices
-    for i in range(200):
-        same = np.flatnonzero(kinds == kinds[i])
-        np.testing.assert_array_equal(found[i], same[same != i][:3])
-    assert not near.distances.compute().any()
-
-
-def test_wrong_candidates_do_not_survive(monkeypatch):
-    """Scores off by almost their bound change the candidates, not the result."""
+def test_wrong_scores_do_not_survive(monkeypatch):
+    """Scores off by almost their bound change what is measured, not the result."""
     X = words(150, 60)
-    lists = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    lists = lists_in(X, 5, metric="cosine").compute()
     exact = cosine_blocks.approximate_cosines
     noise = np.random.default_rng(1)
 
@@ -317,16 +294,19 @@ def test_wrong_candidates_do_not_survive(monkeypatch):
         scores = exact(X, Z, dense_values=dense_values)
         return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
 
-    monkeypatch.setattr(cosine_blocks, "approximate_cosines", spoiled)
-    monkeypatch.setattr(cosine_blocks, "cosine_error", lambda n_features: 0.041)
-    again = nearest_neighbors(X, 5, metric="cosine").lists.compute()
+    monkeypatch.setattr(blocks, "approximate_cosines", spoiled)
+    monkeypatch.setattr(blocks, "cosine_error", lambda n_features: 0.041)
+    again = lists_in(X, 5, metric="cosine").compute()
     assert again.tobytes() == lists.tobytes()
 
 
 def test_sparse_blocks_are_bounded_in_rows_and_values():
-    sizes = np.array([50_000] * 300 + [100] * 100_000)
-    bounds = np.cumsum([0, *distances.sparse_chunks(sizes, 128 * 2**20)])
-    assert np.diff(bounds).max() <= distances.rows_of_tile(128 * 2**20) == 2896
-    values = np.add.reduceat(sizes, bounds[:-1])
-    assert values.max() <= 128 * 2**20 // distances.VALUE_BYTES + 50_000
-    assert len(bounds) < 50
+    sizes = np.where(np.arange(20_000) < 300, 500, 1)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    columns = np.concatenate([np.arange(size) for size in sizes])
+    X = sp.csr_array((np.ones(indptr[-1], np.float32), columns, indptr), shape=(20_000, 500))
+    with block_memory(2**20):
+        bounds = np.cumsum([0, *domain_rows(X, metric="cosine").chunks[0]])
+    assert np.diff(bounds).max() <= distances.rows_of_tile(2**20) == 256
+    assert np.add.reduceat(sizes, bounds[:-1]).max() <= 2**20 // distances.VALUE_BYTES + 500
+    assert len(bounds) < 100

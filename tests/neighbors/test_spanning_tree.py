@@ -9,16 +9,25 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from distembed.neighbors import search, spanning_tree
-from distembed.neighbors.search import Neighbors, nearest_neighbors
-from distembed.neighbors.spanning_tree import spanning_neighbor_graph
+from distembed.neighbors.distances import domain_rows
+from distembed.neighbors.search import kept_lists
+from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import keeping
 from tests.kept_states import KeptStates
-from tests.neighbors.test_search import clusters, points, tree_from
+from tests.neighbors.test_search import clusters, points
 from tests.references import imputation as oracle
 
 
-def tree_of(X, k, **options):
-    return tree_from(X, nearest_neighbors(X, k, **options))
+def nearest(X, k, metric="euclidean"):
+    return kept_lists(domain_rows(X, metric=metric), k, metric=metric)
+
+
+def tree_from(X, lists, metric="euclidean"):
+    return spanning_tree_of(domain_rows(X, metric=metric), lists)
+
+
+def tree_of(X, k, metric="euclidean"):
+    return tree_from(X, nearest(X, k, metric), metric)
 
 
 @pytest.mark.parametrize("k", [1, 3, 23])
@@ -85,10 +94,10 @@ def test_an_interrupted_tree_goes_on_from_its_last_search(monkeypatch):
 
 def test_a_tree_from_wrong_lists_still_spans():
     X = points(60)
-    near = nearest_neighbors(X, 4)
-    worse = near.lists.compute()
+    near = nearest(X, 4)
+    worse = near.compute()
     worse[:, 0, 1:], worse[:, 1, 1:] = np.inf, -1  # only the nearest was found
-    tree = tree_from(X, Neighbors(da.from_array(worse), "euclidean"))
+    tree = tree_from(X, da.from_array(worse))
     graph = sp.csr_array((np.ones(59), tree.edges.T), shape=(60, 60))
     assert connected_components(graph, directed=False)[0] == 1
 
@@ -101,13 +110,13 @@ def test_cosine_tree_is_the_tree_of_unit_rows():
 
 def test_tree_wants_lists_of_its_rows():
     with pytest.raises(ValueError, match="24 rows, but there are neighbors of 10"):
-        tree_from(points(), nearest_neighbors(points(10), 2))
+        tree_from(points(), nearest(points(10), 2))
 
 
 @pytest.mark.parametrize("make", [points, clusters])
 def test_graph_is_the_papers(make):
     X = make()
-    near = nearest_neighbors(X, 5)
+    near = nearest(X, 5)
     graph = spanning_neighbor_graph(tree_from(X, near), near, min_degree=5)
     dense = np.zeros(graph.shape, dtype=bool)
     dense[np.repeat(np.arange(24), np.diff(graph.indptr)), graph.indices] = True
@@ -119,7 +128,7 @@ def test_graph_is_the_papers(make):
 
 def test_graph_keeps_edges_of_length_zero():
     X = np.repeat(points(5), 4, axis=0)
-    near = nearest_neighbors(X, 3)
+    near = nearest(X, 3)
     graph = spanning_neighbor_graph(tree_from(X, near), near, min_degree=3)
     assert (np.diff(graph.indptr) >= 3).all()
     assert (graph.data == 0).sum() >= 2 * 15
@@ -127,7 +136,7 @@ def test_graph_keeps_edges_of_length_zero():
 
 def test_parity_with_the_published_program(shared):
     reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
-    near = nearest_neighbors(reference["aff"], 8)
+    near = nearest(reference["aff"], 8)
     tree = tree_from(reference["aff"], near)
     assert tree.lengths.sum() == pytest.approx(float(reference["mst_weight"]), rel=1e-13)
     graph = spanning_neighbor_graph(tree, near, min_degree=8)

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import one_blas_thread
 from distembed.extras import check_installed, optional
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors.search import nearest_neighbors
@@ -59,8 +59,8 @@ def lay_out(items: Items, *, seed: int = 0) -> tuple[Float32s, NeighborList]:
     n = len(vectors)
     if n < 2:
         return np.zeros((n, 2), np.float32), _listing(np.empty((n, 0)), np.empty((n, 0)))
-    near = nearest_neighbors(vectors, min(max(LISTED, GRAPH_NEIGHBORS), n - 1), metric="cosine")
-    rows, distances = (compute(part) for part in (near.indices, near.distances))
+    k = min(max(LISTED, GRAPH_NEIGHBORS), n - 1)
+    distances, rows = map(np.asarray, nearest_neighbors(vectors, k, metric="cosine"))
     points = _principal_plane(vectors)
     if n >= FEWEST:  # 250 rounds pull neighbors together, 500 spread them
         tsne, lists = (
