@@ -323,7 +323,7 @@ def nearest_in_pair(
     return _nearest(_dense_tiles(X, Z, single=single), *given, k)
 
 
-@block(temporaries=8)
+@block(temporaries=9)
 def nearest_in_sparse_pair(
     X: sp.csr_array,
     row_groups: Int64s,
@@ -371,7 +371,7 @@ def least_products(products: Float32s, row_groups: Int64s, column_groups: Int64s
     return least[:, k - 1].copy()
 
 
-@block(temporaries=2)
+@block(temporaries=0.5)
 def merge_found(lists: Float64s | None, found: tuple[Float64s, ...], side: int) -> Float64s:
     """Merge lists with those that a pair of blocks gave one of its sides."""
     return found[side] if lists is None else merge_lists(lists, found[side])

@@ -9,7 +9,7 @@ W : affinity of a graph, n × n, symmetric; W_b a block of its rows, which begin
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -41,17 +41,6 @@ def neighborhoods(lists: Float64s, *, metric: str, neighbor: int) -> Neighborhoo
     return Neighborhoods(np.sqrt(squares[:, min(neighbor, squares.shape[1]) - 1]), float(squares.sum()))
 
 
-class Weighing(NamedTuple):
-    """How the edges of neighbor lists are weighed."""
-
-    affinity: str
-    metric: str
-    width: float
-    """The mean squared distance to the neighbors, for "gaussian"."""
-    degree: int = 1
-    """Of the polynomial, for "polynomial"."""
-
-
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
     """Return the squared distances of neighbor lists (b, 2, k), (b, k)."""
     return unit_squares(lists[:, 0] / 2) if metric == "cosine" else np.sqrt(lists[:, 0]) ** 2
@@ -62,17 +51,29 @@ def unit_squares(distances: Float64s) -> Float64s:
     return np.where(distances > ROUNDED, 2.0 * distances, 0.0)
 
 
-def edge_weights(lists: Float64s, first: int, how: Weighing, scales: Float64s) -> Float64s:
-    """Return the weight of each edge of the lists of a block of rows, (b, k); `scales` are those of all rows."""
-    if how.affinity == "binary":
+def edge_weights(
+    lists: Float64s, first: int, scales: Float64s, *, affinity: str, metric: str, width: float, degree: int
+) -> Float64s:
+    """Return the weight of each edge of the lists of a block of rows, (b, k).
+
+    Parameters
+    ----------
+    lists : neighbor lists (b, 2, k)
+    first : the number of the first row of the block
+    scales : those of all rows
+    affinity, metric : see `affinity_rows`
+    width : the mean squared distance to the neighbors, for "gaussian"
+    degree : of the polynomial, for "polynomial"
+    """
+    if affinity == "binary":
         return np.ones_like(lists[:, 0])
-    if how.affinity == "cosine":
+    if affinity == "cosine":
         return np.maximum(1.0 - np.maximum(lists[:, 0] / 2, 0.0), LEAST_AFFINITY)
-    if how.affinity == "polynomial":
-        return polynomial_weights(1.0 - lists[:, 0] / 2, how.degree)
-    squares = edge_squares(lists, how.metric)
-    widths = np.full_like(squares, how.width)
-    if how.affinity == "local":
+    if affinity == "polynomial":
+        return polynomial_weights(1.0 - lists[:, 0] / 2, degree)
+    squares = edge_squares(lists, metric)
+    widths = np.full_like(squares, width)
+    if affinity == "local":
         own = scales[first : first + len(lists)]
         widths = own[:, None] * scales[lists[:, 1].astype(np.int64)]
     # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
@@ -90,11 +91,11 @@ def listed_edges(
     lists: Float64s,
     first: Int64s,
     *,
-    how: Weighing,
     scales: Float64s,
     places: Int64s,
     n_rows: int,
     only: int | None = None,
+    **weighing: Any,
 ) -> sp.csr_array:
     """Return the edges that a block of rows lists, in the graph of all rows.
 
@@ -102,7 +103,7 @@ def listed_edges(
     ----------
     lists : neighbor lists (b, 2, k) of some rows
     first : the number of the first of them
-    how, scales : see `edge_weights`
+    scales, weighing : see `edge_weights`
     places : the numbers of the rows with lists among all
     n_rows : the number of all rows; those between the last of this block and the first of the next one have no edge
     only : how many of the nearest are joined; None for all
@@ -110,7 +111,7 @@ def listed_edges(
     start, stop = int(first[0]), int(first[0]) + len(lists)
     begin = places[start] if start else 0
     end = places[stop] if stop < len(places) else n_rows
-    weights = edge_weights(lists, start, how, scales)[:, :only]
+    weights = edge_weights(lists, start, scales, **weighing)[:, :only]
     sizes = np.zeros(end - begin + 1, np.int64)
     sizes[places[start:stop] - begin + 1] = weights.shape[1]
     columns = places[lists[:, 1, :only].astype(np.int64)]

@@ -34,7 +34,12 @@ LOCAL_NEIGHBOR = 7
 """The neighbor whose distance is a row's own scale (Zelnik-Manor & Perona 2004)."""
 
 
-def neighbor_affinity(
+def neighbor_affinity(X: Any, n_neighbors: int, **options: Any) -> sp.csr_array:
+    """Return the result of `affinity_rows` in memory."""
+    return whole_csr(affinity_rows(X, n_neighbors, **options))
+
+
+def affinity_rows(
     X: Any,
     n_neighbors: int,
     *,
@@ -43,8 +48,10 @@ def neighbor_affinity(
     metric: Metric = "cosine",
     degree: int = 1,
     lists: da.Array | None = None,
-) -> sp.csr_array:
-    """Return the symmetric affinity of the n rows of X over their nearest neighbors.
+) -> da.Array:
+    """Return the symmetric affinity of the n rows of X over their nearest neighbors, lazily.
+
+    The graph is made of the edges that the neighbor lists name, and of its transpose.
 
     - "binary": 1;
     - "cosine": the cosine, at least `LEAST_AFFINITY` (metric "cosine" only);
@@ -72,7 +79,7 @@ def neighbor_affinity(
 
     Returns
     -------
-    CSR array, (n × n) float64, zero diagonal
+    Dask array of CSR row blocks, those of the search, (n × n) float64, zero diagonal
 
     Raises
     ------
@@ -82,28 +89,6 @@ def neighbor_affinity(
     References
     ----------
     Zelnik-Manor & Perona 2004, Self-tuning spectral clustering (local scaling).
-    """
-    options: dict[str, Any] = {"affinity": affinity, "symmetry": symmetry, "metric": metric, "degree": degree}
-    return whole_csr(affinity_rows(X, n_neighbors, **options, lists=lists))
-
-
-def affinity_rows(
-    X: Any,
-    n_neighbors: int,
-    *,
-    affinity: Affinity | Literal["polynomial"] = "local",
-    symmetry: Symmetry = "union",
-    metric: Metric = "cosine",
-    degree: int = 1,
-    lists: da.Array | None = None,
-) -> da.Array:
-    """Return the result of `neighbor_affinity` as a lazy Dask array of CSR row blocks, in those of the search.
-
-    The graph is made of the edges that the neighbor lists name, and of its transpose.
-
-    Parameters
-    ----------
-    X, n_neighbors, affinity, symmetry, metric, degree, lists : those of `neighbor_affinity`
     """
     for name, value, known in (
         ("affinity", affinity, ("binary", "cosine", "polynomial", "gaussian", "local")),
@@ -134,7 +119,10 @@ def affinity_rows(
             lists,
             first_rows(lists),
             sizes={"w": tuple(np.diff(firsts).tolist()), "n": used.size},
-            how=graph_blocks.Weighing(affinity, metric, width, degree),
+            affinity=affinity,
+            metric=metric,
+            width=width,
+            degree=degree,
             scales=scales,
             places=places,
             n_rows=used.size,

@@ -146,7 +146,7 @@ def test_neighbors_have_the_same_bits_however_the_rows_come(dtype, monkeypatch):
     assert lists_in(X, 5).compute().tobytes() == lists.tobytes()
     for scheduler in ("sync", "threads"):
         with dask.config.set(scheduler=scheduler):
-            again = nearest_neighbors(da.from_array(X, chunks=(99, 6)), 5).lists.compute()
+            again = lists_in(da.from_array(X, chunks=(99, 6)), 5).compute()
         assert again.tobytes() == lists.tobytes()
 
 
