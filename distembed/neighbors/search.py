@@ -106,6 +106,7 @@ def lists_of(
     ----------
     rows, columns : Dask arrays (n, d) and (m, d), what `domain_rows` returns for the metric
     k : from 1 to the number of other rows
+    metric : of the rows; unit rows of few columns are ruled out in float32
     """
     n, single = rows.shape[0], metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
     check_n_neighbors(k, n, n_of_y=None if columns is None else columns.shape[0])
