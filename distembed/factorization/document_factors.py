@@ -5,11 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import dask.array as da
 import numpy as np
-import pyarrow as pa
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -42,40 +41,6 @@ from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
-
-
-class StartRow(NamedTuple):
-    """What a topics job knows of the labels in a row of its array of labels."""
-
-    method: str
-    start: int | None  # None: the consensus of all starts of the method
-    loss: float  # after the last round
-    nmi: float  # the mean of the agreement with the labels of the other starts
-    ari: float
-    kept: bool  # whether the factors that are stored are of this row
-
-
-class TopicStore(Protocol):
-    """The store that a model is read from, such as an opened `distembed.Workspace`."""
-
-    def array(self, name: str) -> da.Array:
-        """Return an array, lazily."""
-
-    def table(self, name: str) -> pa.Table:
-        """Return a table."""
-
-
-def start_rows(store: TopicStore) -> list[StartRow]:
-    """Return what a topics job knows of each row of its array of labels."""
-    return [StartRow(**row) for row in store.table("starts").to_pylist()]
-
-
-def loss_curves(store: TopicStore) -> dict[tuple[str, int], list[float]]:
-    """Return the losses of each method and start by round, method by method."""
-    curves: dict[tuple[str, int], list[float]] = {}
-    for row in store.table("losses").to_pylist():
-        curves.setdefault((row["method"], row["start"]), []).append(row["loss"])
-    return curves
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
@@ -303,7 +268,7 @@ class DocumentFactorization(DocumentClusterer):
             return like_input(_labels(factors, self.document_norms_), X)
 
     @classmethod
-    def from_workspace(cls, workspace: TopicStore, method: str | None = None) -> Self:
+    def from_workspace(cls, workspace: Any, method: str | None = None) -> Self:
         """Return the model that a finished topics job kept.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the
@@ -343,15 +308,15 @@ class DocumentFactorization(DocumentClusterer):
             raise TypeError(
                 f"{workspace!r} is no opened workspace: give distembed.Workspace.open({str(workspace)!r})"
             )
-        name, rows = method or cls._method, start_rows(workspace)
-        kept = next((place for place, row in enumerate(rows) if row.method == name and row.kept), None)
+        name, rows = method or cls._method, workspace.table("starts").to_pylist()
+        kept = next((n for n, row in enumerate(rows) if row["method"] == name and row["kept"]), None)
         if kept is None:
-            methods = ", ".join(dict.fromkeys(row.method for row in rows))
+            methods = ", ".join(dict.fromkeys(row["method"] for row in rows))
             raise ValueError(
                 f"{workspace!r} holds no topics of {name}, but of {methods}: take that one's class"
             )
         # the factors of a job's own method, which is its first, have no prefix
-        prefix, number = "" if name == rows[0].method else f"{name}_", rows[kept].start
+        prefix, key = "" if name == rows[0]["method"] else f"{name}_", (name, rows[kept]["start"])
         words = compute(workspace.array(f"{prefix}vectors")).astype(np.float64)
         documents = workspace.array(f"{prefix}document_factors")
         model = cls(words.shape[1])
@@ -360,9 +325,10 @@ class DocumentFactorization(DocumentClusterer):
         model.n_features_in_, model.word_factors_, model.document_factors_ = len(words), words, documents
         model.word_shares_ = workspace.table("vocabulary")["document_count"].to_numpy() / documents.shape[0]
         model.labels_ = np.asarray(compute(workspace.array("labels")[kept]))
-        model.objective_ = np.array(
-            [rows[kept].loss] if number is None else loss_curves(workspace)[name, number]
-        )
+        # of a consensus, which is no start, there is the last loss alone
+        losses = workspace.table("losses").to_pylist() if key[1] is not None else []
+        own = [row["loss"] for row in losses if (row["method"], row["start"]) == key]
+        model.objective_ = np.array(own or [rows[kept]["loss"]])
         model.n_iter_ = len(model.objective_)
         if name == "semantic_nmf":
             model.core_ = compute(workspace.array(f"{prefix}core")).astype(np.float64)
