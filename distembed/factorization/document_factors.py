@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Protocol, Self, overload
 
 import dask.array as da
 import numpy as np
+import pyarrow as pa
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,6 +42,16 @@ from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
+
+
+class TopicStore(Protocol):
+    """The store that a model is read from, such as an opened `distembed.Workspace`."""
+
+    def array(self, name: str) -> da.Array:
+        """Return an array, lazily."""
+
+    def table(self, name: str) -> pa.Table:
+        """Return a table."""
 
 
 def _labels(Z: Array, norms: Float64s) -> Array:
@@ -268,7 +279,7 @@ class DocumentFactorization(DocumentClusterer):
             return like_input(_labels(factors, self.document_norms_), X)
 
     @classmethod
-    def from_workspace(cls, workspace: Any, method: str | None = None) -> Self:
+    def from_workspace(cls, workspace: TopicStore, method: str | None = None) -> Self:
         """Return the model that a finished topics job kept.
 
         Its `transform` and `predict` take the tf-idf of new documents, with the words, the document frequencies and the

@@ -224,10 +224,7 @@ def test_columns_of_documents_go_into_exports_and_answers(job: Path, tmp_path: P
         ),
         ("export W --what topics --to x.npy", "an npy file holds numbers alone, and this table has none"),
         ("export W --what topics --to x.txt", "word2vec files hold words and vectors only, not topics"),
-        (
-            "export W --what document_terms --to x.npz",
-            "document_terms are written to files that end in .parquet, .csv or .tsv",
-        ),
+        ("export W --what document_terms --to x.npz", "the format of x.npz cannot be detected from its name"),
         ("export W --to x.csv --space _", "csv keeps words and numbers as they are: leave it out"),
         (
             "infer W texts.txt --to o.csv --min-count 2",
