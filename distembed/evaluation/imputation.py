@@ -17,7 +17,7 @@ from sklearn.metrics import pairwise_distances
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import bootstrap_interval
 from distembed.evaluation.transfer import score_retrieval
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import row_cosines
 from distembed.linalg.csr import unit_rows
 
@@ -99,18 +99,29 @@ def recovery(
     shares = np.full(rows.size, np.nan)
     if labels is not None and any(labels) and len(vectors) > 1:
         names, n_near = np.asarray(labels), min(LABEL_NEIGHBORS, len(vectors) - 1)
-        directions, nearest = unit_rows(vectors.astype(np.float64)).T, np.empty((rows.size, n_near), np.int64)
-        for start in range(0, rows.size, QUERIES_AT_ONCE):
-            asked = slice(start, start + QUERIES_AT_ONCE)
-            with one_blas_thread():
-                cosines = answers[asked] @ directions
-            cosines[
-                np.arange(len(cosines)), rows[asked]
-            ] = -np.inf  # the hidden name is none of its neighbors
-            nearest[asked] = np.argsort(-cosines, axis=1, kind="stable")[:, :n_near]
+        directions = unit_rows(vectors.astype(np.float64)).T
+        nearest, _ = _nearest_others(lambda some: -(answers[some] @ directions), rows, n_near)
         shares = (names[nearest] == names[rows][:, None]).mean(axis=1)
         shares[names[rows] == ""] = np.nan
     return Recovery(cosine, ranks, shares, centered)
+
+
+def _nearest_others(
+    distances_of: Callable[[slice], Float64s], own: Int64s, k: int
+) -> tuple[Int64s, Float64s]:
+    """Return the k nearest rows of each query and their distances, both (q, k), without the query's own row.
+
+    The distances of a slice of the queries to all rows are held at a time.
+    """
+    nearest, lengths = np.empty((own.size, k), np.int64), np.empty((own.size, k))
+    for start in range(0, own.size, QUERIES_AT_ONCE):
+        some = slice(start, start + QUERIES_AT_ONCE)
+        with one_blas_thread():
+            distances = distances_of(some)
+        distances[np.arange(len(distances)), own[some]] = np.inf
+        nearest[some] = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        lengths[some] = np.take_along_axis(distances, nearest[some], axis=1)
+    return nearest, lengths
 
 
 class MethodRecovery(NamedTuple):
@@ -252,16 +263,6 @@ def nearest_mean(X: Float64s, Y: Float64s, *, k: int = 8) -> Float64s:
     return out
 
 
-nearest_one = partial(nearest_mean, k=1)
-
-
-def mean_vector(X: Float64s, Y: Float64s) -> Float64s:  # noqa: ARG001 - a method takes both
-    """Impute the mean of the known vectors, whatever the row of X."""
-    known, out = ~np.isnan(Y[:, 0]), Y.copy()
-    out[~known] = Y[known].mean(axis=0)
-    return out
-
-
 # ---- labels of neighbors: Table 1 of Yao, Yu & Xiao (KDD 2019) -----------------------------------------------
 
 NEIGHBOR_COUNTS = (2, 5, 8, 10, 15, 20, 30)
@@ -315,17 +316,10 @@ def neighbor_label_accuracy(
     if not counts or min(counts) < 1 or max(counts) >= len(rows):
         raise ValueError(f"n_neighbors = {counts} must lie in 1 … {len(rows) - 1}, the others of each row")
     asked = np.arange(len(rows)) if judged is None else np.asarray(judged, np.int64)
-    nearest: list[Int64s] = []
-    lengths: list[Float64s] = []
-    for start in range(0, asked.size, QUERIES_AT_ONCE):
-        queries = asked[start : start + QUERIES_AT_ONCE]
-        with one_blas_thread():
-            distances = pairwise_distances(rows[queries], rows)
-        distances[np.arange(queries.size), queries] = np.inf
-        order = np.argsort(distances, axis=1, kind="stable")
-        nearest.append(order[:, : max(counts)].copy())  # a view would keep the order of all rows
-        lengths.append(np.take_along_axis(distances, nearest[-1], axis=1))
-    voters, weighed = codes[np.concatenate(nearest)], np.concatenate(lengths)
+    nearest, weighed = _nearest_others(
+        lambda some: pairwise_distances(rows[asked[some]], rows), asked, max(counts)
+    )
+    voters = codes[nearest]
     accuracies = {}
     for k in counts:
         classes, distances = voters[:, :k], weighed[:, :k]
@@ -340,35 +334,3 @@ def neighbor_label_accuracy(
         votes = np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1)
         accuracies[k] = float((votes == codes[asked]).mean())
     return accuracies
-
-
-class LabelAccuracy(NamedTuple):
-    """How often the neighbors of names vote for their label."""
-
-    rows: str
-    votes: str
-    n_neighbors: int
-    n_names: int
-    accuracy: float
-
-
-def label_accuracies(
-    spaces: Mapping[str, tuple[Any, Sequence[Any]]], *, max_names: int, seed: int
-) -> list[LabelAccuracy]:
-    """Return the accuracy of each space by both kinds of votes, for each k of Table 1 that its rows allow.
-
-    Parameters
-    ----------
-    spaces : vectors and labels by name, NumPy or Dask arrays, of which one is in memory at a time
-    max_names : names that are asked for, at most, drawn at random; their neighbors are searched among all
-    seed : of the draw
-    """
-    found = []
-    for name, (vectors, labels) in spaces.items():
-        n, rows = len(labels), compute(vectors)
-        asked = np.sort(np.random.default_rng(seed).permutation(n)[:max_names])
-        counts = [k for k in NEIGHBOR_COUNTS if k < n]
-        for votes in VOTES if counts else ():
-            shares = neighbor_label_accuracy(rows, labels, n_neighbors=counts, weights=votes, judged=asked)
-            found += [LabelAccuracy(name, votes, k, n, share) for k, share in shares.items()]
-    return found

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,17 +53,6 @@ Roles = dict[str, str]
 CLOSED = "quotes on both sides of a field, or none"
 
 
-class LineError(ValueError):
-    """An error in a line of an evaluation set; `line` is its number, and `expected` what it should hold."""
-
-    def __init__(self, line: int, text: str, expected: str):
-        super().__init__(f"line {line}: {text[:60]!r}, expected {expected}")
-        self.line, self.text, self.expected = line, text, expected
-
-
-Columns = tuple[int, int, int, int]
-"""The places of the first word, the second word and the score in a row, and the number of its fields."""
-
 Lines = Sequence[tuple[int, str]]
 """Lines that are not empty, with their numbers."""
 
@@ -70,6 +60,25 @@ Row = tuple[tuple[str, ...], Any, Any]
 """The words or texts of an item, its value, and its group; None where a task has none."""
 Rows = tuple[str, list[Row]]
 """The name of a task, and its items."""
+
+
+class Reader(NamedTuple):
+    """What a table of some columns is for: the task, what a row holds, and the function of its fields.
+
+    The function returns None for a row to leave out, and raises ValueError for a bad one.
+    """
+
+    task: str
+    expected: str
+    row: Callable[..., Row | None]
+
+
+class LineError(ValueError):
+    """An error in a line of an evaluation set; `line` is its number, and `expected` what it should hold."""
+
+    def __init__(self, line: int, text: str, expected: str):
+        super().__init__(f"line {line}: {text[:60]!r}, expected {expected}")
+        self.line, self.text, self.expected = line, text, expected
 
 
 def parse_number(field: str) -> float | None:
@@ -84,7 +93,28 @@ def parse_number(field: str) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def read_scored_pairs(lines: Lines) -> list[tuple[tuple[str, str], float]] | None:
+def filled(field: str) -> str:
+    """Return a field; ValueError where it is empty."""
+    if not field:
+        raise ValueError
+    return field
+
+
+def number(field: str, least: float = -np.inf, most: float = np.inf) -> float:
+    """Return the number of a field; ValueError where it is none, or out of bounds."""
+    if (found := parse_number(field)) is None or not least <= found <= most:
+        raise ValueError
+    return found
+
+
+PAIRS = Reader(
+    "similarity",
+    "two words and a score",
+    lambda first, second, score: ((filled(first), filled(second)), number(score), None),
+)
+
+
+def read_scored_pairs(lines: Lines) -> list[Row] | None:
     """Return the pairs of a delimited list; None if the lines are not such a list.
 
     Parameters
@@ -106,9 +136,9 @@ def read_scored_pairs(lines: Lines) -> list[tuple[tuple[str, str], float]] | Non
         if len(rows[0]) < 3 or (delimiter == "|" and len(rows[0]) > 3):  # a question and its answers
             continue
         if len(rows) == 2 and (columns := _columns(lines, rows[0], rows[1], delimiter)) is not None:
-            return _pairs(lines[1:], delimiter, columns)
-        if (columns := _plain_columns(lines, rows, delimiter)) is not None:
-            return _pairs(lines, delimiter, columns)
+            return read_rows(lines[1:], delimiter, *columns, PAIRS)
+        if (score := _plain_score(lines, rows, delimiter)) is not None:
+            return read_rows(lines, delimiter, (0, 1, score), len(rows[0]), PAIRS)
     if lines[0][1].count('"') % 2:
         unquoted = [(number, line.replace('"', "")) for number, line in lines[:2]]
         if read_scored_pairs(unquoted) is not None:
@@ -116,12 +146,27 @@ def read_scored_pairs(lines: Lines) -> list[tuple[tuple[str, str], float]] | Non
     return None
 
 
+def read_rows(lines: Lines, delimiter: str, places: Sequence[int], width: int, reader: Reader) -> list[Row]:
+    """Return what a reader makes of the fields at some places of each line; lines of empty fields are left out."""
+    rows = list[Row | None]()
+    for (place, line), fields in zip(lines, rows_of(lines, delimiter), strict=True):
+        if len(fields) == width or (fields and not any(fields)):
+            with suppress(ValueError):
+                rows.append(reader.row(*(fields[place] for place in places)) if any(fields) else None)
+                continue
+        remedy = "" if fields else f", {CLOSED}"
+        if reader is PAIRS and delimiter == "," and len(fields) > width:
+            remedy = f"; where scores have commas, {NEITHER}"
+        raise LineError(place, line, f"{reader.expected}{remedy}")
+    return [row for row in rows if row]
+
+
 def _numbers(row: list[str]) -> list[int]:
     return [place for place, field in enumerate(row) if parse_number(field) is not None]
 
 
-def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Columns | None:
-    """Return the columns of a list without a header: two words, and the first number after them."""
+def _plain_score(lines: Lines, rows: list[list[str]], delimiter: str) -> int | None:
+    """Return the column of the score in a list without a header, the first number after two words."""
     numbers = _numbers(rows[0])
     if len(numbers) > 1 and numbers[0] == 0 and numbers[-1] == len(rows[0]) - 1 == len(numbers) + 1:
         raise LineError(*lines[0], "a header that names the columns, such as word1, word2 and score")
@@ -142,28 +187,28 @@ def _plain_columns(lines: Lines, rows: list[list[str]], delimiter: str) -> Colum
             *lines[0],
             f"scores whose commas are unambiguous: {NEITHER}, or a header such as word1,word2,score,rating",
         )
-    return 0, 1, numbers[0], len(rows[0])
+    return numbers[0]
 
 
 def rows_of(lines: Lines, delimiter: str) -> list[list[str]]:
     """Return the fields of each line, without the quotes of a program that quotes all text; none of a bad line."""
-    quoted = all(line.lstrip().startswith('"') for _, line in lines)
-    if delimiter == " " and not quoted:
-        return [line.split() for _, line in lines]
-    if delimiter == "\t" and not quoted:  # between tabs, quotes are characters like others
-        return [[field.strip() for field in line.split("\t")] for _, line in lines]
-    rows: list[list[str]] = []
-    for _, line in lines:
+    if delimiter in " \t" and not all(line.lstrip().startswith('"') for _, line in lines):
+        # Between tabs, quotes are characters like others.
+        return [[field.strip() for field in line.split(delimiter.strip(" ") or None)] for _, line in lines]
+
+    def fields_of(line: str) -> list[str]:
         reader = csv.reader([line], delimiter=delimiter, skipinitialspace=delimiter == " ", strict=True)
-        try:
-            rows.append([field.strip() for row in reader for field in row])
-        except csv.Error:
-            rows.append([])
-    return rows
+        with suppress(csv.Error):
+            return [field.strip() for row in reader for field in row]
+        return []
+
+    return [fields_of(line) for _, line in lines]
 
 
-def _columns(lines: Lines, header: list[str], row: list[str], delimiter: str) -> Columns | None:
-    """Return the columns that a header and the first row below it describe; None if there are no such columns."""
+def _columns(
+    lines: Lines, header: list[str], row: list[str], delimiter: str
+) -> tuple[tuple[int, ...], int] | None:
+    """Return the places of the words and the score, and the number of columns, by a header and the first row below."""
     if all(parse_number(name) is not None for name in header[2:]):
         return None
     if len(row) == len(header) + 1 and lines[0][1].startswith('"'):
@@ -179,7 +224,7 @@ def _columns(lines: Lines, header: list[str], row: list[str], delimiter: str) ->
     if len(scores) > 1 and _word_columns(header) is not None:
         asked = ", ".join(header[place] for place in scores)
         raise LineError(*lines[0], f"one column of scores; rename one of {asked} to score")
-    return (*words, scores[0], len(header)) if len(scores) == 1 else None
+    return ((*words, scores[0]), len(header)) if len(scores) == 1 else None
 
 
 def _words_and_scores(
@@ -255,16 +300,3 @@ def guess_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Roles:
         )
     roles = {"word1": names[words[0]], "word2": names[words[1]]}
     return {**roles, **({"score": names[scores[0]]} if len(scores) == 1 else {})}
-
-
-def _pairs(lines: Lines, delimiter: str, columns: Columns) -> list[tuple[tuple[str, str], float]]:
-    pairs, (first, second, place, width) = [], columns
-    for (number, line), row in zip(lines, rows_of(lines, delimiter), strict=True):
-        score = parse_number(row[place]) if len(row) == width else None
-        if score is None or not (row[first] and row[second]):
-            remedy = "" if row else f", {CLOSED}"
-            if delimiter == "," and len(row) > width:
-                remedy = f"; where scores have commas, {NEITHER}"
-            raise LineError(number, line, f"two words and a score{remedy}")
-        pairs.append(((row[first], row[second]), score))
-    return pairs

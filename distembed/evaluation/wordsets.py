@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,15 +40,17 @@ import numpy as np
 from distembed.corpus.paths import files_below
 from distembed.dtypes import Float64s, Mask
 from distembed.evaluation.similarity_files import (
-    CLOSED,
     LineError,
     Lines,
+    Reader,
     Row,
     Rows,
+    filled,
     guess_columns,
+    number,
     parse_number,
+    read_rows,
     read_scored_pairs,
-    rows_of,
 )
 from distembed.files import read_head, read_small
 from distembed.formats.delimited import delimiter_of
@@ -162,32 +164,30 @@ def find_sets(
     FileNotFoundError
         There is no such file or folder.
     """
-    found = FoundSets([], [])
-    for path in [sets] if isinstance(sets, str | Path) else sets:
-        each = FoundSets([path], []) if isinstance(path, EvaluationSet) else _sets_at(Path(path), sentences)
-        found.sets.extend(each.sets)
-        found.passed_over.extend(each.passed_over)
-    return found._replace(sets=_with_parts_joined(found.sets))
-
-
-def _sets_at(path: Path, sentences: bool) -> FoundSets:
-    if not path.is_dir():
-        return FoundSets([read_set(path, sentences=sentences)], [])
     found, suffixes = FoundSets([], []), (*SET_SUFFIXES, *([".jsonl"] if sentences else []))
-    for file in sorted(files_below(path)):
-        name = file.relative_to(path)
-        if "crosslingual" in name.parts:
-            found.passed_over.append(f"{name} (its pairs need one space for two languages)")
-        elif suffix_of(file.name) not in suffixes:
-            found.passed_over.append(f"{name} (not {', '.join(suffixes)})")
-        elif (one := _recognize(file, _content_lines(file), sentences)) is None:
-            found.passed_over.append(f"{name} (of no known format)")
-        else:
-            found.sets.append(one)
-    if not found.sets:
-        passed = f", only {', '.join(found.passed_over[:3])}" if found.passed_over else ""
-        raise WordSetError(f"{path} holds no evaluation set{passed}; the formats are in {FORMATS_PAGE}")
-    return found
+    for path in [sets] if isinstance(sets, str | Path) else sets:
+        if isinstance(path, EvaluationSet) or not Path(path).is_dir():
+            found.sets.append(
+                path if isinstance(path, EvaluationSet) else read_set(path, sentences=sentences)
+            )
+            continue
+        n_sets, n_passed = len(found.sets), len(found.passed_over)
+        for file in sorted(files_below(Path(path))):
+            name = file.relative_to(path)
+            if "crosslingual" in name.parts:
+                found.passed_over.append(f"{name} (its pairs need one space for two languages)")
+            elif suffix_of(file.name) not in suffixes:
+                found.passed_over.append(f"{name} (not {', '.join(suffixes)})")
+            elif (one := _recognize(file, _content_lines(file), sentences)) is None:
+                found.passed_over.append(f"{name} (of no known format)")
+            else:
+                found.sets.append(one)
+        if len(found.sets) == n_sets:
+            passed = ", ".join(found.passed_over[n_passed:][:3])
+            raise WordSetError(
+                f"{path} holds no evaluation set{passed and f', only {passed}'}; the formats are in {FORMATS_PAGE}"
+            )
+    return found._replace(sets=_with_parts_joined(found.sets))
 
 
 def read_set(path: str | Path, *, sentences: bool = False) -> EvaluationSet:
@@ -208,26 +208,31 @@ def _recognize(path: Path, lines: Lines, sentences: bool) -> EvaluationSet | Non
     """Return the set in some lines, by its header or its first line; None where it is of no known format."""
     if not lines:
         return None
-    stripped, suffix = [(number, line.rstrip().lstrip(" ")) for number, line in lines], suffix_of(path.name)
+    suffix = suffix_of(path.name)
     try:
-        found = sentence_rows(lines) if sentences and suffix == ".tsv" else None
         if suffix == ".jsonl":
             found = json_rows(lines) if sentences else None
         else:
-            found = found or _read_table(lines) or _read_lines(stripped)
+            found = sentence_rows(lines) if sentences and suffix == ".tsv" else None
+            found = (
+                found
+                or _read_table(lines)
+                or _read_lines([(n, line.rstrip().lstrip(" ")) for n, line in lines])
+            )
     except LineError as error:
         raise WordSetError(
             f"{path}, line {error.line}: {error.text[:60]!r}, expected {error.expected}; correct or remove the line"
         ) from error
     if not found or not found[1]:
         return None
-    task, rows = found
-    items, values, groups = zip(*rows, strict=True)
-    has_values, has_groups = values[0] is not None, groups[0] is not None
+    items, values, groups = zip(*found[1], strict=True)
     return EvaluationSet(
-        _stem(path), task, list(items), np.array(values, np.float64) if has_values else NO_VALUES,
-        list(groups) if has_groups else (),
-    )  # fmt: skip
+        _stem(path.name),
+        found[0],
+        list(items),
+        NO_VALUES if values[0] is None else np.array(values, np.float64),
+        () if groups[0] is None else list(groups),
+    )
 
 
 def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
@@ -277,9 +282,8 @@ def _content_lines(path: Path) -> Lines:
     return [(number, line) for number, line in numbered if line.strip() and not line.lstrip().startswith("#")]
 
 
-def _stem(path: Path) -> str:
-    """Return the name of a file without its endings."""
-    return without_compression(path.name).rpartition(".")[0]
+def _stem(name: str) -> str:
+    return without_compression(name.rpartition("/")[2]).rpartition(".")[0]
 
 
 # ---- lines without a header ---------------------------------------------------------------------------------------
@@ -288,24 +292,24 @@ def _stem(path: Path) -> str:
 def _read_lines(lines: Lines) -> Rows | None:
     first = lines[0][1]
     if (pairs := read_scored_pairs(lines)) is not None:
-        return "similarity", [(pair, score, None) for pair, score in pairs]
+        return "similarity", pairs
     rows, section = list[Row](), ""
     if "|" in first:
-        for number, line in lines:
+        for place, line in lines:
             words = tuple(" ".join(field.split()) for field in line.split("|"))
             if len(words) < 3 or not all(words):
-                raise LineError(number, line, "question | answer | distractor ...")
+                raise LineError(place, line, "question | answer | distractor ...")
             rows.append((words, None, None))
         return "synonym", rows
     if not first.startswith(":") and any(len(line.split()) != 4 for _, line in lines[:2]):
         return None
-    for number, line in lines:
+    for place, line in lines:
         if line.startswith(":"):
             section = line[1:].strip()
             continue
         words = tuple(field.strip() for field in line.split("\t")) if "\t" in line else tuple(line.split())
         if len(words) != 4:
-            raise LineError(number, line, "four words")
+            raise LineError(place, line, "four words")
         rows.append((words, None, section))
     return "analogy", rows
 
@@ -345,14 +349,14 @@ def json_rows(lines: Lines) -> Rows:
         If a line is no JSON, or has no text.
     """
     rows, field = list[Row](), ""
-    for number, line in lines:
+    for place, line in lines:
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise LineError(number, line, f"JSON ({error})") from error
+            raise LineError(place, line, f"JSON ({error})") from error
         if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-            raise LineError(number, line, "a field 'text' that is a string")
-        if number == lines[0][0]:
+            raise LineError(place, line, "a field 'text' that is a string")
+        if place == lines[0][0]:
             field = next((name for name in SPLIT_FIELDS if name in record), "")
         part = str(record.get(field, "")).lower() if field else ""
         if record.get("label") is not None and (not field or part in PARTS):
@@ -373,52 +377,22 @@ RELATION_SPELLINGS = {
 """As written in the file of the Semantic Priming Project: its short names, and its misprints."""
 
 
-class Reader(NamedTuple):
-    """What a table of some columns is for: the task, what a row holds, and the function of its fields.
-
-    The function returns None for a row to leave out, and raises ValueError for a bad one.
-    """
-
-    task: str
-    expected: str
-    row: Callable[..., Row | None]
-
-
 def _priming(prime: str, target: str, first: str, second: str, *times: str) -> Row:
     names = [field.lower() for field in (first, second) if field] or ["unclassified"]
     relations = tuple(dict.fromkeys(RELATION_SPELLINGS.get(name, name) for name in names))
-    milliseconds = [_number(field) if field else np.nan for field in times]
-    return (_filled(prime), _filled(target)), milliseconds, relations
-
-
-def _number(field: str) -> float:
-    number = parse_number(field)
-    return _checked(number is not None, number)
-
-
-def _filled(field: str) -> str:
-    return _checked(bool(field), field)
-
-
-def _checked(is_right: bool, value: Any) -> Any:
-    if not is_right:
-        raise ValueError
-    return value
+    milliseconds = [number(field) if field else np.nan for field in times]
+    return (filled(prime), filled(target)), milliseconds, relations
 
 
 READERS: dict[tuple[str, ...], Reader] = {
     ("CUE", "TARGET", "FSG"): Reader(
         "normed priming",
         "cue, target and a share between 0 and 1",
-        lambda cue, target, share: (
-            # The norms have an answer that was no word.
-            ((_filled(cue), target), _checked(0 <= (value := _number(share)) <= 1, value), None)
-            if target
-            else None
-        ),
+        # The norms have an answer that was no word.
+        lambda cue, target, share: ((filled(cue), target), number(share, 0, 1), None) if target else None,
     ),
     ("word", "antonym"): Reader(
-        "antonyms", "a word and its antonym", lambda *words: (tuple(map(_filled, words)), None, None)
+        "antonyms", "a word and its antonym", lambda *words: (tuple(map(filled, words)), None, None)
     ),
     (
         "Prime",
@@ -443,22 +417,11 @@ def _read_table(lines: Lines) -> Rows | None:
     for delimiter in TABLE_DELIMITERS:
         header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)]
         for columns, reader in READERS.items():
-            if not set(columns) <= set(header):
-                continue
-            places, rows = [header.index(column) for column in columns], list[Row]()
-            for (number, line), fields in zip(lines[1:], rows_of(lines[1:], delimiter), strict=True):
-                if not fields:
-                    raise LineError(number, line, CLOSED)
-                if not any(fields):
-                    continue
-                if len(fields) != len(header):
-                    raise LineError(number, line, f"{len(header)} columns")
-                try:
-                    row = reader.row(*(fields[place] for place in places))
-                except ValueError:
-                    raise LineError(number, line, reader.expected) from None
-                rows += [] if row is None else [row]
-            return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
+            if set(columns) <= set(header):
+                rows = read_rows(
+                    lines[1:], delimiter, [header.index(one) for one in columns], len(header), reader
+                )
+                return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
     return None
 
 
@@ -507,4 +470,4 @@ def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = Tr
     kept = np.array([all(pair) for pair in pairs], np.bool_) & ~(needs_scores & np.isnan(scores))
     if needs_scores and not kept.any():
         raise ValueError(f"{path} has no pair with a number in the column {roles['score']!r}: name another")
-    return EvaluationSet(_stem(Path(path)), "similarity", pairs, scores).part(kept)
+    return EvaluationSet(_stem(path), "similarity", pairs, scores).part(kept)

@@ -332,8 +332,8 @@ class Job(Section):
         return job
 
 
-def check_figures(job: Job, rows: Collection[str], columns: Collection[str]) -> None:
-    """Refuse figures of a paper that would stand beside nothing in the report of a job.
+def check_figures(job: Job, rows: Collection[str], columns: Collection[str]) -> list[str]:
+    """Refuse figures of a paper that would stand beside nothing in the report of a job, and return no lines.
 
     Parameters
     ----------
@@ -356,6 +356,7 @@ def check_figures(job: Job, rows: Collection[str], columns: Collection[str]) -> 
                     f"paper.{name}.{part}: the report has no {part[:-1]} {unknown!r}; {advice} "
                     f"(--set paper.{name}.rows={{}} leaves the figures out)"
                 )
+    return []
 
 
 def data_folder() -> Path:

@@ -35,21 +35,12 @@ def test_a_truth_that_is_there_twice_ranks_between_first_and_second():
     assert score.rank == 1.5
 
 
-@pytest.mark.parametrize("imputer", [evaluation.nearest_mean, evaluation.nearest_one, evaluation.mean_vector])
-def test_a_baseline_leaves_known_rows_and_fills_the_others(imputer):
-    X, Y = problem()
-    Y[::5] = np.nan
-    out = imputer(X, Y)
-    known = ~np.isnan(Y[:, 0])
-    np.testing.assert_array_equal(out[known], Y[known])
-    assert np.isfinite(out).all()
-
-
 def test_the_mean_of_nearest_is_a_mean():
     X = np.array([[0.0], [1.0], [5.0], [0.4]])
     Y = np.array([[1.0], [3.0], [9.0], [np.nan]])
     assert evaluation.nearest_mean(X, Y, k=2)[3] == [2.0]
-    assert evaluation.nearest_one(X, Y)[3] == [1.0]
+    assert evaluation.nearest_mean(X, Y, k=1)[3] == [1.0]
+    np.testing.assert_array_equal(evaluation.nearest_mean(X, Y)[:3], Y[:3])
 
 
 def test_every_known_row_is_hidden_once_and_some_stay():
@@ -186,15 +177,3 @@ def test_neighbors_at_distance_zero_alone_vote_by_distance():
     )
     assert accuracy == {3: 0.0}  # the one equal row is an "a", against two that are near
     assert imputation.neighbor_label_accuracy(rows, labels, n_neighbors=[3], judged=[1]) == {3: 1.0}
-
-
-def test_all_names_are_asked_for_up_to_the_limit():
-    rng = np.random.default_rng(0)
-    vectors, labels = rng.standard_normal((40, 3)), rng.choice(list("ab"), 40)
-    rows = imputation.label_accuracies({"all": (vectors, labels)}, max_names=100, seed=0)
-    whole = imputation.neighbor_label_accuracy(vectors, labels)
-    assert {row.n_neighbors: row.accuracy for row in rows if row.votes == "uniform"} == whole
-    (row, *_) = imputation.label_accuracies({"some": (vectors, labels)}, max_names=3, seed=0)
-    assert row.n_names == 40
-    assert round(3 * row.accuracy) == pytest.approx(3 * row.accuracy)
-    assert imputation.label_accuracies({"two": (vectors[:2], labels[:2])}, max_names=3, seed=0) == []

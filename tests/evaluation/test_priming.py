@@ -211,7 +211,7 @@ def test_files(tmp_path):
 
 BAD = {
     "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
-    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected 3 columns"),
+    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected cue, target and a share"),
     "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
     "ms.csv": (SPP.replace("12.5", "slow"), r"line 2: .*expected prime, target and priming in milliseconds"),
     "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),

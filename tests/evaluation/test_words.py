@@ -294,7 +294,7 @@ BAD_SETS = {
     "nan.txt": ("a b 1\na b nan\n", r"line 2: 'a b nan', expected two words and a score"),
     "analogy.txt": (": s\na b c d\na b c\n", r"line 3: 'a b c', expected four words"),
     "choice.txt": ("a | b | c\na | b\n", r"line 2: 'a \| b', expected question"),
-    "columns.csv": (",category,word\n0,x\n", r"line 2: '0,x', expected 3 columns"),
+    "columns.csv": (",category,word\n0,x\n", r"line 2: '0,x', expected a category and a word"),
     "score.csv": (
         ",word1,word2,similarity\n0,a,b,high\n",
         r"line 2: '0,a,b,high', expected two words and a score",
@@ -325,7 +325,7 @@ BAD_SETS = {
     "quote2.csv": ('c,d,2\na,"b,3\ne,f,1\n', r"line 2: 'a,\"b,3', expected .* quotes on both sides"),
     "quote3.csv": (
         ',category,word\n0,a,"b\n1,c,d\n',
-        r"line 2: .* expected quotes on both sides of a field, or none",
+        r"line 2: .* expected a category and a word, quotes on both sides of a field, or none",
     ),
     "parts.txt": ("New York Los Angeles 3.5\nSan Jose cat dog 2\n", r"line 1: .*, with tabs between them"),
     "rows.txt": ('"1" "cat" "dog" 3.5\n', "line 1: .* expected a header that names the columns"),

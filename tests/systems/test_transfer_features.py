@@ -14,7 +14,7 @@ import pytest
 
 import distembed as de
 from distembed.job.opening import open_job
-from distembed.systems.transfer import views
+from distembed.systems.transfer import report as views
 from tests.commands import folder_of_all_workers, run, run_once, succeed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, N_WORDS, records, word
 from tests.systems.test_transfer_job import errors, words_of

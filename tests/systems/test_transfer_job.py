@@ -19,8 +19,8 @@ from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import correspondence_matrix, shared_values
 from distembed.neighbors.graphs import joint_adjacency, laplacian
+from distembed.systems.transfer import report as views
 from distembed.systems.transfer import stages as stage_graphs
-from distembed.systems.transfer import views
 from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.references import alignment as reference

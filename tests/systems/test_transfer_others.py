@@ -18,7 +18,7 @@ from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import shared_values
 from distembed.neighbors.graphs import joint_adjacency
-from distembed.systems.transfer import views
+from distembed.systems.transfer import report as views
 from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records

@@ -10,6 +10,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
+from sklearn.dummy import DummyRegressor
 
 from distembed.display import plural
 from distembed.dtypes import Floats, Int64s, Mask
@@ -21,15 +22,12 @@ from distembed.evaluation.imputation import (
     ROW_COPIES,
     VOTES,
     Imputer,
-    LabelAccuracy,
     MethodRecovery,
     Recovery,
     compare_methods,
     hold_out_folds,
-    label_accuracies,
-    mean_vector,
     nearest_mean,
-    nearest_one,
+    neighbor_label_accuracy,
     recovery,
 )
 from distembed.evaluation.transfer import ranks_of_rows
@@ -62,8 +60,8 @@ SHUFFLED = "shuffled table"
 
 BASELINES: Mapping[str, Imputer] = {
     "mean of the 8 nearest known": nearest_mean,
-    "the nearest known": nearest_one,
-    "mean of the known vectors": mean_vector,
+    "the nearest known": partial(nearest_mean, k=1),
+    "mean of the known vectors": partial(impute_by, DummyRegressor()),
 }
 """Controls that know no graph."""
 
@@ -221,12 +219,6 @@ IN_PAPER = {
 """The names that figures of a paper may have."""
 
 
-def check_labels(job: ImputationJob) -> list[str]:
-    """Refuse figures of a paper that are no share of names whose neighbors vote for their label."""
-    check_figures(job, **IN_PAPER)
-    return []
-
-
 LABEL_COPIES = 6
 """Copies of the table and the vectors in memory: as read, in float64, and those of the names that are known."""
 
@@ -260,8 +252,16 @@ def run_labels(ctx: Context) -> dict[str, Any]:
         TABLE: (domain[labeled], labels[labeled].tolist()),
         SHUFFLED_LABELS: (vectors[labeled], shuffled.tolist()),
     }
-    found = label_accuracies(spaces, max_names=options.max_names, seed=options.random_state)
-    columns = {name: [getattr(row, name) for row in found] for name in LabelAccuracy._fields}
+    found = list[tuple[str, str, int, int, float]]()
+    for name, (space, called) in spaces.items():
+        n, rows = len(called), compute(space)  # one of them is in memory at a time
+        asked = np.sort(np.random.default_rng(options.random_state).permutation(n)[: options.max_names])
+        counts = [k for k in NEIGHBOR_COUNTS if k < n]
+        for votes in VOTES if counts else ():
+            shares = neighbor_label_accuracy(rows, called, n_neighbors=counts, weights=votes, judged=asked)
+            found += [(name, votes, k, n, share) for k, share in shares.items()]
+    names = outputs.NEIGHBOR_LABELS.columns
+    columns = {name: [row[place] for row in found] for place, name in enumerate(names)}
     ctx.store_table(outputs.NEIGHBOR_LABELS, pa.table(columns))
     return {"n_labels": len(set(labels[labeled].tolist())), "n_names": int(labeled.sum())}
 
@@ -278,7 +278,14 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     solved, judged = options_parameters({*solving.SOLVE_OPTIONS, "method"}), sections("evaluation")
     both = ("join", "weights")
     specs = [
-        StageSpec("join", (), solving.join_parameters, solving.run_join, solving.plan_join, check_labels),
+        StageSpec(
+            "join",
+            (),
+            solving.join_parameters,
+            solving.run_join,
+            solving.plan_join,
+            lambda job: check_figures(job, **IN_PAPER),
+        ),
         *kept_stages(job, solving.KEPT_DISTANCES.stage_spec),
         StageSpec("graph", ("join",), graph, solving.run_graph, solving.plan_graph),
         StageSpec("weights", ("join", "graph"), weights, solving.run_weights, solving.plan_weights),
@@ -299,8 +306,8 @@ SYSTEM = System(
     solving.table_dimensions,
     "distembed.systems.imputation.report",
     "distembed.systems.imputation.report",
-    inference="distembed.systems.imputation.inference",
-    explanation="distembed.systems.imputation.explanation",
+    inference="distembed.systems.imputation.views",
+    explanation="distembed.systems.imputation.views",
     explorer="distembed.systems.imputation.report",
     own_items=OwnItems(
         "join", "hold_out", "hidden names, centered cosine", "distembed.systems.imputation.report"

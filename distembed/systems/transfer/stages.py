@@ -132,10 +132,6 @@ def _alignment_parameters(*options: str) -> Any:
 # --- pairs, neighbors, further pairs ---------------------------------------------------------------------------
 
 
-def _pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
-    return {"pairs": pair_options(job, side)}
-
-
 def plan_pairs(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     """Return the plan of joining the first collection and another by their ids."""
     both = [dims.whole(f"{one}_document", PAIR_BYTES, itemsize=1) for one in (job.first, side)]
@@ -316,12 +312,6 @@ def in_paper(job: TransferJob) -> dict[str, list[str]]:
     return {"rows": labels, "columns": list(map(MEAN.format, MEASURES))}
 
 
-def check_judged(job: TransferJob) -> list[str]:
-    """Refuse figures of a paper that are of no method or no measure."""
-    check_figures(job, **in_paper(job))
-    return []
-
-
 def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     """Return the plan of every method for each draw of known pairs: all rows are in memory, and what a fit holds."""
     sides = job.judged
@@ -467,7 +457,13 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         rows.append(StageSpec(f"{side}_graph", inputs, of_graph, run_graph, plan_graph).of(side=side))
     for side in others:
         joined = named(("documents",), first, side)
-        made = (_pair_parameters, run_pairs, plan_pairs, check_pairs, True)
+        made = (
+            lambda job, *, side: {"pairs": pair_options(job, side)},
+            run_pairs,
+            plan_pairs,
+            check_pairs,
+            True,
+        )
         found = StageSpec(f"{side}_pairs", joined, *made)
         pairs.append(found.of(side=side))
         inputs = (*named(("terms", "vectors"), first, side), f"{side}_pairs")
@@ -494,7 +490,14 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         values,
         *links,
         StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
-        StageSpec("evaluation", judged, judge, run_evaluation, plan_evaluation, check_judged),
+        StageSpec(
+            "evaluation",
+            judged,
+            judge,
+            run_evaluation,
+            plan_evaluation,
+            lambda job: check_figures(job, **in_paper(job)),
+        ),
     )
 
 
@@ -503,8 +506,8 @@ SYSTEM = System(
     stages,
     transfer_dimensions,
     "distembed.systems.transfer.report",
-    "distembed.systems.transfer.views",
-    explorer="distembed.systems.transfer.views",
+    "distembed.systems.transfer.report",
+    explorer="distembed.systems.transfer.report",
     outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
     presets=PRESETS,
 )
