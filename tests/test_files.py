@@ -23,7 +23,7 @@ from distembed import files
 from distembed.corpus.document_columns import DOCUMENTS_SCHEMA
 from distembed.corpus.partitions import iter_partition, partition_writers, token_rows, write_group
 from distembed.corpus.paths import files_below
-from distembed.corpus.stop_words import read_stop_words
+from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.files import (
     PARTIAL,
@@ -210,7 +210,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
         de.WordVectors.load,
         de.Vocabulary.load,
         lambda place: de.read_corpus(place).tokenize(),
-        read_stop_words,
+        lambda place: stop_words_of((), file=place),
         read_set,
         load_job,
         read_table,
@@ -226,7 +226,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     ends = os.pipe()
     os.write(ends[1], b"the\n")
     os.close(ends[1])
-    assert read_stop_words(f"/dev/fd/{ends[0]}") == {"the"}
+    assert stop_words_of((), file=f"/dev/fd/{ends[0]}") == {"the"}
     os.close(ends[0])
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus.stop_words import read_stop_words
+from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets
 from distembed.job.load import load_job
 from tests.campaigns import _samples
@@ -76,7 +76,7 @@ FILES = [
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
-    ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", read_stop_words),
+    ("stop.txt", b"\xe9t\xe9\n" * 40_000 + b"\x90\x81\n", lambda place: stop_words_of((), file=place)),
     ("latin.txt", b"k\xfcste und meer\n" + b"see \xc3\xbc\n" * 9, _samples.read_documents),
 ]
 

@@ -497,10 +497,13 @@ def merged(
         return
     n_buckets = min(-(-n_entries // words_in_memory) + 1, MAX_BUCKETS)
     paths = [folder / f"{n_deals}-{number:03d}.parquet" for number in range(n_buckets)]
-    options = {"compression": "lz4", "use_dictionary": False, "write_page_checksum": True}
+    options = {"compression": "lz4", "use_dictionary": False}
     sizes = np.zeros(n_buckets, np.int64)
     with ExitStack() as stack:
-        writers = [stack.enter_context(pq.ParquetWriter(path, WORDS_SCHEMA, **options)) for path in paths]
+        writers = [
+            stack.enter_context(pq.ParquetWriter(path, WORDS_SCHEMA, write_page_checksum=True, **options))
+            for path in paths
+        ]
         for table in join_slices(slices, SLICE_WORDS):
             hashes = hashes_of(table.column("word").combine_chunks(), n_deals)
             bucket = (hashes >> np.uint64(32)) % np.uint64(n_buckets)

@@ -24,7 +24,7 @@ import distembed as de
 from benchmarks.measures import alone
 from distembed.corpus.document_columns import read_metadata
 from distembed.corpus.mediawiki import strip_wikitext
-from distembed.corpus.stop_words import read_stop_words
+from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.job.load import load_job
 from distembed.job.new import look_at_table, records_of, text_fields
@@ -148,7 +148,7 @@ def corpora() -> Iterable[tuple[str, Sample]]:
     yield "texts.parquet", Sample(_binary(lambda file: pq.write_table(rows, file)), read_records)
     yield "documents.tsv", Sample(b"file\tyear\nsea.txt\t1850\n", read_document_table)
     yield "names.txt", Sample(b"New York\nLos Angeles\nRome\n", read_phrases)
-    yield "stop.txt", Sample(b"# words\nthe\nand\n", read_stop_words)
+    yield "stop.txt", Sample(b"# words\nthe\nand\n", lambda place: stop_words_of((), file=place))
 
 
 def vector_files(folder: Path) -> Iterable[tuple[str, Sample]]:
