@@ -16,7 +16,7 @@ from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.operators import row_blocks
 from distembed.manifold import imputation_systems, propagation
 from distembed.manifold.alignment_rounds import solve_group
-from distembed.manifold.eigenmaps_blocks import deflated_product
+from distembed.manifold.eigenmaps import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, ridge_regression, with_known

@@ -3,6 +3,13 @@
 A graph with c connected components has the eigenvalue 0 c times. A method that starts from one vector finds only one
 vector of an eigenspace; it finds the others through rounding or never. The vectors of eigenvalue 0 are known, so they
 are removed first, and the remaining ones are found by a block method.
+
+Letters
+-------
+W : affinity of the graph, n × n, symmetric; D = diag(d), d its row sums; c the number of its connected parts.
+L : its Laplacian, I - D^-½ W D^-½ or (D - W) over the mean degree.
+E : unit vectors of L's eigenvalue 0, one for each part: √d or 1 on it, zero elsewhere, (n × c).
+B = b I - L, where b is at least the largest eigenvalue of L: what is smallest for L is largest for B.
 """
 
 from __future__ import annotations
@@ -15,10 +22,10 @@ import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int32s
 from distembed.execution import compute, one_blas_thread
-from distembed.lift import lift
+from distembed.lift import block, lift
+from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
-from distembed.manifold import eigenmaps_blocks as blocks
 from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
 from distembed.states import keep, scope
 
@@ -61,7 +68,7 @@ def smallest_eigenpairs(
     ValueError
         If there are fewer than k such vectors.
     """
-    graph = _flipped(adjacency, normalization, components(adjacency))
+    graph = _flip(adjacency, normalization, components(adjacency))
     n_vertices, n_parts = graph.trivial.shape
     n_choices = n_vertices if constants else n_vertices - n_parts
     if not 1 <= k <= n_choices:
@@ -76,14 +83,55 @@ def smallest_eigenpairs(
     return np.concatenate([np.zeros(first.shape[1]), values]), vectors
 
 
-def _flipped(
-    adjacency: sp.csr_array, normalization: Normalization, labels: Int32s
-) -> blocks.FlippedLaplacian:
+class FlippedLaplacian(NamedTuple):
+    """A Laplacian whose smallest eigenvalues have become the largest."""
+
+    matrix: Any
+    """CSR (n × n), or a Dask array of its row blocks, B."""
+    trivial: Any
+    """CSR (n × c), or row blocks, E, the part of most vertices first."""
+    bound: float
+    """b."""
+    transposed: Any = None
+    """Row blocks of Eᵀ."""
+
+    @property
+    def row_chunks(self) -> tuple[int, ...]:
+        """Rows of each block."""
+        return tuple(self.matrix.chunks[0])
+
+    def apply(self, vectors: Any) -> da.Array:
+        """Return the product of B - b E Eᵀ with vectors (n × b): b minus the eigenvalues of L, and 0 for its zeros."""
+        constants = sparse_times(self.transposed, vectors)
+        return lift(
+            deflated_product, "wn,wt,nc,tc->wc", self.matrix, self.trivial,
+            gathered(vectors), gathered(constants), dtype=vectors.dtype, bound=self.bound,
+        )  # fmt: skip
+
+
+@block(temporaries=1)
+def deflated_product(
+    matrix: sp.csr_array, trivial: sp.csr_array, vectors: Float64s, constants: Float64s, *, bound: float
+) -> Float64s:
+    """Return rows of (B - b E Eᵀ) X, (rows × k), of those of B and E, X (n × k) and EᵀX (c × k)."""
+    product: Float64s = sparse_times_dense(matrix, vectors).astype(np.float64, copy=False)
+    product -= bound * sparse_times_dense(trivial, constants)
+    return product
+
+
+def _flip(adjacency: sp.csr_array, normalization: Normalization, labels: Int32s) -> FlippedLaplacian:
+    """Return B, E and b of a graph of these parts."""
     degrees = degrees_of(adjacency)
     # A vertex without an edge is a part of its own, whose constant has any length.
     roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
     constants = roots if normalization == "symmetric" else np.ones_like(roots)
-    return blocks.flipped_laplacian(laplacian(adjacency, normalization=normalization), constants, labels)
+    L, n = laplacian(adjacency, normalization=normalization), len(labels)
+    bound = 2 * float(L.diagonal().max(initial=0.0))  # Gershgorin: a row of L sums to zero
+    by_size = np.argsort(-np.bincount(labels), kind="stable")
+    columns = np.argsort(by_size, kind="stable")[labels]
+    values = constants / np.sqrt(np.bincount(columns, constants**2))[columns]
+    trivial = sp.csr_array((values, columns, np.arange(n + 1)), shape=(n, len(by_size)))
+    return FlippedLaplacian(sp.csr_array(bound * sp.eye_array(n, format="csr") - L), trivial, bound)
 
 
 class Eigenmaps(NamedTuple):
@@ -140,11 +188,14 @@ def laplacian_eigenmaps(
         )
     inner = sp.csr_array(graph[used][:, used])
     labels, roots = components(inner), np.sqrt(degrees[used])
-    flipped = _flipped(inner, "symmetric", labels)
+    flipped = _flip(inner, "symmetric", labels)
+    # Orthonormal vectors of the eigenvalue 0, orthogonal to the constant: they tell the parts apart.
+    n_parts = flipped.trivial.shape[1]
+    basis = np.column_stack([flipped.trivial.T @ roots, np.eye(n_parts, min(k, n_parts - 1))])
 
     def make() -> _Found:
         with one_blas_thread():
-            first = blocks.part_vectors(flipped, roots, k)
+            first = flipped.trivial @ np.linalg.qr(basis)[0][:, 1:]
             values, rest = _nontrivial(flipped, k - first.shape[1], random_state, tol)
         spread = np.zeros((graph.shape[0], k))
         spread[used] = fix_signs(np.column_stack([first, rest]) / roots[:, None])
@@ -161,51 +212,24 @@ def measured_eigenmaps(graph: sp.csr_array, vectors: Float64s, eigenvalues: Floa
     inner = sp.csr_array(graph[used][:, used])
     labels = components(inner)
     unit = np.sqrt(degrees[used])[:, None] * vectors[used]
-    residuals = blocks.eigenpair_residuals(_flipped(inner, "symmetric", labels), unit, eigenvalues)
-    return Eigenmaps(vectors, eigenvalues, residuals, int(labels.max()) + 1)
+    flipped = _flip(inner, "symmetric", labels)
+    misfit = flipped.matrix @ unit
+    misfit -= (flipped.bound - eigenvalues) * unit
+    return Eigenmaps(vectors, eigenvalues, np.linalg.norm(misfit, axis=0), int(labels.max()) + 1)
 
 
-def _nontrivial(
-    graph: blocks.FlippedLaplacian, k: int, random_state: int, tol: float
-) -> tuple[Float64s, Float64s]:
+def _nontrivial(graph: FlippedLaplacian, k: int, random_state: int, tol: float) -> tuple[Float64s, Float64s]:
     """Return the k smallest λ of L after the zeros of its parts, rising, and their orthonormal vectors (n × k)."""
     n = graph.matrix.shape[0]
     if k == 0:
         return np.zeros(0), np.zeros((n, 0))
     if is_small(n, k):
-        values, vectors = np.linalg.eigh(blocks.deflate(graph))
+        dense = graph.matrix.toarray()  # b less the eigenvalues of L, and -1 in place of its zeros
+        dense -= (graph.bound + 1) * (graph.trivial @ graph.trivial.T).toarray()
+        values, vectors = np.linalg.eigh(dense)
         return np.maximum(graph.bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
-    found = filtered_eigenpairs(
-        _DeflatedGraph.of(graph), k, lower=0.0, upper=graph.bound, tol=tol, random_state=random_state
-    )
+    matrix = row_blocks(graph.matrix).persist()
+    trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
+    cut = FlippedLaplacian(matrix, trivial, graph.bound, row_blocks(sp.csr_array(graph.trivial.T)).persist())
+    found = filtered_eigenpairs(cut, k, lower=0.0, upper=graph.bound, tol=tol, random_state=random_state)
     return np.maximum(graph.bound - found.values, 0.0), compute(found.vectors)
-
-
-class _DeflatedGraph(NamedTuple):
-    """The matrix B - b E Eᵀ in row blocks: b minus the eigenvalues of L, and 0 in place of its zeros."""
-
-    matrix: da.Array
-    trivial: da.Array
-    transposed: da.Array
-    bound: float
-
-    @classmethod
-    def of(cls, graph: blocks.FlippedLaplacian) -> _DeflatedGraph:
-        """Cut a graph into row blocks."""
-        matrix = row_blocks(graph.matrix).persist()
-        trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
-        transposed = row_blocks(sp.csr_array(graph.trivial.T)).persist()
-        return cls(matrix, trivial, transposed, graph.bound)
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
-        return tuple(self.matrix.chunks[0])
-
-    def apply(self, vectors: Any) -> da.Array:
-        """Return the product with vectors (n × b)."""
-        constants = sparse_times(self.transposed, vectors)
-        return lift(
-            blocks.deflated_product, "wn,wt,nc,tc->wc", self.matrix, self.trivial,
-            gathered(vectors), gathered(constants), dtype=vectors.dtype, bound=self.bound,
-        )  # fmt: skip

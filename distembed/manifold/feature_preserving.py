@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
-from distembed.dtypes import Float64s, Mask
+from distembed.dtypes import Float64s
 from distembed.execution import compute, in_this_thread, one_blas_thread, shared
 from distembed.lift import block, lift
 from distembed.linalg.operators import times_matrix, whole_rows
@@ -49,7 +49,6 @@ from distembed.states import scope
 from distembed.typing import (
     DenseMatrix,
     InMemory,
-    Matrix,
     MatrixLike,
     SparseMatrix,
     VectorLike,
@@ -246,20 +245,32 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 "FeaturePreservingEmbedding requires y to be passed, but the target y is None: call fit(X, V) or "
                 "fit(X1, X2, V1, correspondences)"
             )
+        if V1 is None and correspondences is not None:
+            raise ValueError("correspondences are given without V1: call fit(X1, X2, V1, correspondences)")
+        sets, joined = self._training_sets(*((X1,) if V1 is None else (X1, X2))), {}
         if V1 is None:
-            if correspondences is not None:
-                raise ValueError(
-                    "correspondences are given without V1: call fit(X1, X2, V1, correspondences)"
-                )
-            sets = self._training_sets(X1)
             values, confidence = known_values(X2, sets[0].shape[0])
-            return self._learn(self._joint_graph(sets, None), values, confidence, sets)
-        sets = self._training_sets(X1, X2)
-        pairs = [] if correspondences is None else correspondences
-        given = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
-        self.links_ = self._links_for(sets[0], sets[1], given)
-        values, confidence = shared_values(V1, self.links_)
-        return self._learn(self._joint_graph(sets, self.links_), values, confidence, sets)
+        else:
+            pairs = [] if correspondences is None else correspondences
+            links = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
+            if not links.nnz:
+                raise ValueError(
+                    "there are no correspondences, so nothing joins the two sets: give at least one pair"
+                )
+            if self.propagate:
+                options: dict[str, Any] = {"metric": self.metric, "random_state": seed_of(self.random_state)}
+                links = propagate_correspondences(sets[0], sets[1], links, **options).links
+            self.links_, joined = links, {(0, 1): links}
+            values, confidence = shared_values(V1, links)
+        graph_options: dict[str, Any] = {
+            "affinity": self.affinity, "symmetry": self.symmetry, "metric": self.metric
+        }  # fmt: skip
+        graphs = []
+        for number, X in enumerate(sets, start=1):
+            with scope(f"set-{number}", self.n_neighbors, graph_options, X):
+                graphs.append(neighbor_affinity(X, self.n_neighbors, **graph_options))
+        joint = joint_adjacency(graphs, joined, weight=self.correspondence_weight)
+        return self._learn(joint, values, confidence, sets)
 
     def fit_graph(
         self,
@@ -308,31 +319,49 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         self.adjacency_ = sp.csr_array(adjacency)
         self.sets_ = sets
         self.sizes_ = tuple(rows.shape[0] for rows in sets)
+        values, known = known_values(V, self.adjacency_.shape[0])
+        weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
+        check_n_components(self.n_components, len(weights))
+        check_options(self)
+        if not weights.any():
+            raise ValueError("no row of V is known: give at least one row without NaN")
+        mean = weights @ values / weights.sum()
+        self.variance_ = float(weights @ ((values - mean) ** 2).mean(axis=1) / weights.sum())
+        self.mean_ = mean if self.center else np.zeros_like(mean)
+        self.confidence_, parts = weights, components(self.adjacency_)
+        unreached = np.bincount(parts, weights)[parts] == 0
+        if unreached.any():
+            warnings.warn(
+                f"{unreached.sum()} rows are joined to no known value and get the mean, "
+                f"first rows {np.flatnonzero(unreached)[:5].tolist()}: raise n_neighbors, or add correspondences",
+                UserWarning,
+                stacklevel=3,
+            )
+        target = np.where(weights[:, None] > 0, values - self.mean_, 0.0)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         with one_blas_thread(), scope("embedding", self.get_params(), self.adjacency_, V, confidence):
-            self.confidence_, target = self._center_values(V, confidence)
-            found = alternate(Problem(smoother, self.confidence_, target, self._find_unreached(), self))
+            found = alternate(Problem(smoother, weights, target, unreached, self))
             inferred = found.Z @ found.F + self.mean_
-        self.embedding_, self.regression_, self.objective_ = found.Z, found.F, found.objective
+        self.embedding_, self.regression_, self.objective_, self.solver_residuals_ = found
         self._degrees = degrees_of(self.adjacency_)
-        self.solver_residuals_, self.converged_ = found.residuals, has_settled(found, self)
-        self.n_iter_ = len(self.solver_residuals_)
+        self.converged_, self.n_iter_ = has_settled(found, self), len(found.residuals)
         self.features_ = inferred[self.sizes_[0] :] if len(sets) == 2 else inferred
-        if not self.converged_ and (self.tol > 0 or self.solver_residuals_[-1] > self.solver_tol):
-            warnings.warn(self._shortfall(), ConvergenceWarning, stacklevel=3)
-        return self
-
-    def _shortfall(self) -> str:
-        left = self.solver_residuals_[-1] if self.n_iter_ else 0.0
+        left = found.residuals[-1] if self.n_iter_ else 0.0
         if left > self.solver_tol:
-            return (
+            warnings.warn(
                 f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
-                f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter"
+                f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
             )
-        return (
-            f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
-            "raise max_iter or tol"
-        )
+        elif not self.converged_ and self.tol > 0:
+            warnings.warn(
+                f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
+                "raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: sparse rows where only cosines are needed; targets of several columns."""
@@ -353,34 +382,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
         others = enumerate(sets[1:], start=2)
         return first, *(check_matrix(X, name=f"X{number}", estimator=self, **rules) for number, X in others)
-
-    def _links_for(self, X1: Matrix, X2: Matrix, correspondences: InMemory) -> sp.csr_array:
-        """Return the correspondences to use: those given, and those found if the estimator propagates."""
-        links = correspondence_matrix(correspondences, X1.shape[0], X2.shape[0])
-        if not links.nnz:
-            raise ValueError(
-                "there are no correspondences, so nothing joins the two sets: give at least one pair"
-            )
-        if not self.propagate:
-            return links
-        return propagate_correspondences(
-            X1,
-            X2,
-            links,
-            metric=self.metric,
-            random_state=seed_of(self.random_state),
-        ).links
-
-    def _joint_graph(self, sets: tuple[Any, ...], links: sp.csr_array | None) -> sp.csr_array:
-        options: dict[str, Any] = {
-            "affinity": self.affinity, "symmetry": self.symmetry, "metric": self.metric
-        }  # fmt: skip
-        graphs = []
-        for number, X in enumerate(sets, start=1):
-            with scope(f"set-{number}", self.n_neighbors, options, X):
-                graphs.append(neighbor_affinity(X, self.n_neighbors, **options))
-        joined = {} if links is None else {(0, 1): links}
-        return joint_adjacency(graphs, joined, weight=self.correspondence_weight)
 
     @property
     def _n_features_out(self) -> int:
@@ -422,7 +423,19 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             raise ValueError(
                 f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
             )
-        rows, fitted = self._new_rows(X, data_set), self.sets_[data_set]
+        fitted, sparse = self.sets_[data_set], self._takes_sparse()
+        if not data_set:
+            rows = new_matrix(self, X, learned="embedding_", sparse=sparse)
+        else:
+            rows = check_matrix(X, estimator=self, sparse=sparse)
+            if rows.shape[1] != fitted.shape[1]:
+                raise ValueError(
+                    f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has "
+                    f"{fitted.shape[1]}"
+                )
+        is_sparse, as_rows = (sp.issparse(getattr(one, "_meta", one)) for one in (fitted, rows))
+        if is_sparse != as_rows:  # as the fitted ones are
+            rows = lift(_in_form, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse, is_sparse=is_sparse)
         begin, options = sum(self.sizes_[:data_set]), self._fitted_options
         of_set = slice(begin, begin + self.sizes_[data_set])
         degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
@@ -435,17 +448,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=given[0],
             embedding=given[1], scale=given[2], k=options["n_neighbors"], metric=options["metric"],
         )  # fmt: skip
-
-    def _new_rows(self, X: MatrixLike, data_set: int) -> Any:
-        fitted, sparse = self.sets_[data_set], self._takes_sparse()
-        if not data_set:
-            return _stored_like(new_matrix(self, X, learned="embedding_", sparse=sparse), fitted)
-        rows = check_matrix(X, estimator=self, sparse=sparse)
-        if rows.shape[1] != fitted.shape[1]:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has {fitted.shape[1]}"
-            )
-        return _stored_like(rows, fitted)
 
     @overload
     def predict(self, X: da.Array, *, data_set: int = 0) -> da.Array: ...
@@ -476,40 +478,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         with one_blas_thread():
             return np.asarray(embedding @ self.regression_ + self.mean_)
 
-    def _center_values(self, V: DenseMatrix, confidence: VectorLike | None) -> tuple[Float64s, Float64s]:
-        """Return c and V - v̄, zero where unknown; set mean_."""
-        values, known = known_values(V, self.adjacency_.shape[0])
-        weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
-        check_n_components(self.n_components, len(weights))
-        check_options(self)
-        if not weights.any():
-            raise ValueError("no row of V is known: give at least one row without NaN")
-        mean = weights @ values / weights.sum()
-        self.variance_ = float(weights @ ((values - mean) ** 2).mean(axis=1) / weights.sum())
-        self.mean_ = mean if self.center else np.zeros_like(mean)
-        return weights, np.where(weights[:, None] > 0, values - self.mean_, 0.0)
-
-    def _find_unreached(self) -> Mask:
-        """Return the mask of the rows that are connected to no known value, and warn about them."""
-        parts = components(self.adjacency_)
-        alone = np.bincount(parts, self.confidence_)[parts] == 0
-        if alone.any():
-            warnings.warn(
-                f"{alone.sum()} rows are joined to no known value and get the mean, "
-                f"first rows {np.flatnonzero(alone)[:5].tolist()}: raise n_neighbors, or add correspondences",
-                UserWarning,
-                stacklevel=4,
-            )
-        return alone
-
-
-def _stored_like(rows: Any, fitted: Any) -> Any:
-    """Return rows as sparse if the fitted ones are sparse, and dense if they are dense."""
-    sparse = sp.issparse(getattr(fitted, "_meta", fitted))
-    if sparse == sp.issparse(getattr(rows, "_meta", rows)):
-        return rows
-    return lift(_in_form, "wc->wc", rows, dtype=rows.dtype, sparse=sparse, is_sparse=sparse)
-
 
 @block(temporaries=0.5)
 def _in_form(rows: Any, *, is_sparse: bool) -> Any:
@@ -517,37 +485,26 @@ def _in_form(rows: Any, *, is_sparse: bool) -> Any:
 
 
 @block(temporaries=6)
-def _place(rows: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, **options: Any) -> Float64s:
+def _place(X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric) -> Float64s:
     """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
 
-    Rows of an embedding are divided by their scale.
-    """
-    with in_this_thread():
-        weights, indices = _nearness(rows, fitted, **options)
-    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
-    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])
-
-
-def _nearness(X: Any, fitted: Any, *, k: int, metric: Metric) -> tuple[Float64s, Any]:
-    """Return weights summing to one and row numbers of each new row's k nearest fitted rows, (r × k).
-
-    The weights are exp(-d²/h²), h the distance to the `LOCAL_NEIGHBOR`-th of them. Where so many fitted rows are equal
-    to a new row that h is 0, they share the weight and the others have none.
+    Rows of an embedding are divided by their scale. The weights of the k nearest fitted rows are exp(-d²/h²), h the
+    distance to the `LOCAL_NEIGHBOR`-th of them, and sum to one. Where so many fitted rows are equal to a new row that h
+    is 0, they share the weight and the others have none.
     """
     used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
     k = min(k, used_fitted.size)
     weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
-    if not used.any() or not k:
-        return weights, indices
-    rows = domain_rows(X[np.flatnonzero(used)], metric=metric)
-    others = domain_rows(fitted[used_fitted], metric=metric)
-    marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
-    with one_blas_thread():
-        lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
-    squares = edge_squares(lists, metric) if metric == "cosine" else lists[:, 0]
-    own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
-    exponent = np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0)
-    raw = np.exp(-exponent)
-    weights[used] = raw / raw.sum(axis=1, keepdims=True)
-    indices[used] = used_fitted[lists[:, 1].astype(np.int64)]
-    return weights, indices
+    if used.any() and k:
+        with in_this_thread(), one_blas_thread():
+            rows = domain_rows(X[np.flatnonzero(used)], metric=metric)
+            others = domain_rows(fitted[used_fitted], metric=metric)
+            marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
+            lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
+        squares = edge_squares(lists, metric) if metric == "cosine" else lists[:, 0]
+        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+        raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
+        weights[used] = raw / raw.sum(axis=1, keepdims=True)
+        indices[used] = used_fitted[lists[:, 1].astype(np.int64)]
+    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
+    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])

@@ -17,7 +17,6 @@ from sklearn.neighbors import NearestNeighbors
 from distembed.dtypes import Float64s
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.csr import unit_rows
-from distembed.manifold.alignment_blocks import procrustes_map, ridge_map
 from distembed.manifold.correspondences import shared_values
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
@@ -45,6 +44,10 @@ joint Laplacian is normalized. The paper names neither the number of rounds nor 
 
 ALIGNMENT_COMPONENTS = 50
 """The components of semisupervised alignment, at most."""
+CONTROL_RIDGE = 0.3
+"""The ridge of the regressions that an embedding is compared with, whose rows have length one."""
+NEAREST = 5
+"""Rows of the first set whose features are averaged."""
 
 
 class TwoSets(NamedTuple):
@@ -112,7 +115,7 @@ def infer_by_each_method(
             sets.first, sets.second, links, random_state=seed_of(model.random_state)
         )
         first, second = compute(more.spaces)
-        for name, k in (("matching", 5), ("matching_1", 1)):
+        for name, k in (("matching", NEAREST), ("matching_1", 1)):
             matched = nearest_features(first, second, known.features, n_neighbors=k)
             found[name] = Inference(matched, (first, second))
         found["embedding"] = _infer_by_embedding(sets, more.links, model)
@@ -123,11 +126,8 @@ def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
     _, Z = smallest_eigenpairs(adjacency, min(n_components, n_left), constants=False)
-    first, second = Z[: links.shape[0]], Z[links.shape[0] :]
-
-    k = min(5, len(first))
-    nearest = NearestNeighbors(n_neighbors=k).fit(first).kneighbors(second, return_distance=False)
-    return Inference(sets.features[nearest].mean(axis=1), (first, second))
+    spaces = Z[: links.shape[0]], Z[links.shape[0] :]
+    return Inference(_mean_of_nearest(*spaces, sets.features, NEAREST), spaces)
 
 
 def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
@@ -142,20 +142,41 @@ def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreser
 
 def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
     """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
-    rows = unit_rows(np.asarray(first, np.float64))
-    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(rows))).fit(rows)
-    nearest = search.kneighbors(unit_rows(np.asarray(second, np.float64)), return_distance=False)
-    return np.asarray(V1, np.float64)[nearest].mean(axis=1)
+    rows, others = (unit_rows(np.asarray(X, np.float64)) for X in (first, second))
+    return _mean_of_nearest(rows, others, np.asarray(V1, np.float64), n_neighbors)
 
 
-def linear_controls(
-    X1: Any, X2: Any, V1: Any, links: sp.csr_array, *, ridge: float = 0.3, n_neighbors: int = 5
-) -> dict[str, Inference]:
+def _mean_of_nearest(first: Float64s, second: Float64s, values: Float64s, n_neighbors: int) -> Float64s:
+    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(first))).fit(first)
+    means: Float64s = values[search.kneighbors(second, return_distance=False)].mean(axis=1)
+    return means
+
+
+def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s) -> Float64s:
+    """Return the R (d × e) with orthonormal rows or columns that minimizes Σ w_i ‖x_i R - y_i‖².
+
+    scipy.linalg.orthogonal_procrustes is the equivalent without weights.
+    """
+    left, _, right = np.linalg.svd((X * weights[:, None]).T @ Y, full_matrices=False)
+    return left @ right
+
+
+def _ridge_images(X: Float64s, Y: Float64s, new: Float64s) -> Float64s:
+    """Return the images of new rows under the map that minimizes ‖X W + 1cᵀ - Y‖² + ridge ‖W‖², as sklearn's Ridge."""
+    center, mean = X.mean(axis=0), Y.mean(axis=0)
+    shifted = X - center
+    gram = shifted.T @ shifted
+    gram.flat[:: len(gram) + 1] += CONTROL_RIDGE
+    weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
+    return new @ weights + (mean - center @ weights)
+
+
+def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str, Inference]:
     """Return what the plain controls infer for the rows of X2, features of (m × f) each.
 
     - "mean": the column means of V1;
     - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
-    - "ridge_map": a ridge regression from x2 to x1, then the mean of the `n_neighbors` nearest rows' values;
+    - "ridge_map": a ridge regression from x2 to x1, then the mean of the 5 nearest rows' values;
     - "procrustes": the same with the best rotation instead of the regression;
     - "procrustes_1": the same with the one nearest row.
 
@@ -165,10 +186,6 @@ def linear_controls(
     V1 : array (n × f)
         The features of the first set.
     links : (n × m), the strongest entry of a column is its counterpart
-    ridge : float
-        The ridge of the regressions.
-    n_neighbors : int
-        The number of nearest rows.
 
     Raises
     ------
@@ -182,15 +199,16 @@ def linear_controls(
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():
         rotated = second @ procrustes_map(there, here, pairs.data)
-        regressed = ridge_map(there, here, ridge=ridge)(second)
-        direct = ridge_map(there, values[pairs.row], ridge=ridge)(second)
-    turned = first, rotated
+        regressed = _ridge_images(there, here, second)
+        direct = _ridge_images(there, values[pairs.row], second)
+
+    def by_nearest(images: Float64s, n: int) -> Inference:
+        return Inference(nearest_features(first, images, values, n_neighbors=n), (first, images))
+
     return {
         "mean": Inference(np.tile(values.mean(axis=0), (len(second), 1)), None),
         "ridge": Inference(direct, None),
-        "ridge_map": Inference(
-            nearest_features(first, regressed, values, n_neighbors=n_neighbors), (first, regressed)
-        ),
-        "procrustes": Inference(nearest_features(first, rotated, values, n_neighbors=n_neighbors), turned),
-        "procrustes_1": Inference(nearest_features(first, rotated, values), turned),
+        "ridge_map": by_nearest(regressed, NEAREST),
+        "procrustes": by_nearest(rotated, NEAREST),
+        "procrustes_1": by_nearest(rotated, 1),
     }

@@ -150,13 +150,9 @@ def predict(X: Any, *, model: Any) -> Any:
 
 def with_known(Y: Any, found: da.Array, known: Mask) -> da.Array:
     """Return the rows of Y that are known, bit for bit, and others found for the rest, in Y's dtype."""
-    Y = Y.rechunk(found.chunks) if isinstance(Y, da.Array) else Y
-    return lift(_keep_known, "wc,wc,wk->wc", Y, found, known[:, None], dtype=Y.dtype)
-
-
-@block(temporaries=1)
-def _keep_known(Y: Any, found: Any, known: Any) -> Any:
-    return np.where(known, Y, found).astype(Y.dtype, copy=False)
+    cut = found.chunks
+    rows = Y.rechunk(cut) if isinstance(Y, da.Array) else da.from_array(Y, chunks=cut)
+    return da.where(known[:, None], rows, found).astype(Y.dtype)
 
 
 # --- many targets on a large matrix ---------------------------------------------------------------------------

@@ -53,12 +53,16 @@ def test_equals_the_plain_method(solver):
     assert model.converged_
 
 
-@pytest.mark.parametrize("weights", ["simplex", "normalise_after"])
-def test_power_follows_the_papers_rule_to_the_sweep(weights):
+@pytest.mark.parametrize(
+    ("weights", "tol", "at_once"),
+    [("simplex", 1e-4, 32), ("normalise_after", 1e-4, 32), ("simplex", 1e-6, 3)],
+)
+def test_power_follows_the_papers_rule_to_the_sweep(weights, tol, at_once, monkeypatch):
+    monkeypatch.setattr(imputation_systems, "SWEEPS_AT_ONCE", at_once)
     X, Y = problem()
-    model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-4, weights=weights).fit(X, Y)
-    plain, sweeps = oracle.power(model.weights_.toarray(), Y, 1e-4, False, 1000)
-    assert model.n_iter_ == sweeps
+    model = LatentSemanticImputation(min_degree=4, solver="power", tol=tol, weights=weights).fit(X, Y)
+    plain, sweeps = oracle.power(model.weights_.toarray(), Y, tol, False, 1000)
+    assert model.n_iter_ == sweeps > (6 if at_once == 3 else 0)
     np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
 
 
@@ -77,16 +81,6 @@ def test_states_that_come_back_in_other_blocks_change_nothing(solver):
         kept = LatentSemanticImputation(solver=solver).fit(X, Y)
     assert plain.n_iter_ > imputation_systems.SWEEPS_AT_ONCE or solver == "krylov"
     assert kept.vectors_.tobytes() == plain.vectors_.tobytes()
-
-
-def test_power_stops_past_the_first_batch_of_sweeps(monkeypatch):
-    monkeypatch.setattr(imputation_systems, "SWEEPS_AT_ONCE", 3)
-    X, Y = problem()
-    model = LatentSemanticImputation(min_degree=4, solver="power", tol=1e-6).fit(X, Y)
-    plain, sweeps = oracle.power(model.weights_.toarray(), Y, 1e-6, False, 1000)
-    assert sweeps > 6
-    assert model.n_iter_ == sweeps
-    np.testing.assert_allclose(model.vectors_, plain, atol=1e-12)
 
 
 def test_weights_of_the_published_program(reference):
@@ -150,14 +144,6 @@ def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
     assert (other.graph_ != model.graph_).nnz == 0
     assert other.weights_.data.tobytes() == model.weights_.data.tobytes()
     np.testing.assert_allclose(other.vectors_, model.vectors_, atol=1e-6)
-
-
-def test_little_memory_means_small_blocks():
-    X, Y = problem(n=300, s=20)
-    model = LatentSemanticImputation(min_degree=4).fit(X, Y)
-    with dask.config.set({"distembed.block_memory": 60_000}):
-        tight = LatentSemanticImputation(min_degree=4).fit(X, Y)
-    np.testing.assert_allclose(tight.vectors_, model.vectors_, atol=1e-5)
 
 
 def test_every_edge_of_the_tree_has_a_positive_weight():
@@ -245,25 +231,6 @@ def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver, monkeypatch):
 # --------------------------------------------------------------------------- degenerate and bad input
 
 
-def test_equal_rows_get_the_same_vector_as_their_anchor():
-    X, Y = problem()
-    X[40:44] = X[40]
-    Y[40] = np.arange(7.0)
-    Y[41:44] = np.nan
-    vectors = LatentSemanticImputation(min_degree=3, tol=1e-12, floor=1e-3).fit(X, Y).vectors_
-    assert np.isfinite(vectors).all()
-    np.testing.assert_allclose(vectors[41:44], np.tile(Y[40], (3, 1)), atol=0.2)
-
-
-def test_constant_columns_change_nothing():
-    X, Y = problem()
-    plain = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(X, Y).vectors_
-    wide = np.hstack([X, np.full((60, 2), 3.0)])
-    np.testing.assert_allclose(
-        LatentSemanticImputation(min_degree=4, tol=1e-12).fit(wide, Y).vectors_, plain, atol=1e-7
-    )
-
-
 @pytest.mark.parametrize("weights", ["simplex", "normalise_after"])
 def test_rows_that_are_all_equal_become_the_mean_of_walks(weights):
     Y = np.full((10, 2), np.nan)
@@ -279,12 +246,6 @@ def test_all_rows_known_come_back():
         model = LatentSemanticImputation(solver=solver).fit(X, Y)
         assert model.vectors_.tobytes() == Y.tobytes()
         assert (model.n_iter_, model.residual_, model.converged_) == (0, 0.0, True)
-
-
-def test_a_known_vector_of_zeros_is_a_vector():
-    X, Y = problem()
-    Y[~np.isnan(Y[:, 0])] = 0.0
-    assert not LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_.any()
 
 
 def test_non_convergence_is_told_once():
@@ -333,34 +294,13 @@ def spoilt(what):
         ("different rows", r"each of the 60 .* \(59, 7\)"),
         ("one column less", r"its shape is \(60,\)"),
         ("integers", "its dtype is int64"),
+        ("few rows", "min_degree = 60 needs more rows than the 60"),
         ("one row", r"1 sample\(s\) .* a minimum of 2 is required"),
     ],
 )
 def test_bad_input_is_told(what, message):
     with pytest.raises(ValueError, match=message):
-        LatentSemanticImputation().fit(*spoilt(what))
-
-
-def test_min_degree_must_be_less_than_the_rows():
-    X, Y = problem()
-    with pytest.raises(ValueError, match="min_degree = 60 needs more rows than the 60"):
-        LatentSemanticImputation(min_degree=60).fit(X, Y)
-    LatentSemanticImputation(min_degree=59).fit(X, Y)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"solver": "jacobi"},
-        {"weights": "l1"},
-        {"tol": 0.0},
-        {"min_degree": 0},
-        {"floor": -1},
-    ],
-)
-def test_bad_options_are_told(options):
-    with pytest.raises(ValueError, match=next(iter(options))):
-        LatentSemanticImputation(**options).fit(*problem())
+        LatentSemanticImputation(min_degree=60 if what == "few rows" else 8).fit(*spoilt(what))
 
 
 def test_a_users_graph_and_its_parts_without_anchor():

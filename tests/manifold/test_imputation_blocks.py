@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -33,22 +32,6 @@ def test_simplex_weights_are_on_the_simplex_and_optimal(A):
     assert ((w @ A) ** 2).sum() <= ((plain @ A) ** 2).sum() + 1e-8 * scale
 
 
-def test_simplex_weights_of_a_known_mixture():
-    rng = np.random.default_rng(0)
-    neighbors = rng.standard_normal((5, 20))
-    truth = np.array([0.5, 0.0, 0.2, 0.3, 0.0])
-    w, _ = blocks.simplex_weights(neighbors - truth @ neighbors)
-    np.testing.assert_allclose(w, truth, atol=1e-9)
-
-
-def test_equal_neighbors_share_their_weight():
-    w, certificate = blocks.simplex_weights(np.array([[1.0, 0], [1.0, 0], [-1.0, 0]]))
-    np.testing.assert_allclose(w, [0.25, 0.25, 0.5], atol=1e-6)
-    assert certificate < 1e-8
-    w, _ = blocks.simplex_weights(np.zeros((4, 3)))
-    np.testing.assert_array_equal(w, 0.25)
-
-
 def test_the_certificate_sees_weights_that_are_not_optimal(monkeypatch):
     A, x = np.array([[3.0, 0.0], [0.0, 1.0]]), np.array([1.0, 1.0])
     monkeypatch.setattr(blocks, "nonnegative_least_squares", lambda _G, c: np.array([1.0, 0.0]) * c[0])
@@ -75,13 +58,6 @@ def test_cone_weights_equal_scipys(seed, k, d):
     assert residual**2 == pytest.approx(plain**2, abs=1e-8)
 
 
-def test_cone_weights_may_all_be_zero():
-    w, certificate = blocks.cone_weights(np.array([[1.0, 0.0], [0.5, 0.0]]), np.array([-1.0, 0.0]))
-    np.testing.assert_array_equal(w, 0)
-    assert certificate == 0
-    np.testing.assert_array_equal(blocks.raise_to_floor(w, 0.1, 0.0), 0.5)
-
-
 @given(
     hnp.arrays(float, st.integers(1, 9), elements=st.sampled_from([0.0, 1e-12, 0.25, 1.0])),
     st.sampled_from([0.0, 1e-6, 0.5]),
@@ -100,23 +76,3 @@ def test_a_tiny_weight_does_not_make_the_floor_tiny():
     plain = blocks.rebuild_rows(X, *structure, 0.0, True)[0]
     assert 0 < plain[2] < 1e-9
     assert weights.min() == pytest.approx(0.1 * blocks.LEAST_FLOOR / 3, rel=1e-3)
-
-
-def test_power_sweeps_record_every_sweep():
-    rng = np.random.default_rng(0)
-    inside, carried = sp.csr_array(rng.random((5, 5)) / 10), sp.csr_array(rng.random((5, 3)) / 10)
-    Y, known = rng.random((8, 2)), np.repeat([True, False], [3, 5])
-    system = {"inside": inside, "carried": carried, "known": known}
-    zeroth = np.tile(Y[:3].mean(axis=0), (5, 1))
-    state = blocks.power_sweeps(Y, np.zeros((2, 0)), **system, first=0, last=2)
-    first = inside @ zeroth + carried @ Y[:3]
-    second = inside @ first + carried @ Y[:3]
-    np.testing.assert_allclose(state[:, :10], np.hstack([zeroth.T, second.T]))
-    moves = [np.abs(first - zeroth).sum(axis=0), np.abs(second - first).sum(axis=0)]
-    sizes = [np.abs(zeroth).sum(axis=0), np.abs(first).sum(axis=0)]
-    np.testing.assert_allclose(state[:, 10:].T, [*moves, *sizes])
-    third = blocks.power_sweeps(Y, state, **system, first=2, last=3)
-    np.testing.assert_array_equal(third[:, :5], state[:, 5:10])
-    np.testing.assert_array_equal(third[:, [10, 11, 13, 14]], state[:, 10:])
-    again = blocks.power_sweeps(Y, third, **system, first=2, last=3)  # it begins with the vectors before
-    assert again.tobytes() == third.tobytes()

@@ -61,12 +61,6 @@ def test_a_regressors_prediction_and_the_mixture_of_residuals_add_up():
     np.testing.assert_allclose(model.infer(new, X, Y), plain.predict(new) + residuals, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("regressor", [None, Ridge()])
-def test_a_row_equal_to_one_of_the_fit_has_its_vector(regressor):
-    model, X, Y, _, _ = fitted(regressor=regressor, floor=1e-9)
-    np.testing.assert_allclose(model.infer(X, X, Y), model.vectors_, rtol=1e-3, atol=1e-3)
-
-
 def test_options_that_are_set_after_the_fit_change_nothing():
     model, X, Y, new, _ = fitted(metric="cosine")
     expected = model.infer(new, X, Y)

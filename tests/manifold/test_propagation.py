@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from distembed.linalg.csr import unit_rows
 from distembed.manifold import propagation
-from distembed.manifold.alignment_blocks import procrustes_map
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.manifold.inference import procrustes_map
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.states import keeping
 from tests.kept_states import KeptStates
