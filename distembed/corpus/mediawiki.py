@@ -22,11 +22,10 @@ from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.records import (
     Batch,
     batch_of,
-    blocks_of,
     document_table,
     encoding_advice,
     repaired,
-    too_long,
+    whole_records,
 )
 from distembed.corpus.streams import Partition, Progress
 from distembed.formats.encodings import text_encoding
@@ -125,11 +124,7 @@ def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
         If the file does not end with the end of an export.
     """
     stripper = Stripper(partition.namespace_names)
-    for block in blocks_of(partition, progress, [PAGE_END]):
-        if block.is_open and not block.continues:
-            progress.pass_over(partition, too_long(partition, f"byte {block.offset}"))
-        if block.is_open or block.continues:
-            continue
+    for block in whole_records(partition, progress, PAGE_END):
         pages, offset = [], block.offset
         for text in block.data.split(PAGE_END)[:-1]:
             before, tag, inside = text.partition(PAGE)

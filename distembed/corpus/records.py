@@ -352,6 +352,15 @@ def place_of(partition: Partition, offset: int) -> str:
     return f"byte {offset}" if partition.bad_records == "skip" else f"line {line_of(partition, offset)}"
 
 
+def whole_records(partition: Partition, progress: Progress, mark: bytes) -> Iterator[Block]:
+    """Yield the blocks of records that are parsed as a whole; one that is too long for that is a bad record."""
+    for block in blocks_of(partition, progress, [mark]):
+        if block.is_open and not block.continues:
+            progress.pass_over(partition, too_long(partition, place_of(partition, block.offset)))
+        if not (block.is_open or block.continues):
+            yield block
+
+
 def too_long(partition: Partition, place: str) -> RecordError:
     """Return the error for a record that is too long to be read as a whole."""
     what = f"has over {RECORD_BYTES:,} bytes, which cannot be read in bounded memory; give the text as plain text"

@@ -19,19 +19,19 @@ from distembed.corpus.records import (
     RECORD_BYTES,
     Batch,
     batch_of,
-    blocks_of,
     document_table,
     encoding_advice,
     is_utf8,
     place_of,
     repaired,
     too_long,
+    whole_records,
 )
 from distembed.corpus.streams import Partition, Piece, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
-from distembed.formats.parquet import ParquetFile, read_batches
+from distembed.formats.parquet import ParquetFile, is_text, read_batches
 from distembed.urls import opened
 
 FIELD_OPTIONS = ("id_field", "title_field", "label_field")
@@ -46,12 +46,8 @@ MISSING = object()
 def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of JSON lines; a line that cannot be read is a bad record."""
     asked = asked_fields(partition)
-    for block in blocks_of(partition, progress, [b"\n"]):
-        if block.is_open and not block.continues:
-            progress.pass_over(partition, too_long(partition, place_of(partition, block.offset)))
-        if block.is_open or block.continues:
-            continue
-        rows: list[list[bytes | None]] = []
+    for block in whole_records(partition, progress, b"\n"):
+        rows: list[list[str | None]] = []
         places: list[int] = []
         offset = block.offset
         for line in block.data.split(b"\n"):
@@ -64,48 +60,21 @@ def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
                     progress.pass_over(partition, RecordError(record))
             offset += len(line) + 1
         if rows:
-            values = (pa.array(column, pa.large_binary()) for column in zip(*rows, strict=True))
-            ids = pa.array([f"{partition.name}:{place}" for place in places])
-            columns = dict(zip(asked, values, strict=True))
-            yield table_batch(partition, progress, columns, ids, "byte", np.array(places))
+            columns = (pa.array(column, pa.large_string()) for column in zip(*rows, strict=True))
+            found = dict(zip(asked, columns, strict=True))
+            yield table_batch(partition, progress, found, np.array(places), np.array(places))
 
 
 def _json_row(
     partition: Partition, asked: Mapping[str, str], line: bytes, progress: Progress
-) -> list[bytes | None]:
-    """Return the fields asked for of a JSON line as UTF-8, null where it has none.
+) -> list[str | None]:
+    """Return the fields of a JSON line that are asked for as text, None for one that is null or missing.
 
     Raises
     ------
     CorpusError
         If it is no JSON object, or has no text; the message is the reason alone.
     """
-    record, texts = _json_object(partition, line, progress), partition.fields[0]
-    values = {field: value_at(record, field) for field in asked}
-    if all(values[field] is MISSING for field in texts):
-        fields = " or ".join(f'"{field}"' for field in texts)
-        names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
-        raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
-    for field, option in asked.items():
-        value, is_text = values[field], option == "text_field"
-        if value is None or value is MISSING or (option == "id_field" and value == ""):
-            values[field] = None
-        elif isinstance(value, list | dict) or (is_text and not isinstance(value, str)):
-            what = f'holds {type(value).__name__} in "{field}", not {"text" if is_text else "one value"}'
-            raise CorpusError(f"{what}; give {partition.option(option)}")
-        else:
-            values[field] = str(value).lower() if isinstance(value, bool) else str(value)
-    mode = "strict" if partition.errors == "strict" else "replace"
-    try:
-        return [value and value.encode("utf-8", mode) for value in values.values()]
-    except UnicodeEncodeError as error:
-        escape = f"\\u{ord(error.object[error.start]):04x}"
-        advice = f"correct the line, or give {partition.option('errors', 'replace')}"
-        raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
-
-
-def _json_object(partition: Partition, line: bytes, progress: Progress) -> dict[str, Any]:
-    """Return one JSON line as a record."""
     line = repaired(progress, line) if partition.errors == "replace" else line
     try:
         record = json.loads(line.decode())
@@ -115,11 +84,39 @@ def _json_object(partition: Partition, line: bytes, progress: Progress) -> dict[
     except (ValueError, RecursionError) as error:
         wrong = error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition(";")[0]
         raise CorpusError(f"is not JSON ({wrong}); correct the line") from error
-    if isinstance(record, dict):
-        return record
-    is_list = isinstance(record, list)
-    advice = "give one object per line (jq -c '.[]' FILE)" if is_list else "correct the line"
-    raise CorpusError(f"is a JSON {type(record).__name__}, not an object; {advice}")
+    if not isinstance(record, dict):
+        is_list = isinstance(record, list)
+        advice = "give one object per line (jq -c '.[]' FILE)" if is_list else "correct the line"
+        raise CorpusError(f"is a JSON {type(record).__name__}, not an object; {advice}")
+    found = [value_at(record, field) for field in asked]
+    if all(value_at(record, field) is MISSING for field in partition.fields[0]):
+        fields = " or ".join(f'"{field}"' for field in partition.fields[0])
+        names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
+        raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
+    values = [
+        value if type(value) is str else _cell(partition, field, value)
+        for field, value in zip(asked.items(), found, strict=True)
+    ]
+    if b"\\u" not in line:
+        return values
+    try:
+        return [value and value.encode("utf-8", partition.errors).decode() for value in values]
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(error.object[error.start]):04x}"
+        advice = f"correct the line, or give {partition.option('errors', 'replace')}"
+        raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
+
+
+def _cell(partition: Partition, field: tuple[str, str], value: Any) -> str | None:
+    """Return a value of JSON that is no text as text."""
+    if value is None or value is MISSING:
+        return None
+    name, option = field
+    if option == "text_field" or isinstance(value, list | dict):
+        kind = "text" if option == "text_field" else "one value"
+        what = f'holds {type(value).__name__} in "{name}", not {kind}'
+        raise CorpusError(f"{what}; give {partition.option(option)}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def value_at(record: dict[str, Any], field: str) -> Any:
@@ -147,13 +144,13 @@ def _field_names(record: dict[str, Any], before: str = "") -> list[str]:
 
 
 def asked_fields(partition: Partition) -> dict[str, str]:
-    """Return the fields asked for, each with the option that names it."""
+    """Return the fields asked for, those of the text first, each with the option that names it."""
     texts, *others = partition.fields
-    named = [
-        *zip(others, FIELD_OPTIONS, strict=True),
-        *((field, "carry_fields") for field in partition.carried),
-    ]
-    return {field: option for field, option in reversed(named) if field} | dict.fromkeys(texts, "text_field")
+    asked = dict.fromkeys(texts, "text_field")
+    options = [*FIELD_OPTIONS, *["carry_fields"] * len(partition.carried)]
+    for option, field in zip(options, (*others, *partition.carried), strict=True):
+        asked |= {field: option} if field and field not in asked else {}
+    return asked
 
 
 def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
@@ -179,9 +176,9 @@ def table_batch(
     partition: Partition,
     progress: Progress,
     columns: Mapping[str, pa.Array],
-    ids: pa.Array,
-    unit: str,
+    numbers: NDArray[np.int64],
     places: NDArray[np.int64],
+    group: str = "",
 ) -> Batch:
     """Return the rows of a table as a batch; a null text or title is an empty one.
 
@@ -193,12 +190,11 @@ def table_batch(
     progress : Progress
         It counts the bad records.
     columns : mapping of str to Array
-        The columns asked for, as large binary.
-    ids : Array
-        What stands for an id where there is no column of ids, or a null in it.
-    unit : {"line", "row"}
+        The columns asked for, as large strings or large binary.
+    numbers : int64 array (n,)
+        With the name of the file and the `group` the ids of rows without one of their own.
     places : int64 array (n,)
-        The line or the row of the file where each begins.
+        The line of the file where each begins, or its row in a Parquet file.
     """
     found: dict[str, pa.Array] = {}
     bad: dict[int, tuple[str, bytes]] = {}
@@ -215,18 +211,21 @@ def table_batch(
                 values[row] = repaired(progress, value) if partition.errors == "replace" else b""
             found[name] = pa.array(values, pa.large_binary()).cast(pa.large_string())
     for row, (name, value) in sorted(bad.items()):
-        advice = encoding_advice(partition, value)
+        unit, advice = "line", encoding_advice(partition, value)
         if partition.format == "parquet":
-            advice = f"correct the row, or give {partition.option('errors', 'replace')}"
+            unit, advice = "row", f"correct the row, or give {partition.option('errors', 'replace')}"
         reason = f'is not UTF-8 in column "{name}"; {advice}'
         progress.pass_over(partition, RecordError(BadRecord(partition.url, f"{unit} {places[row]}", reason)))
+    ids = pc.binary_join_element_wise(f"{partition.name}:{group}", pa.array(numbers).cast(pa.string()), "")
     if bad:
         good = pa.array(np.delete(np.arange(len(ids)), list(bad)))
         found, ids = {name: column.take(good) for name, column in found.items()}, ids.take(good)
     texts, *others = partition.fields
-    id_column, titles, labels = (found.get(field) if field else None for field in others)
+    own_ids, titles, labels = (found.get(field) if field else None for field in others)
     documents = document_table(
-        ids if id_column is None else pc.coalesce(id_column.cast(pa.string()), ids),
+        ids
+        if own_ids is None
+        else pc.if_else(pc.greater(pc.fill_null(pc.binary_length(own_ids), 0), 0), own_ids, ids),
         None if titles is None else titles.fill_null(""),
         labels,
         {field: found[field] for field in partition.carried},
@@ -313,9 +312,7 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
         for name in columns.keys() - {*partition.fields[0]}:
             is_empty = pc.equal(pc.binary_length(columns[name]), 0)
             columns[name] = pc.if_else(is_empty, None, columns[name])
-        numbers = pa.array(n_before + 1 + good).cast(pa.string())
-        ids = pc.binary_join_element_wise(f"{partition.name}:", numbers, "")
-        yield table_batch(partition, progress, columns, ids, "line", lines[good])
+        yield table_batch(partition, progress, columns, n_before + 1 + good, lines[good])
         n_before += len(starts)
 
 
@@ -333,8 +330,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
         for field, option in asked.items():
             kind = file.schema_arrow.field(field).type
             values = kind.value_type if pa.types.is_dictionary(kind) else kind
-            is_text = values in (pa.string(), pa.large_string(), pa.string_view())
-            if pa.types.is_nested(values) or (option == "text_field" and not is_text):
+            if pa.types.is_nested(values) or (option == "text_field" and not is_text(kind)):
                 key = partition.option(option)
                 raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
         stop = file.num_row_groups if partition.stop is None else partition.stop
@@ -347,15 +343,13 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             row = 0
             for records in read_batches(file, n_rows, row_groups=[group], columns=sorted(asked)):
                 progress.n_bytes_read = before + n_bytes * (row + records.num_rows) // metadata.num_rows
-                numbers = pa.array(np.arange(row, row + records.num_rows)).cast(pa.string())
-                ids = pc.binary_join_element_wise(f"{partition.name}:{group}.", numbers, "")
+                numbers = np.arange(row, row + records.num_rows)
                 columns = {
                     # Parquet files do not ensure that text is UTF-8.
                     name: records.column(name).cast(pa.large_string()).cast(pa.large_binary())
                     for name in asked
                 }
-                places = np.arange(first + row + 1, first + row + 1 + records.num_rows)
-                yield table_batch(partition, progress, columns, ids, "row", places)
+                yield table_batch(partition, progress, columns, numbers, first + 1 + numbers, f"{group}.")
                 row += records.num_rows
             progress.n_bytes_read = before + n_bytes
             first += metadata.num_rows
