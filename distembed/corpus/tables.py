@@ -89,7 +89,7 @@ def _json_row(
         advice = "give one object per line (jq -c '.[]' FILE)" if is_list else "correct the line"
         raise CorpusError(f"is a JSON {type(record).__name__}, not an object; {advice}")
     found = [value_at(record, field) for field in asked]
-    if all(value_at(record, field) is MISSING for field in partition.fields[0]):
+    if found[0] is MISSING and all(value is MISSING for value in found[: len({*partition.fields[0]})]):
         fields = " or ".join(f'"{field}"' for field in partition.fields[0])
         names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
         raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
@@ -222,10 +222,9 @@ def table_batch(
         found, ids = {name: column.take(good) for name, column in found.items()}, ids.take(good)
     texts, *others = partition.fields
     own_ids, titles, labels = (found.get(field) if field else None for field in others)
+    is_own = None if own_ids is None else pc.not_equal(own_ids.fill_null(""), "")
     documents = document_table(
-        ids
-        if own_ids is None
-        else pc.if_else(pc.greater(pc.fill_null(pc.binary_length(own_ids), 0), 0), own_ids, ids),
+        ids if is_own is None else pc.if_else(is_own, own_ids.cast(pa.string()), ids),
         None if titles is None else titles.fill_null(""),
         labels,
         {field: found[field] for field in partition.carried},
