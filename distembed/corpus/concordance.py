@@ -144,56 +144,36 @@ def find_passages(
         Shorter lists where the corpus has no more such documents.
     """
     found: dict[Pair, list[Passage]] = {pair: [] for pair in pairs}
-    first = 0
+    first = last = 0
     for partition in tokens.partitions:
         left = [pair for pair in found if len(found[pair]) < n]
         if not left:
             break
-        documents = tokens.documents(partition)
-        own = None if wanted is None else wanted[first : first + documents.num_rows]
-        first += documents.num_rows
-        lacking = {pair: n - len(found[pair]) for pair in left}
-        words = tokens.words(partition)["word"].combine_chunks()
-        raw = list(_search(tokens.iter_partition(partition), words, lacking, window, own))
-        if raw:
-            for pair, document, ids, marked in raw:
-                text = words.take(pa.array(ids)).to_pylist()
-                found[left[pair]].append(_passage(documents, document, tuple(text), marked))
+        documents, words = tokens.documents(partition), tokens.words(partition)["word"].combine_chunks()
+        first, last = last, last + documents.num_rows
+        # Of each word of the dictionary its place among the keywords, and among the contexts; -1 for others.
+        sides = [list(dict.fromkeys(side)) for side in zip(*left, strict=True)]
+        places = [
+            np.asarray(pc.fill_null(pc.index_in(words, pa.array(side, pa.string())), -1)).astype(np.int32)
+            for side in sides
+        ]
+        if min(side.max(initial=-1) for side in places) < 0:
+            continue
+        numbers, seen = np.full([len(side) for side in sides], -1, np.int64), set[tuple[int, int]]()
+        for number, (keyword, context) in enumerate(left):
+            numbers[sides[0].index(keyword), sides[1].index(context)] = number
+        for batch, own in _with_margins(tokens.iter_partition(partition), window + MARGIN):
+            met = meetings(batch.ids, batch.document, places[0], places[1], numbers, window=window)
+            is_own = (met[0] >= own.start) & (met[0] < own.stop)
+            for number, document, ids, marked in _cut(batch, *(part[is_own] for part in met)):
+                passages, is_wanted = found[left[number]], wanted is None or wanted[first + document]
+                if len(passages) < n and is_wanted and (number, document) not in seen:
+                    seen.add((number, document))
+                    text = words.take(pa.array(ids)).to_pylist()
+                    passages.append(_passage(documents, document, tuple(text), marked))
+            if all(len(found[pair]) == n for pair in left):
+                break
     return found
-
-
-def _search(
-    batches: Iterator[TokenBatch],
-    words: pa.Array,
-    lacking: Mapping[Pair, int],
-    window: int,
-    wanted: NDArray[np.bool_] | None,
-) -> Iterator[Found]:
-    """Yield as many passages of each pair as it lacks, from one partition."""
-    keywords, contexts = (list(dict.fromkeys(side)) for side in zip(*lacking, strict=True))
-    numbers = np.full((len(keywords), len(contexts)), -1, np.int64)
-    for number, (keyword, context) in enumerate(lacking):
-        numbers[keywords.index(keyword), contexts.index(context)] = number
-    sides = [  # for each word of the dictionary its place among the keywords and the contexts, -1 for others
-        np.asarray(pc.fill_null(pc.index_in(words, pa.array(side, pa.string())), -1)).astype(np.int32)
-        for side in (keywords, contexts)
-    ]
-    if min(side.max(initial=-1) for side in sides) < 0:
-        return  # one side has no word in this partition's dictionary
-    missing = list(lacking.values())
-    seen: set[tuple[int, int]] = set()
-    for batch, own in _with_margins(batches, window + MARGIN):
-        met = meetings(batch.ids, batch.document, sides[0], sides[1], numbers, window=window)
-        is_own = (met[0] >= own.start) & (met[0] < own.stop)
-        for one in _cut(batch, *(part[is_own] for part in met)):
-            pair, document, *_ = one
-            is_wanted = wanted is None or wanted[document]
-            if missing[pair] and is_wanted and (pair, document) not in seen:
-                seen.add((pair, document))
-                missing[pair] -= 1
-                yield one
-        if not any(missing):
-            return
 
 
 def meetings(

@@ -212,7 +212,10 @@ def deal_groups(
             raise ValueError(
                 f"the part {part!r} has no documents: give other bins, or leave it out of parts.names"
             )
-        own = sorted(set(names[rows]), key=lambda name: (_chance(name, random_state), name))
+        own = sorted(
+            set(names[rows]),
+            key=lambda name: (blake2b(f"{random_state}\0{name}".encode(), digest_size=8).digest(), name),
+        )
         if len(own) == 1:
             raise ValueError(
                 f"the part {part!r} has one document or file alone, {own[0]!r}, and no noise can be measured: join it "
@@ -224,7 +227,3 @@ def deal_groups(
         sizes.append(n)
     groups[parts.of == NO_PART] = sum(sizes)
     return groups, sizes
-
-
-def _chance(name: str, random_state: int) -> bytes:
-    return blake2b(f"{random_state}\0{name}".encode(), digest_size=8).digest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, takewhile
@@ -25,6 +26,9 @@ from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
 from distembed.urls import opened
+
+REMOTE_FILES = 16
+"""Files of a store whose beginnings are read at a time."""
 
 NAMED_REFUSALS = 5
 """Files, at most, of those that cannot be read that a message names."""
@@ -47,14 +51,25 @@ def plan_files(
     CorpusError
         No file can be read, or some cannot and bad records are an error; the message names them together.
     """
-    partitions: list[Partition] = []
-    refused: dict[str, CorpusError] = {}
-    for file in files:
+
+    def plan(file: FoundFile) -> list[Partition] | CorpusError:
         try:
             with failures_told(file.url):
-                partitions += _plan_file(file, template, partition_bytes, encoding)
+                return _plan_file(file, template, partition_bytes, encoding)
         except CorpusError as error:
-            refused[readable_name(file.url)] = error
+            return error
+
+    with ThreadPoolExecutor(
+        REMOTE_FILES
+    ) as pool:  # a store takes its time to answer; threads only hinder a disk
+        is_remote = any("://" in file.url for file in files)
+        found = list(pool.map(plan, files) if is_remote else map(plan, files))
+    partitions = [part for one in found if isinstance(one, list) for part in one]
+    refused = {
+        readable_name(file.url): one
+        for file, one in zip(files, found, strict=True)
+        if isinstance(one, CorpusError)
+    }
     errors = list(refused.values())
     if len(errors) == len(files) or (len(errors) == 1 and template.bad_records == "error"):
         raise errors[0]
@@ -115,10 +130,11 @@ def _plan_file(
         declared, namespaces = read_head(partition, data)
         partition = replace(partition, encoding=declared, namespace_names=namespaces)
     else:
-        partition = _with_encoding(partition, encoding)
+        data = read_beginning(partition)
+        partition = _with_encoding(partition, encoding, data)
     is_whole = kind in ("csv", "tsv") or partition.is_one_document
     if kind in ("csv", "tsv"):
-        partition = _with_columns(partition)
+        partition = _with_columns(partition, data)
     can_begin_inside = partition.compression in (("", "bz2") if kind == "mediawiki" else ("",))
     if is_whole or not can_begin_inside or not partition.is_utf8 or size <= partition_bytes:
         return [partition]
@@ -177,8 +193,8 @@ def _check_line_ends(partition: Partition, text: str) -> None:
         )
 
 
-def _with_encoding(partition: Partition, encoding: str | None) -> Partition:
-    """Return a partition of text with its encoding.
+def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> Partition:
+    """Return a partition of text with its encoding, by the beginning of the file.
 
     It is that of a byte-order mark, UTF-8 where the text has the form of it, or else the one that was given. (Text of
     another encoding is hardly ever valid UTF-8.)
@@ -188,7 +204,6 @@ def _with_encoding(partition: Partition, encoding: str | None) -> Partition:
     CorpusError
         If the file is no text, or its beginning is in none of these.
     """
-    data = read_beginning(partition)
     _check_is_text(partition, data)
     found = next((name for mark, name in MARKS if data.startswith(mark)), None)
     if found is None and encoding is None and 100 * len(CONTROL.findall(data)) > len(data):
@@ -216,7 +231,7 @@ def _decoded(data: bytes, encoding: str) -> tuple[str, UnicodeDecodeError | None
         return decoder("replace").decode(data), error
 
 
-def _with_columns(partition: Partition) -> Partition:
+def _with_columns(partition: Partition, data: bytes) -> Partition:
     """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
 
     Raises
@@ -232,8 +247,9 @@ def _with_columns(partition: Partition) -> Partition:
     if quotes == "auto":
         quotes = "none" if is_tsv else "double"
     n_bytes = HEAD_BYTES
-    while len(data := read_beginning(partition, n_bytes)) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
+    while len(data) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
         n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
+        data = read_beginning(partition, n_bytes)
     text, named = separated(data.decode(partition.encoding, "replace").removeprefix("\ufeff"))
     candidates = "\t" if is_tsv else partition.delimiter
     if candidates == "auto":

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
@@ -139,8 +140,16 @@ class Corpus:
         >>> first.id, first.text
         ('titles.txt:0', 'Human machine interface for Lab ABC computer applications')
         """
-        for partition in self.partitions:
-            yield from documents_of(partition)
+        pieces: list[bytes] = []
+        for batch in chain.from_iterable(map(read_batches, self.partitions)):
+            if not batch.continues:
+                heads = zip(*(batch.documents[name].to_pylist() for name in HEADS), strict=True)
+            for number, text in enumerate(batch.texts()):
+                pieces.append(text)
+                if number < batch.n_closed:
+                    ident, title, label = next(heads)
+                    yield Document(ident, title, label, b"".join(pieces).decode())
+                    pieces = []
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
         """Tokenize all partitions, a bundle of them in each Dask task; a second call returns the first result.
@@ -194,20 +203,6 @@ class Corpus:
             )
         self._cache[key] = Tokens(tuple(targets), summaries, columns=self.columns, folder=temporary)
         return self._cache[key]
-
-
-def documents_of(partition: Partition) -> Iterator[Document]:
-    """Yield the documents of one partition."""
-    pieces: list[bytes] = []
-    for batch in read_batches(partition):
-        if not batch.continues:
-            heads = zip(*(batch.documents[name].to_pylist() for name in HEADS), strict=True)
-        for number, text in enumerate(batch.texts()):
-            pieces.append(text)
-            if number < batch.n_closed:
-                ident, title, label = next(heads)
-                yield Document(ident, title, label, b"".join(pieces).decode())
-                pieces = []
 
 
 Layout = Literal["line", "blocks", "file"]

@@ -172,7 +172,7 @@ def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     return asked
 
 
-def table_batch(
+def table_batch(  # noqa: C901 - one column after the other
     partition: Partition,
     progress: Progress,
     columns: Mapping[str, pa.Array],
@@ -222,9 +222,10 @@ def table_batch(
         found, ids = {name: column.take(good) for name, column in found.items()}, ids.take(good)
     texts, *others = partition.fields
     own_ids, titles, labels = (found.get(field) if field else None for field in others)
-    is_own = None if own_ids is None else pc.not_equal(own_ids.fill_null(""), "")
+    if own_ids is not None:
+        ids = pc.if_else(pc.equal(own_ids.fill_null(""), ""), ids, own_ids.cast(pa.string()))
     documents = document_table(
-        ids if is_own is None else pc.if_else(is_own, own_ids.cast(pa.string()), ids),
+        ids,
         None if titles is None else titles.fill_null(""),
         labels,
         {field: found[field] for field in partition.carried},

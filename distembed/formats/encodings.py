@@ -108,15 +108,19 @@ def guess_encoding(head: bytes) -> Guess | None:
         return None
     begin = max(head.rfind(b"\n", 0, first.start()) + 1, first.start() - GUESSED_BYTES // 2)
     piece = head[begin : begin + GUESSED_BYTES]
-    best = None if _is_western(piece) else from_bytes(piece, cp_isolation=list(CANDIDATES)).best()
-    if best is None:
-        return None
-    encoding = COMMON_NAMES.get(best.encoding, best.encoding)
+    western = piece.decode(ONE_BYTE, "replace")
+    others = re.findall(r"[^\x00-\x7f]", western.lower())
+    if len(others) < len(re.findall("[A-Za-z]", western)) and any(
+        set(others) - SIGNS <= set(letters) for letters in ALPHABETS
+    ):
+        return None  # mostly ASCII letters, and the others those of one language
+    best = from_bytes(piece, cp_isolation=list(CANDIDATES)).best()
+    encoding = COMMON_NAMES.get(best.encoding, best.encoding) if best is not None else ONE_BYTE
     text = piece.decode(encoding, "replace")
-    if text == piece.decode(ONE_BYTE, "replace"):
+    if text == western:
         return None
-    before = piece.decode(ONE_BYTE, "replace").splitlines()
-    shown = next((line for line, other in zip(text.splitlines(), before, strict=False) if line != other), "")
+    lines = zip(text.splitlines(), western.splitlines(), strict=False)
+    shown = next((line for line, other in lines if line != other), "")
     return Guess(encoding, shown.strip()[:SHOWN_CHARACTERS])
 
 
@@ -134,14 +138,6 @@ ALPHABETS = (
 """Letters of western European languages, each with its own."""
 
 SIGNS = set("„“”‚‘’–—…€£«»§°·©®×½²\xa0")
-
-
-def _is_western(piece: bytes) -> bool:
-    """Return whether bytes are mostly ASCII letters, and the others in Windows-1252 letters of one language."""
-    text = piece.decode(ONE_BYTE, "replace").lower()
-    others = re.findall(r"[^\x00-\x7f]", text)
-    n_letters = len(re.findall("[a-z]", text))
-    return len(others) < n_letters and any(set(others) - SIGNS <= set(letters) for letters in ALPHABETS)
 
 
 NO_CHARSETS = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
@@ -206,7 +202,11 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
             return data
         return data.decode(known).removeprefix("\ufeff").encode()
     except (pa.ArrowInvalid, UnicodeDecodeError):
-        place = _first_wrong(data, known)
+        place = 0
+        try:
+            data.decode(known)
+        except UnicodeDecodeError as error:
+            place = error.start
     line = data.count(b"\n", 0, place) + 1
     fault = f"{name} is not {known}: line {line} holds the byte {data[place]:#04x}"
     window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
@@ -217,14 +217,6 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
     likely = guess.encoding if guess else ONE_BYTE
     remedy = f'set encoding = "{likely}"' if has_option else "save it as UTF-8"
     raise EncodingError(f"{fault}. It may be {likely}: {remedy}")
-
-
-def _first_wrong(data: bytes, encoding: str) -> int:
-    try:
-        data.decode(encoding)
-    except UnicodeDecodeError as error:
-        return error.start
-    return 0
 
 
 def is_utf8(encoding: str) -> bool:

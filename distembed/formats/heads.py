@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import tarfile
 from typing import NamedTuple
@@ -68,19 +69,13 @@ def sniffed(data: bytes, name: str) -> Head:
     'a PDF file'
     """
     found = next((meaning for begin, meaning in BEGINNINGS.items() if data.startswith(begin)), ("", ""))
-    if is_tar(data) or (found[0] and name.lower().endswith(PACKED_TAR)):
+    is_tar = data[257:262] == b"ustar"
+    if not is_tar:
+        with contextlib.suppress(tarfile.HeaderError):  # of before 1988, by its checksum
+            tarfile.TarInfo.frombuf(data[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+            is_tar = True
+    if is_tar or (found[0] and name.lower().endswith(PACKED_TAR)):
         found = _TAR
     elif HTML.match(data) or suffix_of(name) in HTML_SUFFIXES:
         found = _HTML
     return Head(*found)
-
-
-def is_tar(head: bytes) -> bool:
-    """Return whether bytes begin with the header of a tar archive: its mark, or that of before 1988 by its checksum."""
-    if head[257:262] == b"ustar":
-        return True
-    try:
-        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
-    except tarfile.HeaderError:
-        return False
-    return True

@@ -155,23 +155,16 @@ def _size_of(file: ParquetFile, group: int, columns: Sequence[str] | None) -> _S
         path = chunk.path_in_schema
         if columns is not None and not any(path == name or path.startswith(f"{name}.") for name in columns):
             continue
-        n_bytes, longest = _column_size(file, group, index)
+        n_bytes, n_values = chunk.total_uncompressed_size, chunk.num_values
+        longest, is_text = None, chunk.physical_type == "BYTE_ARRAY"
+        if not is_text:  # numbers, or texts of one length, of lists perhaps
+            n_bytes = max(8, file.schema.column(index).length or 0) * n_values
+        repeats = is_text and (chunk.has_dictionary_page or _is_one_by_one(chunk))
+        if repeats and n_bytes * n_values > BATCH_BYTES:
+            n_bytes, longest = _measure(file, group, chunk)
+        longest = n_bytes // max(metadata.num_rows, 1) if longest is None else longest
         stored, total, row = stored + chunk.total_compressed_size, total + n_bytes, row + longest
     return _Size(stored, total, row)
-
-
-def _column_size(file: ParquetFile, group: int, index: int) -> tuple[int, int]:
-    """Return the bytes of a column in memory, and of its largest row where that is known."""
-    metadata = file.metadata.row_group(group)
-    chunk, n_rows = metadata.column(index), max(metadata.num_rows, 1)
-    n_values, n_bytes = chunk.num_values, chunk.total_uncompressed_size
-    if chunk.physical_type != "BYTE_ARRAY":  # numbers, or texts of one length, of lists perhaps
-        n_bytes = max(8, file.schema.column(index).length or 0) * n_values
-        return n_bytes, n_bytes // n_rows
-    repeats = chunk.has_dictionary_page or _is_one_by_one(chunk)
-    if not repeats or n_bytes * n_values <= BATCH_BYTES:
-        return n_bytes, n_bytes // n_rows
-    return _measure(file, group, chunk)
 
 
 def _measure(file: ParquetFile, group: int, chunk: Any) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.readers import documents_of, read_corpus
+from distembed.corpus.readers import Corpus, read_corpus
 
 ROWS = [("a1", 'Er sagte: "Äpfel; Birnen"', "x"), ("a2", "zwei\nZeilen, mit Komma", "y"), ("a3", "", "x")]
 
@@ -109,7 +109,7 @@ def test_damaged_tables_lose_their_bad_rows_and_no_other(tmp_path, name, piece_b
     (tmp_path / "d.csv").write_bytes(data)
     names = {"text_field": "body", "id_field": "id", "label_field": "kind"}
     (partition,) = read_corpus(tmp_path / "d.csv", bad_records="skip", **names).partitions
-    found = [document.text for document in documents_of(replace(partition, piece_bytes=piece_bytes))]
+    found = [document.text for document in Corpus((replace(partition, piece_bytes=piece_bytes),)).documents()]
     assert found[: len(texts)] == texts
     n_rows = len([line for line in data.split(b"\n")[1:] if line.strip(b"\r")])
     if name in ("long row", "short row", "text after a quote", "lone return", "not utf-8"):
