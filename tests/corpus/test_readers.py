@@ -46,13 +46,6 @@ def test_compressed_text(tmp_path, extension):
     assert [document.text for document in read_corpus(path).documents()] == lines
 
 
-@pytest.mark.parametrize("extension", [".bz2", ".gz", ".xz"])
-def test_streams_in_a_row(tmp_path, extension):
-    data = COMPRESS[extension](b"one\ntwo ") + COMPRESS[extension](b"halves\n")
-    path = write(tmp_path / f"text.txt{extension}", data)
-    assert [document.text for document in read_corpus(path).documents()] == ["one", "two halves"]
-
-
 def test_json_lines(tmp_path):
     rows = [(str(k), f"n{k}", None if k % 2 else "c", f"Text {k}\nzweite é") for k in range(50)]
     records = [json.dumps(dict(zip(("key", "name", "class", "text"), row, strict=True))) for row in rows]
