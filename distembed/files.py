@@ -50,8 +50,8 @@ DECOMPRESSORS: dict[str | None, Callable[[], Any]] = {
 }
 """What unpacks one stream of a file, by fsspec's name of the compression; Arrow unpacks all of a file of "zstd"."""
 
-STORED_BYTES = 1 << 14
-"""Bytes of a compressed file that are read at a time: few, because they may unpack to a thousand times as much."""
+STORED_BYTES, MOST_STORED_BYTES = 1 << 14, 1 << 18
+"""Bytes of a compressed file that are read at a time: few at first, for they may unpack to a thousand times as much."""
 
 STORE_LIBRARIES = ("aiobotocore", "aiohttp", "botocore", "gcsfs", "google")
 """The libraries by which stores are reached, whose errors may have any class."""
@@ -213,7 +213,8 @@ class Unpacked(io.RawIOBase):
                     self.n_stored = self._file.tell()
                 break
             if not self._data and getattr(self._stream, "needs_input", True):
-                self._data = self._file.read(STORED_BYTES)
+                # From the second time on as much as before in all, so that half of what was read is unpacked.
+                self._data = self._file.read(min(max(STORED_BYTES, self.n_stored), MOST_STORED_BYTES))
                 self.n_stored += len(self._data)
                 if not self._data and self._stream is None:
                     break

@@ -173,7 +173,7 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
         n_unpacked += len(piece)
         data += piece if len(data) < n_bytes else b""
         is_enough = len(data) >= n_bytes or (end is not None and end in data)
-        if is_enough and n_unpacked <= UNPACKED_RATIO * (progress.n_bytes_read - STORED_BYTES):
+        if is_enough and 2 * n_unpacked <= UNPACKED_RATIO * (progress.n_bytes_read - STORED_BYTES):
             break
     return data[:n_bytes]
 
