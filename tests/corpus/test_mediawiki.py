@@ -20,7 +20,7 @@ from distembed.corpus import records
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.partitions import read_partition, tokenize_partition
-from distembed.corpus.readers import documents_of, read_corpus
+from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.streams import Progress, pieces_of
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import HEAD, page, total, write
@@ -124,7 +124,7 @@ def pages_between(path, bounds):
     """Return the ids of the pages of each partition of a file that is cut at `bounds`."""
     (partition,) = read_corpus(path, partition_bytes=1 << 30).partitions
     ranges = zip([0, *bounds], [*bounds, None], strict=True)
-    return [[d.id for d in documents_of(replace(partition, start=a, stop=b))] for a, b in ranges]
+    return [[d.id for d in Corpus((replace(partition, start=a, stop=b),)).documents()] for a, b in ranges]
 
 
 def test_export_cut_in_two_anywhere_around_its_end(tmp_path, dump):

@@ -23,7 +23,7 @@ from distembed.corpus import planning, records, tables
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, tokenize_partition
-from distembed.corpus.readers import Corpus, documents_of, read_corpus
+from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.records import TEXT_BYTES
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import build_vocabulary
@@ -253,7 +253,7 @@ def test_latin_1_in_blocks(tmp_path, line, column):
             read_corpus(path, **options)
         for partition in read_corpus(path, errors="replace", **options).partitions[-1:]:
             with pytest.raises(CorpusError, match=message):
-                list(documents_of(replace(partition, errors="strict", start=0, stop=None)))
+                list(Corpus((replace(partition, errors="strict", start=0, stop=None),)).documents())
     lenient = read_corpus(path, errors="replace", layout="blocks").tokenize()
     assert sum(summary.n_documents for summary in lenient.summaries) == 3
 
@@ -337,13 +337,13 @@ def test_json_line_too_long_to_be_held(tmp_path, monkeypatch):
     lines = [b'{"text": "one"}', b'{"text": "' + b"long " * 40 + b'"}', b'{"text": "two"}']
     path = write(tmp_path / "t.jsonl", b"\n".join(lines))
     partition = replace(read_corpus(path, bad_records="skip").partitions[0], piece_bytes=16)
-    assert [document.text for document in documents_of(partition)] == ["one", "two"]
+    assert [document.text for document in Corpus((partition,)).documents()] == ["one", "two"]
     table = write(tmp_path / "t.csv", b"text\none\n" + b"long " * 40)
     for long in (replace(partition, bad_records="error"), read_corpus(table).partitions[0]):
         with pytest.raises(
             CorpusError, match=r"line [23], has over .* give the text as plain text or Parquet"
         ):
-            list(documents_of(replace(long, piece_bytes=16)))
+            list(Corpus((replace(long, piece_bytes=16),)).documents())
 
 
 def test_parquet_rows_that_are_not_utf_8(tmp_path):

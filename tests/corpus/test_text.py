@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.readers import documents_of, read_corpus
+from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.streams import Partition
 from tests.corpus.conftest import write
 
@@ -21,7 +21,7 @@ def documents_by_split(path: str, bounds: list[int], **options: object) -> list[
     return [
         (document.id, document.title, document.text)
         for start, stop in zip([0, *bounds], stops, strict=True)
-        for document in documents_of(Partition(url=path, start=start, stop=stop, **options))
+        for document in Corpus((Partition(url=path, start=start, stop=stop, **options),)).documents()
     ]
 
 
