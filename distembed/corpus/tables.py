@@ -192,9 +192,11 @@ def table_batch(  # noqa: C901 - one column after the other
     columns : mapping of str to Array
         The columns asked for, as large strings or large binary.
     numbers : int64 array (n,)
-        With the name of the file and the `group` the ids of rows without one of their own.
+        The ids of rows without one of their own, after the name of the file and the `group`.
     places : int64 array (n,)
         The line of the file where each begins, or its row in a Parquet file.
+    group : str
+        The row group of a Parquet file.
     """
     found: dict[str, pa.Array] = {}
     bad: dict[int, tuple[str, bytes]] = {}
