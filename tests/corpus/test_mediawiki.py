@@ -215,7 +215,7 @@ def test_a_page_that_is_too_long_is_a_bad_record(tmp_path, monkeypatch):
     summary = tokenize_partition(partition, Tokenizer(), str(tmp_path / "part"))
     assert read_partition(str(tmp_path / "part"), "documents")["id"].to_pylist() == ["1", "3"]
     assert summary.n_bad_records == 1
-    with pytest.raises(CorpusError, match=r"x\.xml, byte \d+, has over .* bytes"):
+    with pytest.raises(CorpusError, match=r"x\.xml, line 18, has over .* bytes"):
         tokenize_partition(replace(partition, bad_records="error"), Tokenizer(), str(tmp_path / "other"))
 
 
