@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -30,6 +30,41 @@ class HalSection(CountingSection):
     """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
 
     direction: Literal["left"] = "left"
+
+
+LPP = {"method": "lpp", "unit_rows": True, "alpha": 1.0}
+PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "best": {},
+    "paper": {
+        "corpus": {"pattern": "ascii", "min_border_tokens": 1000},
+        "vocabulary": {"max_size": 100_000, "min_count": 1},
+        "contexts": {"window": 5, "direction": "symmetric"},
+        "hal": {"window": 10, "weighting": "ramp"},
+        "wordspaces": {
+            "spaces": [
+                "vsm_lpp_log_entropy", "vsm_lpp_tf_idf", "vsm_lpp", "wc_lpp", "hal_space", "lsa", "vsm",
+            ],
+            "n_components": 300,
+            "vectors": "lsa",
+        },
+        "recipes": {
+            "vsm": {"title": "VSM", "of": "documents", "method": "counts"},
+            "vsm_tf_idf": {"title": "VSM tf-idf", "of": "documents", "method": "tf_idf"},
+            "vsm_log_entropy": {"title": "VSM log-entropy", "of": "documents", "method": "log_entropy"},
+            "wc_no_stop": {
+                "title": "WC without stop words", "of": "contexts", "method": "counts", "stop_words": "drop",
+            },
+            "hal_space": {"title": "HAL", "of": "hal", "method": "counts"},
+            "lsa": {"title": "LSA", "of": "vsm_log_entropy", "method": "lsa"},
+            "vsm_lpp": {"title": "VSM+LPP", "of": "vsm", **LPP},
+            "vsm_lpp_tf_idf": {"title": "VSM+LPP+TF-IDF", "of": "vsm_tf_idf", **LPP},
+            "vsm_lpp_log_entropy": {"title": "VSM+LPP+LE", "of": "vsm_log_entropy", **LPP},
+            "wc_lpp": {"title": "WC+LPP", "of": "wc_no_stop", **LPP},
+        },
+        "evaluation": {"keep_words": True},
+    },
+}  # fmt: skip
+"""The demo's spaces, and those of the paper with the settings of its Wikipedia (jobs/wordspaces_paper.toml)."""
 
 
 class WordSpacesSection(Section):

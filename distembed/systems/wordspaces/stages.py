@@ -41,7 +41,7 @@ from distembed.stages.words import (
     store_scores,
 )
 from distembed.systems.wordspaces import outputs
-from distembed.systems.wordspaces.job import WordSpacesJob
+from distembed.systems.wordspaces.job import PRESETS, WordSpacesJob
 from distembed.systems.wordspaces.recipes import (
     COUNT_BLOCKS,
     COUNTED,
@@ -377,4 +377,5 @@ SYSTEM = System(
         *declared_in(outputs),
         KEPT_DISTANCES.output,
     ),
+    presets=PRESETS,
 )
