@@ -49,10 +49,10 @@ def solved_alone(groups, totals, core, weights):
     """Return the vectors of all words from the sum of the groups, by the solver of noncore words."""
     counts = sp.csr_array(sum(weight * group for weight, group in zip(weights, groups, strict=True)))
     pairs, words = totals.pairs @ weights, totals.counts @ weights
-    share = words / words.sum()
-    found = blocks.weigh_pairs(counts, counts, pairs, share, pairs, share, weighting=RULES.weighting)
-    ridge = np.full(N_WORDS, RULES.ridge)
-    return blocks.solve_words(found, core, core.T @ core, ridge, uniform_weight=RULES.uniform_weight)
+    shares = np.stack([pairs, words / words.sum()], axis=1)
+    ridge, gram = np.full(N_WORDS, RULES.ridge), core.T @ core
+    rules = {"weighting": RULES.weighting, "uniform_weight": RULES.uniform_weight}
+    return blocks.solve_new_words(counts, counts, shares, shares, ridge, core, gram, **rules)
 
 
 @pytest.fixture
