@@ -21,7 +21,7 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets
 from distembed.job.load import load_job
 from tests.campaigns import _samples
-from tests.campaigns.fuzzing import outcome
+from tests.campaigns.fuzzing import cases, outcome
 
 
 def npy(header: bytes, data: bytes = b"") -> bytes:
@@ -117,6 +117,24 @@ def test_hostile_metadata_of_an_array_are_damage_and_are_not_read(tmp_path: Path
         file.write_text(json.dumps(whole | hostile))
         assert workspace.array("numbers").compute().shape == (3, 4)
         assert [problem.file for problem in workspace.verify()] == ["arrays.zarr/numbers/zarr.json"]
+
+
+def test_the_campaign_reads_and_changes_lists_of_words_and_records_of_a_workspace(tmp_path: Path) -> None:
+    """Its readers and its seal use functions of the package: if one of them changes, the campaign must not be blind."""
+    samples = (
+        dict(_samples.corpora()) | dict(_samples.word_files()) | dict(_samples.records(tmp_path / "made"))
+    )
+    assert {"names.txt", "job.toml", "w/manifest/numbers.json"} <= samples.keys()
+    for name, sample in samples.items():
+        file = tmp_path / "read" / name
+        for place, content in (*sample.beside, (name, sample.data)):
+            (tmp_path / "read" / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "read" / place).write_bytes(content)
+        assert outcome(sample.read, file) == ("refused" if name == "latin.txt" else "")
+        for _, data in cases(name, sample, 0, [sample.data], range(4)):
+            file.write_bytes(data)
+            assert outcome(sample.read, file) in {"", "refused"}
+        file.write_bytes(sample.data)
 
 
 ENDLESS = [

@@ -137,22 +137,34 @@ def declared() -> dict[Callable[..., Any], float]:
     }
 
 
+def differences(found: dict[Callable[..., Any], list[tuple[float, int]]]) -> dict[str, tuple[float, float]]:
+    """Return what functions declare and hold, of those that do not hold what they declare."""
+    declares = declared()
+    most = {one: max(times for times, _ in calls) for one, calls in found.items() if one in declares}
+    return {
+        name_of(one): (declares[one], round(times, 2))
+        for one, times in most.items()
+        if not declares[one] - BELOW <= times <= declares[one] + ABOVE
+    }
+
+
 def test_block_functions_hold_what_they_declare() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of searches that end before they have converged
         for run in (search, *RUNS):  # which compiles
             run()
-        with measured() as found:
-            for run in RUNS:
-                run()
-    taken, declares = {one: max(times for times, _ in calls) for one, calls in found.items()}, declared()
-    missing = {name_of(one) for one in declares if one not in taken} - {*OF_FILES, *ELSEWHERE}
+        for _ in range(
+            3
+        ):  # other threads of this process may allocate meanwhile; what a function holds is held each time
+            with measured() as found:
+                for run in RUNS:
+                    run()
+            wrong = differences(found)
+            if not wrong:
+                break
+    declares = declared()
+    missing = {name_of(one) for one in declares if one not in found} - {*OF_FILES, *ELSEWHERE}
     assert not missing, "no test measures them"
     assert {*OF_FILES, *ELSEWHERE} <= set(map(name_of, declares))
-    assert not [name_of(one) for one in taken if one not in declares], "they declare nothing"
-    wrong = {
-        name_of(one): (declares[one], round(times, 2))
-        for one, times in taken.items()
-        if not declares[one] - BELOW <= times <= declares[one] + ABOVE
-    }
+    assert not [name_of(one) for one in found if one not in declares], "they declare nothing"
     assert not wrong, f"declared and measured multiples of the largest array: {wrong}"

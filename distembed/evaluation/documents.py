@@ -58,30 +58,6 @@ def clustering_scores(classes: ArrayLike, labels: ArrayLike) -> ClusteringScores
     )
 
 
-class ScoreSummary(NamedTuple):
-    """Scores over several starts."""
-
-    mean: ClusteringScores
-    deviation: ClusteringScores  # of the starts, with n in the denominator
-    kept: ClusteringScores  # of the start that is kept, or of the consensus of all
-    n_starts: int
-
-
-def summarize_scores(scores: Sequence[ClusteringScores], kept: ClusteringScores) -> ScoreSummary:
-    """Return the mean and the standard deviation of the scores of several starts, beside those of what is kept.
-
-    Raises
-    ------
-    ValueError
-        If there is no start.
-    """
-    if not scores:
-        raise ValueError("there are no scores to summarize: give those of one start or more")
-    table = np.array(scores)
-    mean, deviation = (ClusteringScores(*map(float, row)) for row in (table.mean(axis=0), table.std(axis=0)))
-    return ScoreSummary(mean, deviation, kept, len(scores))
-
-
 class TopicCoherence(NamedTuple):
     """Mean association of the pairs of a topic's top words in a reference corpus, one value a topic."""
 

@@ -50,17 +50,6 @@ def test_bad_labels_are_refused(classes, labels):
         documents.clustering_scores(classes, labels)
 
 
-def test_summary_over_starts():
-    scores = [documents.ClusteringScores(*values) for values in ((0.2, 0.1, 0.5, 0.6), (0.4, 0.3, 0.7, 0.8))]
-    found = documents.summarize_scores(scores, scores[1])
-    assert found.mean == pytest.approx((0.3, 0.2, 0.6, 0.7))
-    assert found.deviation == pytest.approx((0.1,) * 4)
-    assert found.kept == scores[1]
-    assert found.n_starts == 2
-    with pytest.raises(ValueError, match="give those of one start or more"):
-        documents.summarize_scores([], scores[1])
-
-
 def by_hand(topic, counts, sums):
     pmi, npmi = [], []
     total = sums.sum()
