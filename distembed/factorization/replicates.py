@@ -12,25 +12,28 @@ core vectors, where a factor of each would take the rank times as many.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numba
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import shared
 from distembed.factorization.blocks import PairWeighting
 from distembed.lift import block, lift
+from distembed.linalg.blocks import row_cosines
 from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import column_products
 from distembed.weighting.blocks import excess_of_pair
 
 _jit = numba.njit(cache=True, nogil=True)
+
+BATCH_WORDS = 200
+"""Words of a task."""
 
 MOST_STEPS, TOLERANCE = 30, 1e-8
 """Steps of conjugate gradients, and the part of a solution's squared length, in the norm of A, that may be missing.
@@ -39,27 +42,17 @@ A tenth of a thousandth of the length is a hundredth of what the noise of a word
 """
 
 
-class Totals(NamedTuple):
-    """What is known of words in each group of documents, beside their pairs."""
+class Part(NamedTuple):
+    """A part of a text: what is counted in each group of its documents, and how often its samples take each group."""
 
-    pairs: NDArray[Any]
-    """The pairs with the word on the left. Array (words, groups)."""
-    counts: NDArray[Any]
-    """Its occurrences. Array (words, groups)."""
-
-
-class Samples(NamedTuple):
-    """How often samples of a part take each of its groups, in several sizes."""
-
-    of_sizes: tuple[Floats, ...]
-    """Arrays (groups, samples); the first sample of each takes every group once."""
-    n_all: Floats
-    """The occurrences of all words in each group. Array (groups,)."""
-
-    @property
-    def n_samples(self) -> int:
-        """The samples of each size."""
-        return int(self.of_sizes[0].shape[1])
+    counts: Sequence[da.Array]
+    """The counts of each group with core words, in both orders. Dask arrays (words, c) of csr_array row blocks."""
+    pairs: Floats
+    """The pairs with each word on the left. Array (words, groups)."""
+    occurrences: Int64s
+    """How often each word occurs. Array (words, groups)."""
+    samples: Sequence[Floats]
+    """Of several sizes, arrays (groups, samples); the first sample of each takes every group once."""
 
 
 class Regression(NamedTuple):
@@ -70,71 +63,160 @@ class Regression(NamedTuple):
     uniform_weight: float
 
 
-def sample_vectors(
-    groups: Sequence[Any],
-    words: Totals,
-    core_words: Totals,
-    samples: Samples,
-    core: Floats,
-    core_gram: Floats,
+def words_in_samples(
+    measure: Callable[[list[Floats | None]], Any],
+    width: int,
+    parts: Sequence[Part],
+    core: da.Array,
     rules: Regression,
     *,
+    wanted: Mask | None = None,
+    sizes: Int64s | None = None,
+    batch_words: int = BATCH_WORDS,
+) -> da.Array:
+    """Return what is measured of each word from its vectors in all samples of the parts, lazily.
+
+    Parameters
+    ----------
+    measure : callable
+        Takes the vectors (samples, d) of a word in each part, None in one where it is not wanted: `whole_vector`, or
+        `differences` of a design.
+    width : int
+        How many numbers it returns.
+    parts : sequence of Part
+    core : Dask array (c, d)
+        Vectors of the first c words, from all text.
+    rules : Regression
+        How counts become weights, and the ridge.
+    wanted : bool array (words, parts), optional
+        The words that are solved in each part, by default all.
+    sizes : int64 array (words, parts), optional
+        The size of the samples of each word in each part (`equal_sizes`), by default the first.
+    batch_words : int
+        The words of a task.
+
+    Returns
+    -------
+    Dask array (words, width) float32
+        NaN where a word is wanted in no part.
+    """
+    pairs, occurrences = (np.concatenate([part[side] for part in parts], axis=1) for side in (1, 2))
+    wanted = np.ones((len(pairs), len(parts)), bool) if wanted is None else wanted
+    sizes = np.zeros(wanted.shape, np.int64) if sizes is None else sizes
+    ends = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
+    context = Context(
+        [slice(*bounds) for bounds in pairwise(ends)],
+        [part.samples for part in parts],
+        occurrences.sum(axis=0).astype(np.float64),
+        pairs[: core.shape[0]].astype(np.float32),
+        occurrences[: core.shape[0]].astype(np.float32),
+        rules,
+    )
+    counts = [group.rechunk((batch_words, -1)) for part in parts for group in part.counts]
+    vectors = core.rechunk((-1, -1))
+    indices = ",".join(["wp", "wp", "wg", "wg", "cd", "de", *["wc"] * len(counts)])
+    return lift(
+        measured_words, f"{indices}->wm", wanted, sizes, pairs, occurrences, vectors,
+        column_products(vectors, vectors), *counts, sizes={"m": width},
+        context=shared(context), measure=measure, width=width,
+    )  # fmt: skip
+
+
+class Context(NamedTuple):
+    """What all words are solved with."""
+
+    groups: list[slice]
+    """The groups of each part."""
+    samples: list[Sequence[Floats]]
+    """The samples of each part, in several sizes."""
+    n_tokens: Floats
+    """The occurrences of all words in each group. Array (groups,)."""
+    core_pairs: Floats
+    core_occurrences: Floats
+    """Those of the core words in each group. Arrays (c, groups) float32."""
+    rules: Regression
+
+
+@block(temporaries=1)
+def measured_words(
     wanted: Mask,
     sizes: Int64s,
-) -> Iterator[tuple[int, Floats]]:
-    """Yield the number of each wanted word of a block, and its vectors (samples, d) in all samples.
+    pairs: Floats,
+    occurrences: Int64s,
+    core: Floats,
+    core_gram: Floats,
+    *counts: Any,
+    context: Context,
+    measure: Callable[[list[Floats | None]], Any],
+    width: int,
+) -> Floats:
+    """Return what is measured of some words, each solved in all samples of all parts, (words, width)."""
+    _, ridge, uniform = context.rules
+    system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
+    found, groups = np.full((len(wanted), width), np.nan, np.float32), [canonical_csr(one) for one in counts]
+    for word in np.flatnonzero(wanted.any(axis=1)):
+        rows = [slice(*group.indptr[word : word + 2]) for group in groups]
+        each = [(group.indices[row], group.data[row]) for group, row in zip(groups, rows, strict=True)]
+        vectors = list[Floats | None]()
+        for part, own in enumerate(context.groups):
+            given = each[own], pairs[word, own], occurrences[word, own], own
+            samples = context.samples[part][sizes[word, part]]
+            is_wanted = wanted[word, part]
+            vectors.append(sample_vectors(*given, samples, context, core, system) if is_wanted else None)
+        found[word] = measure(vectors)
+    return found
+
+
+def sample_vectors(
+    rows: Sequence[tuple[Any, Any]],
+    pairs: Floats,
+    occurrences: Int64s,
+    groups: slice,
+    samples: Floats,
+    context: Context,
+    core: Floats,
+    system: Floats,
+) -> Floats:
+    """Return the vectors of a word in all samples of a part, (samples, d) float32.
 
     A sample is weighed as a text of its own: with the shares of the context words in the whole part, the few documents
     of a half would differ from the part in all frequent words together, and this would count as noise.
 
     Parameters
     ----------
-    groups : sequence of csr_array (words, c)
-        The counts with core words of each group of documents, in both orders.
-    words, core_words : Totals
-        Those of the words of the block, and of the core words.
-    samples : Samples
+    rows : sequence of pairs of arrays
+        The core words that the word has pairs with in each group of documents of the part, and their counts.
+    pairs, occurrences : arrays (groups,)
+        Of the word.
+    groups : slice
+        Those of the part among all.
+    samples : (groups, samples) float64
         How often each sample takes each group.
+    context : Context
     core : (c, d) float32
         V1.
-    core_gram : (d, d) float64
-        V1ᵀV1.
-    rules : Regression
-        How counts become weights, and the ridge.
-    wanted : (words,) bool
-        The words that are solved.
-    sizes : (words,) int64
-        Which of the sizes of samples is that of each word.
+    system : (d, d) float64
+        What all words have in common: ``E + mu I``.
     """
-    weighting, ridge, uniform = rules
-    n_all = np.array([samples.n_all @ one for one in samples.of_sizes])
-    core_pairs, core_counts = (side.astype(np.float32) for side in core_words)
-    of_groups = [canonical_csr(block) for block in groups]
-    system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
-    place = np.full(len(core), -1, np.int32)
-    single = [one.astype(np.float32) for one in samples.of_sizes]
-    for word in np.flatnonzero(wanted).tolist():
-        size = sizes[word]
-        # the core words that the word has pairs with in any group, and its counts with them in each sample
-        rows = [slice(group.indptr[word], group.indptr[word + 1]) for group in of_groups]
-        columns = [group.indices[row] for group, row in zip(of_groups, rows, strict=True)]
-        support = np.unique(np.concatenate(columns))
-        place[support] = np.arange(len(support), dtype=np.int32)
-        counts = np.zeros((len(support), len(of_groups)), np.float32)
-        for number, (group, row) in enumerate(zip(of_groups, rows, strict=True)):
-            counts[place[columns[number]], number] = group.data[row]
-        counts = counts @ single[size]
-        if not support.size:
-            yield word, np.zeros((samples.n_samples, core.shape[1]), np.float32)
-            continue
-        n_tokens = np.maximum(n_all[size], 1.0)
-        own = (
-            words.pairs[word] @ samples.of_sizes[size],
-            words.counts[word] @ samples.of_sizes[size] / n_tokens,
-        )
-        facing = core_pairs[support] @ single[size], core_counts[support] @ single[size] / n_tokens
-        weights, moments = _weights_and_moments(counts, *own, *facing, uniform, *weighting)
-        yield word, _solve_samples(core[support], weights, moments, system).T
+    support = np.unique(np.concatenate([columns for columns, _ in rows]))
+    if not support.size:
+        return np.zeros((samples.shape[1], core.shape[1]), np.float32)
+    place = np.empty(len(core), np.int32)
+    place[support] = np.arange(len(support), dtype=np.int32)
+    counts = np.zeros((len(support), len(rows)), np.float32)
+    for group, (columns, values) in enumerate(rows):
+        counts[place[columns], group] = values
+    taken, n_tokens = samples.astype(np.float32), np.maximum(context.n_tokens[groups] @ samples, 1.0)
+    weights, moments = _weights_and_moments(
+        counts @ taken,
+        pairs @ samples,
+        occurrences @ samples / n_tokens,
+        context.core_pairs[support, groups] @ taken,
+        context.core_occurrences[support, groups] @ taken / n_tokens,
+        context.rules.uniform_weight,
+        *context.rules.weighting,
+    )
+    return _solve_samples(core[support], weights, moments, system).T
 
 
 @_jit
@@ -183,22 +265,6 @@ def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Float
     return solution.astype(np.float32)
 
 
-def cosine_distances(first: Floats, second: Floats) -> Float64s:
-    """Return ``1 - cos`` of the rows of two arrays, (rows,); NaN where a row is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from distembed.factorization.replicates import cosine_distances
-    >>> cosine_distances(np.eye(2), np.array([[1.0, 0.0], [1.0, 0.0]])).tolist()
-    [0.0, 1.0]
-    """
-    one, other = first.astype(np.float64), second.astype(np.float64)
-    lengths = np.sqrt((one**2).sum(axis=1) * (other**2).sum(axis=1))
-    cosines = np.divide((one * other).sum(axis=1), lengths, out=np.full(len(one), np.nan), where=lengths > 0)
-    return np.clip(1 - cosines, 0, 2)
-
-
 # --- differences between parts ---------------------------------------------------------------------------------
 
 
@@ -218,14 +284,14 @@ class Design(NamedTuple):
         """The samples of a part."""
         return 1 + 6 * self.n_halves + self.n_draws
 
-    def sides(self, vectors: Floats) -> tuple[Floats, ...]:
-        """Return the vectors of the two halves of each division, and of the quarters of either fixed half."""
-        n = self.n_halves
-        return tuple(vectors[first : first + n] for first in range(1, 1 + 6 * n, n))
+    def divided(self, vectors: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the vectors of both halves of each division, of the quarters of either fixed half, and of the draws.
 
-    def draws(self, vectors: Floats) -> Floats:
-        """Return the vectors of the draws."""
-        return vectors[1 + 6 * self.n_halves :]
+        Arrays (2, divisions, d), (4, divisions, d) and (draws, d).
+        """
+        end = 1 + 6 * self.n_halves
+        sides = vectors[1:end].reshape(6, self.n_halves, -1)
+        return sides[:2], sides[2:], vectors[end:]
 
 
 FEWEST_GROUPS = 4
@@ -309,6 +375,13 @@ PAIR_MEASURES = ("distance", "change", "low", "high")
 """What is measured of a word between two parts."""
 
 
+def whole_vector(vectors: Sequence[Floats | None]) -> Floats:
+    """Return the vector of a word in the first sample of one part, which is the part itself."""
+    [of_samples] = vectors
+    assert of_samples is not None
+    return of_samples[0]
+
+
 def differences(vectors: Sequence[Floats | None], design: Design) -> Float64s:
     """Return `PART_MEASURES` of a word in each part, and `PAIR_MEASURES` of each two parts.
 
@@ -325,122 +398,51 @@ def differences(vectors: Sequence[Floats | None], design: Design) -> Float64s:
     design : Design
         What the samples are.
     """
-    found: list[float] = []
+    found, tail = list[float](), (1 - design.confidence) / 2
     for one in vectors:
         if one is None:
             found += [np.nan] * len(PART_MEASURES)
             continue
-        first, second, *quarters = design.sides(one)
-        change, inner = _excess(quarters[:2], quarters[2:])
-        found += [_mean([cosine_distances(first, second)]), change / inner if inner > 0 else np.nan]
+        halves, quarters, _ = design.divided(one)
+        changes, inner = _excesses(quarters[:2], quarters[2:])
+        noise = _mean(inner)
+        found += [_mean(_distances(*halves)), _mean(changes) / noise if noise > 0 else np.nan]
     for one, other in combinations(vectors, 2):
         if one is None or other is None:
             found += [np.nan] * len(PAIR_MEASURES)
             continue
-        distance = cosine_distances(one[:1], other[:1])[0]
-        change, _ = _excess(design.sides(one)[:2], design.sides(other)[:2])
-        drawn = [design.draws(side) for side in (one, other)]
+        (halves, _, draws), (other_halves, _, other_draws) = design.divided(one), design.divided(other)
+        change = _mean(_excesses(halves, other_halves)[0])
         # beside each draw the next one, which is independent of it
-        each = _excesses(*((draws, np.roll(draws, 1, axis=0)) for draws in drawn))
+        each = _excesses(*([drawn, np.roll(drawn, 1, axis=0)] for drawn in (draws, other_draws)))[0]
         known = each[np.isfinite(each)]
-        tail = (1 - design.confidence) / 2
         ends = np.quantile(known - known.mean(), [tail, 1 - tail]) if known.size else np.full(2, np.nan)
-        found += [distance, change, *(change + ends)]
+        found += [_distances(one[:1], other[:1])[0], change, *(change + ends)]
     return np.array(found)
 
 
-def _excesses(one: Sequence[Floats], other: Sequence[Floats]) -> Float64s:
-    """Return the mean distance across two pairs of samples, less that within them, row by row."""
-    across = [cosine_distances(first, second) for first in one for second in other]
-    within = [cosine_distances(*one), cosine_distances(*other)]
-    return np.asarray(np.mean(across, axis=0) - np.mean(within, axis=0))
+def _excesses(one: Any, other: Any) -> tuple[Float64s, Float64s]:
+    """Return the mean distance across two pairs of samples less that within them, row by row, and those within.
+
+    A pair is two arrays (n, d), or one (2, n, d).
+    """
+    across = [_distances(first, second) for first in one for second in other]
+    within = np.stack([_distances(*one), _distances(*other)])
+    return np.mean(across, axis=0) - within.mean(axis=0), within
 
 
-def _excess(one: Sequence[Floats], other: Sequence[Floats]) -> tuple[float, float]:
-    """Return the mean of `_excesses`, and the mean distance within the pairs."""
-    return _mean([_excesses(one, other)]), _mean([cosine_distances(*one), cosine_distances(*other)])
+def _distances(first: Floats, second: Floats) -> Float64s:
+    """Return ``1 - cos`` of the rows of two arrays, (rows,); NaN where a row is zero."""
+    return np.clip(1 - row_cosines(first, second, of_zeros=np.nan), 0, 2)
 
 
-def _mean(values: Sequence[Floats]) -> float:
-    every = np.concatenate(values)
-    known = every[np.isfinite(every)]
+def _mean(values: Floats) -> float:
+    known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else np.nan
 
 
-# --- parts of a text --------------------------------------------------------------------------------------------
-
-
-class Part(NamedTuple):
-    """A part of a text: the counts of its groups of documents, in both orders."""
-
-    groups: Sequence[da.Array]
-    """The counts of each group with core words. Dask arrays (words, c) of csr_array row blocks."""
-    words: Totals
-    """Of all words, in memory."""
-    samples: Samples
-    """How often each sample takes each group."""
-
-
-def part_vectors(part: Part, core: da.Array, rules: Regression, *, batch_words: int = 500) -> da.Array:
-    """Return the vectors of all words in a part, lazily, (words, d) float32; zero without pairs.
-
-    Parameters
-    ----------
-    part : Part
-        Its first sample alone is used.
-    core : Dask array (c, d)
-        Vectors of the first c words, from all text.
-    rules : Regression
-    batch_words : int
-        The words of a task.
-    """
-    whole_part = part.samples._replace(of_sizes=(part.samples.of_sizes[0][:, :1],))
-    own, wanted = part._replace(samples=whole_part), np.ones((part.words.counts.shape[0], 1), bool)
-    return _of_words(
-        samples_of_words, [own], core, rules, wanted, np.zeros_like(wanted, int), core.shape[1], batch_words
-    )
-
-
-def word_differences(
-    parts: Sequence[Part],
-    core: da.Array,
-    rules: Regression,
-    design: Design,
-    judged: Mask,
-    sizes: Int64s,
-    *,
-    batch_words: int = 200,
-) -> da.Array:
-    """Return the noise of each word in each part, and its differences between each two, lazily.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-    core : Dask array (c, d)
-        Vectors of the first c words, from all text.
-    rules : Regression
-    design : Design
-        What the samples of the parts are.
-    judged : bool array (words, parts)
-        Where a word occurs often enough.
-    sizes : int64 array (words, parts)
-        The size of the samples of each word in each part (`equal_sizes`).
-    batch_words : int
-        The words of a task.
-
-    Returns
-    -------
-    Dask array (words, measures) float32
-        The columns of `measures_of`; NaN where a word is not judged.
-    """
-    width = len(measures_of(len(parts)))
-    return _of_words(
-        differences_of_words, parts, core, rules, judged, sizes, width, batch_words, design=design
-    )
-
-
 def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
-    """Return the columns of `word_differences`: what is measured, and the numbers of the parts, the second -1 for none.
+    """Return the columns of `differences`: what is measured, and the numbers of the parts, the second -1 for none.
 
     Examples
     --------
@@ -448,95 +450,5 @@ def measures_of(n_parts: int) -> list[tuple[str, int, int]]:
     >>> measures_of(2)[:3]
     [('noise', 0, -1), ('chance', 0, -1), ('noise', 1, -1)]
     """
-    pairs = [(one, other) for one in range(n_parts) for other in range(one + 1, n_parts)]
     alone = [(name, part, -1) for part in range(n_parts) for name in PART_MEASURES]
-    return alone + [(name, *pair) for pair in pairs for name in PAIR_MEASURES]
-
-
-def _of_words(
-    function: Any,
-    parts: Sequence[Part],
-    core: da.Array,
-    rules: Regression,
-    judged: Mask,
-    sizes: Int64s,
-    width: int,
-    batch_words: int,
-    **options: Any,
-) -> da.Array:
-    """Return what a function finds of batches of words, from the rows that all groups have of them."""
-    n_core = core.shape[0]
-    counts = [group.rechunk((batch_words, -1)) for part in parts for group in part.groups]
-    totals = [np.concatenate([part.words[side] for part in parts], axis=1) for side in (0, 1)]
-    of_block = [
-        (len(part.groups), Totals(*(side[:n_core] for side in part.words)), part.samples) for part in parts
-    ]
-    vectors = core.rechunk((-1, -1))
-    indices = ["wp", "wp", "wg", "wg", "cd", "de", *("wc" for _ in counts)]
-    return lift(
-        function, f"{','.join(indices)}->wm", judged, sizes, *totals, vectors,
-        column_products(vectors, vectors), *counts, sizes={"m": width},
-        of_parts=shared(of_block), rules=rules, **options,
-    )  # fmt: skip
-
-
-def _solved(
-    judged: Mask,
-    sizes: Int64s,
-    pairs: Floats,
-    counts: Floats,
-    arrays: Any,
-    parts: Any,
-    rules: Regression,
-) -> list[Iterator[tuple[int, Floats]]]:
-    """Return an iterator over the words of each part that are judged, and their vectors in all samples."""
-    core, core_gram, *groups = arrays
-    solved, first = [], 0
-    for place, (n_groups, core_words, samples) in enumerate(parts):
-        own = slice(first, first + n_groups)
-        words = Totals(pairs[:, own], counts[:, own])
-        rest = core_words, samples, core, core_gram, rules
-        solved.append(
-            sample_vectors(groups[own], words, *rest, wanted=judged[:, place], sizes=sizes[:, place])
-        )
-        first = own.stop
-    return solved
-
-
-@block(temporaries=0.5)
-def samples_of_words(
-    judged: Mask,
-    sizes: Int64s,
-    pairs: Floats,
-    counts: Floats,
-    *arrays: Any,
-    of_parts: Any,
-    rules: Regression,
-) -> Floats:
-    """Return the vectors of some words in all samples of one part, side by side, (words, samples x d)."""
-    width = of_parts[0][2].n_samples * arrays[0].shape[1]
-    found = np.zeros((len(judged), width), np.float32)
-    for word, vectors in _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)[0]:
-        found[word] = vectors.ravel()
-    return found
-
-
-@block(temporaries=2)
-def differences_of_words(
-    judged: Mask,
-    sizes: Int64s,
-    pairs: Floats,
-    counts: Floats,
-    *arrays: Any,
-    of_parts: Any,
-    rules: Regression,
-    design: Design,
-) -> Floats:
-    """Return the measures of some words, solved in all samples of all parts, (words, measures)."""
-    judged = judged & (judged.sum(axis=1, keepdims=True) > 1)
-    solved = _solved(judged, sizes, pairs, counts, arrays, of_parts, rules)
-    found = np.full((len(judged), len(measures_of(len(of_parts)))), np.nan, np.float32)
-    for word in np.flatnonzero(judged.any(axis=1)):
-        vectors = [next(own)[1] if judged[word, place] else None for place, own in enumerate(solved)]
-        found[word] = differences(vectors, design)
-    return found
+    return alone + [(name, *pair) for pair in combinations(range(n_parts), 2) for name in PAIR_MEASURES]

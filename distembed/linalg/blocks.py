@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats
-from distembed.linalg.csr import row_range, unit_rows
+from distembed.linalg.csr import row_range
 from distembed.temporaries import block
 
 ROUNDED = 64 * np.finfo(float).eps
@@ -298,9 +298,14 @@ def column_powers(*sides: Floats, power: int) -> Floats:
     return np.concatenate([np.einsum(terms, *[side] * power) for side in wide])
 
 
-def row_cosines(left: Float64s, right: Float64s) -> Float64s:
-    """Return the cosine of each row with the other's row; 0 where one of them has no direction."""
-    return np.asarray(np.einsum("ij,ij->i", unit_rows(left), unit_rows(right)))
+def row_cosines(left: Floats, right: Floats, *, of_zeros: float = 0.0) -> Float64s:
+    """Return the cosine of each row with the other's row, added in float64, (n,); `of_zeros` where a row is zero."""
+    products, squares, others = (
+        np.einsum("ij,ij->i", one, other, dtype=np.float64)
+        for one, other in ((left, right), (left, left), (right, right))
+    )
+    lengths = np.sqrt(squares) * np.sqrt(others)
+    return np.divide(products, lengths, out=np.full_like(products, of_zeros), where=lengths != 0)
 
 
 def whitening(gram_matrix: Floats, *, threshold: float, scaled: bool = True) -> Floats:

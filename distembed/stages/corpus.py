@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -45,6 +45,7 @@ from distembed.counting.cooccurrence import (
 from distembed.counting.documents import count_document_block, count_document_terms
 from distembed.counting.partition_rows import n_bundles, token_bundles
 from distembed.display import plural
+from distembed.dtypes import Int32s
 from distembed.execution import compute
 from distembed.job.inputs import code_file, file_sizes, versions_at
 from distembed.job.outputs import ArrayOutput, FilesOutput, TableOutput
@@ -462,26 +463,22 @@ def added_runs(
     row_blocks: Sequence[int],
     *,
     tokens: FilesOutput = outputs.TOKENS,
-    make: Callable[..., dict[str, Any]] | None = None,
-    **more: Any,
+    groups: Mapping[str, Int32s] | None = None,
 ) -> da.Array:
-    """Let a task for each bundle make a file of sorted runs, and return the sum of all, lazily, by row block.
-
-    `make` is `count_bundle_of`, or takes the same arguments and `more`.
-    """
+    """Let a task for each bundle make a file of sorted runs, and return the sum of all, lazily, by row block."""
     # The random numbers of a partition follow from its content, whatever its number in the corpus.
     keys = [int(block.digest[:12], 16) for block in ctx.workspace.describe(tokens.name).blocks]
     items = tokens.read(ctx.workspace)
     bundles = token_bundles([*map(_prefix, items)], [item.summary.get("n_tokens", 0) for item in items])
     count = partial(
-        make or count_bundle_of,
+        count_bundle_of,
         workspace=ctx.workspace.url,
         vocabulary=ctx.workspace.stages()["vocabulary"].digest,
         bundles=[[span._replace(key=keys[span.key]) for span in bundle] for bundle in bundles],
         options=options,
         row_blocks=tuple(row_blocks),
         block_memory=block_memory(),
-        **more,
+        groups=groups,
     )
     runs = ctx.store_files(outputs.RUNS.of(counts=name), len(bundles), count)
     partials = [PartialCounts(**{**item.summary, "url": item.paths[0]}) for item in runs]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distembed.dtypes import Float32s, Float64s
+from distembed.dtypes import Float32s
 from distembed.vectors.subwords import SubwordTable
 
 Block = tuple[list[str], Float32s]
@@ -163,7 +163,10 @@ def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
 
 def row_norms(words: Sequence[str], vectors: Float32s) -> Float32s:
     """Return the length of each row, summed in float64; refuse NaN and infinity, naming the word."""
-    norms = np.concatenate([np.zeros(0), *(norms_of(block) for _, block in row_blocks(words, vectors))])
+    squares = (
+        np.einsum("ij,ij->i", block, block, dtype=np.float64) for _, block in row_blocks(words, vectors)
+    )
+    norms = np.sqrt(np.concatenate([np.zeros(0), *squares]))
     bad = np.flatnonzero(~np.isfinite(norms))
     if bad.size:
         raise ValueError(
@@ -173,18 +176,6 @@ def row_norms(words: Sequence[str], vectors: Float32s) -> Float32s:
         return norms.astype(np.float32)
 
 
-def norms_of(block: Float32s) -> Float64s:
-    """Return the length of each row, float64 (n,)."""
-    return np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))
-
-
 def divisors(norms: Float32s) -> Float32s:
     """Return norms as a column, with 1 for 0 so that a zero vector stays zero."""
     return np.where(norms > 0, norms, np.float32(1))[:, None]
-
-
-def pair_cosines(first: Float32s, second: Float32s) -> Float64s:
-    """Return the cosine of each row with that of another block, float64 (n,); 0 for a zero row."""
-    products = np.einsum("ij,ij->i", first, second, dtype=np.float64)
-    lengths = norms_of(first) * norms_of(second)
-    return np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.execution import one_blas_thread
-from distembed.linalg.blocks import centered_gram, without_directions
+from distembed.linalg.blocks import centered_gram, row_cosines, without_directions
 from distembed.typing import DenseInMemory, Frame, VectorLike, refuse_collection
 from distembed.vectors.files import VectorFormat, read_vectors, write_vectors
 from distembed.vectors.rows import (
@@ -27,7 +27,6 @@ from distembed.vectors.rows import (
     WordRows,
     divisors,
     other_cases,
-    pair_cosines,
     row_norms,
     rows_by_lower_case,
     unknown_word,
@@ -353,7 +352,7 @@ class WordVectors:
         (0.99, 0.0)
         """
         found = self._answers([first, second])
-        return float(pair_cosines(found[:1], found[1:])[0])
+        return float(row_cosines(found[:1], found[1:])[0])
 
     def similarities(self, pairs: NDArray[np.int64] | Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows (n, 2), in float64.
@@ -368,7 +367,7 @@ class WordVectors:
         pairs = np.asarray(pairs)
         parts = np.array_split(pairs, max(1, pairs.size * self._vectors.shape[1] // BLOCK_VALUES))
         return np.concatenate(
-            [pair_cosines(self._vectors[part[:, 0]], self._vectors[part[:, 1]]) for part in parts]
+            [row_cosines(self._vectors[part[:, 0]], self._vectors[part[:, 1]]) for part in parts]
         )
 
     def most_similar(

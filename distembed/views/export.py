@@ -25,11 +25,12 @@ from distembed.formats.streams import writing
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import APART, MakeTable, Table, distances_table, with_numbers
+from distembed.linalg.blocks import row_cosines
 from distembed.linalg.operators import count_values
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.vectors.files import WRITTEN_FORMATS, vector_format
-from distembed.vectors.rows import pair_cosines, row_blocks
+from distembed.vectors.rows import row_blocks
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
@@ -244,7 +245,7 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
         return size
     table: Any = vectors.subwords
     rest = row_blocks(left_out, vectors.vectors[len(kept) :])
-    cosines = np.concatenate([pair_cosines(block, table.compose(words)) for words, block in rest])
+    cosines = np.concatenate([row_cosines(block, table.compose(words)) for words, block in rest])
     return (
         f"{size}; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
         f"{np.median(cosines):.2f}"

@@ -16,11 +16,10 @@ from distembed.factorization.replicates import (
     Design,
     Part,
     Regression,
-    Samples,
-    Totals,
+    differences,
     group_samples,
-    part_vectors,
-    word_differences,
+    whole_vector,
+    words_in_samples,
 )
 from distembed.lift import lift
 from distembed.linalg.blocks import gram
@@ -77,23 +76,22 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
 def test_samples_of_words_hold_what_they_declare():
     rng, n_words, n_core, n_groups, rank = np.random.default_rng(0), 600, 600, 4, 10
     groups = [csr_array(rng.poisson(0.4, (n_words, n_core)).astype(np.int32)) for _ in range(n_groups)]
-    totals = Totals(
+    design = Design(n_halves=2, n_draws=4, confidence=0.9)
+    part = Part(
+        [da.from_array(one, chunks=(300, -1), asarray=False) for one in groups],
         np.stack([np.asarray(one.sum(axis=1)).ravel() for one in groups], axis=1).astype(float),
         rng.integers(50, 99, (n_words, n_groups)),
+        group_samples(n_groups, design, [0]),
     )
-    design = Design(n_halves=2, n_draws=4, confidence=0.9)
-    samples = Samples(group_samples(n_groups, design, [0]), totals.counts.sum(axis=0).astype(float))
-    part = Part([da.from_array(one, chunks=(300, -1), asarray=False) for one in groups], totals, samples)
     rules = Regression(PairWeighting(0.1, 3.0, 3.0), ridge=2.0, uniform_weight=0.1)
     core = da.from_array(rng.random((n_core, rank), np.float32), chunks=(300, -1))
-    judged = np.ones((n_words, 2), bool)
+    measure = partial(differences, design=design)
 
     def every():
-        compute(part_vectors(part, core, rules, batch_words=300))
-        given = judged, np.zeros(judged.shape, int)
-        compute(word_differences([part, part], core, rules, design, *given, batch_words=300))
+        compute(words_in_samples(whole_vector, rank, [part], core, rules, batch_words=300))
+        compute(words_in_samples(measure, 8, [part, part], core, rules, batch_words=300))
 
     every()
     with measured() as found:
         every()
-    assert_declared(found, replicates.samples_of_words, replicates.differences_of_words)
+    assert_declared(found, replicates.measured_words)

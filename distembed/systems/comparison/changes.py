@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from distembed.corpus.concordance import Pair, Passage, find_passages
+from distembed.corpus.concordance import Passage, find_passages
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.execution import compute
@@ -20,8 +20,7 @@ from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
-from distembed.systems.comparison.parts import groups_of_documents, groups_of_parts
-from distembed.systems.comparison.stages import counts_of_parts, judged_words
+from distembed.systems.comparison.parts import groups_of_parts, part_counts
 from distembed.vectors import WordVectors
 
 CHANGED, LEVEL, UNJUDGED = "changed", "no change seen", "cannot be judged"
@@ -72,19 +71,16 @@ class Changes(NamedTuple):
 
 def changes_of(job: ComparisonJob, workspace: Workspace) -> Changes:
     """Return what a finished comparison has measured."""
-    found = compute(outputs.DIFFERENCES.read(workspace)).astype(np.float64)
+    counted = part_counts(job, workspace, outputs.WORDS.read(workspace))
+    columns = compute(outputs.DIFFERENCES.read(workspace)).astype(np.float64).T
     rows = outputs.MEASURES.read(workspace).to_pylist()
-    counts, documents = counts_of_parts(workspace)
     return Changes(
         list(vocabulary_of(workspace).words),
-        outputs.PARTS.read(workspace)["part"].to_pylist(),
-        counts,
-        documents,
-        judged_words(job, groups_of_parts(workspace), compute(outputs.WORDS.read(workspace))),
-        {
-            (row["measure"], row["part"], row["other"]): column
-            for row, column in zip(rows, found.T, strict=True)
-        },
+        counted.names,
+        counted.counts,
+        counted.documents,
+        counted.judged,
+        {tuple(row.values()): column for row, column in zip(rows, columns, strict=True)},
         workspace.stages()["differences"].facts["floor"],
     )
 
@@ -128,18 +124,22 @@ def own_contexts(
     """Return the contexts that each word has in one part more often than in the others: by log-likelihood."""
     n_words, counts, rising = len(changes.words), outputs.GROUP_COUNTS.read(workspace), sorted(words)
     each = [
-        sum(whole_csr(counts[[group * n_words + word for word in rising]]) for group in own)
+        sum(
+            whole_csr(counts[[group * n_words + word for word in rising]])
+            for group in range(own.start, own.stop)
+        )
         for own in groups_of_parts(workspace)
     ]
     content = set(content_words(changes.words, common_words(workspace)))
     is_content = np.array([word in content for word in changes.words])
     found: dict[str, dict[str, list[str]]] = {}
     for place, word in enumerate(rising):
-        rows = np.concatenate([one[[place]].toarray() for one in each]).astype(np.float64)
-        found[changes.words[word]] = {
-            part: _largest(keyness(rows, side) * is_content, changes.words, n)
-            for side, part in enumerate(changes.parts)
-        }
+        rows, sides = np.concatenate([one[[place]].toarray() for one in each]).astype(np.float64), {}
+        for side, part in enumerate(changes.parts):
+            values = keyness(rows, side) * is_content
+            best = np.argsort(-values, kind="stable")[:n]
+            sides[part] = [changes.words[context] for context in best if values[context] > 0]
+        found[changes.words[word]] = sides
     return found
 
 
@@ -160,10 +160,6 @@ def keyness(counts: Float64s, side: int) -> Float64s:
     return np.where(own > expected[0], 2 * (terms[0] + terms[1]), 0.0)
 
 
-def _largest(values: Float64s, words: Sequence[str], n: int) -> list[str]:
-    return [words[place] for place in np.argsort(-values, kind="stable")[:n] if values[place] > 0]
-
-
 def passages_of(
     job: ComparisonJob,
     workspace: Workspace,
@@ -171,13 +167,11 @@ def passages_of(
     n: int,
 ) -> dict[str, dict[str, list[Passage]]]:
     """Return passages of each part with each word and the contexts that it has there, at most n of each."""
-    tokens, groups = titled_tokens(workspace), groups_of_documents(workspace)
-    found: dict[str, dict[str, list[Passage]]] = {word: {} for word in contexts}
+    tokens, groups = titled_tokens(workspace), outputs.DOCUMENT_GROUPS.read(workspace)["group"].to_numpy()
     names = outputs.PARTS.read(workspace)["part"].to_pylist()
+    found: dict[str, dict[str, list[Passage]]] = {word: {} for word in contexts}
     for part, own in zip(names, groups_of_parts(workspace), strict=True):
-        pairs: list[Pair] = [
-            (word, other) for word, sides in contexts.items() for other in sides.get(part, ())
-        ]
+        pairs = [(word, other) for word, sides in contexts.items() for other in sides.get(part, ())]
         wanted = (groups >= own.start) & (groups < own.stop)
         lines = find_passages(tokens, pairs, window=job.counting.window, n=1, wanted=wanted) if pairs else {}
         for (word, _), passages in lines.items():
@@ -192,26 +186,24 @@ def changes_table(job: ComparisonJob, workspace: Workspace) -> Table:
     """Return a row for each word between each two parts: counts, distance, change, interval, floor and verdict."""
     changes = changes_of(job, workspace)
     batches = (pa.record_batch(changes.between(*pair)) for pair in changes.pairs)
-    first = next(batches)
-    n_rows = len(changes.words) * len(changes.pairs)
-    contents = f"{plural(len(changes.words), 'word')} between {plural(len(changes.pairs), 'pair')} of parts"
-    return Table(pa.RecordBatchReader.from_batches(first.schema, chain([first], batches)), n_rows, contents)
+    first, n_words, n_pairs = next(batches), len(changes.words), len(changes.pairs)
+    rows = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+    contents = f"{plural(n_words, 'word')} between {plural(n_pairs, 'pair')} of parts"
+    return Table(rows, n_words * n_pairs, contents)
 
 
 def part_words_table(job: ComparisonJob, workspace: Workspace) -> Table:
     """Return each word of each part with its counts, its noise and its vector there."""
-    changes = changes_of(job, workspace)
-    vectors = outputs.PART_VECTORS.read(workspace)
+    changes, vectors = changes_of(job, workspace), outputs.PART_VECTORS.read(workspace)
     n_words, n_parts = len(changes.words), len(changes.parts)
-    table = pa.table(
-        {
-            "part": np.repeat(changes.parts, n_words).tolist(),
-            "word": changes.words * n_parts,
-            "count": changes.counts.T.ravel(),
-            "documents": changes.documents.T.ravel(),
-            "noise": np.concatenate([changes.measures["noise", part, None] for part in changes.parts]),
-        }
-    )
+    columns = {
+        "part": np.repeat(changes.parts, n_words).tolist(),
+        "word": changes.words * n_parts,
+        "count": changes.counts.T.ravel(),
+        "documents": changes.documents.T.ravel(),
+        "noise": np.concatenate([changes.measures["noise", part, None] for part in changes.parts]),
+    }
+    table = pa.table(columns)
     pieces = paired(table.to_batches(), rows_of_blocks(vectors))
     rows = with_numbers(table.schema, pieces, "vector", vectors.shape[1])
     return Table(rows, table.num_rows, f"{plural(n_words, 'word')} in {plural(n_parts, 'part')}")

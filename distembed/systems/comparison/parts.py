@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.corpus.document_columns import FILE, file_keys
 from distembed.corpus.partitions import read_partition
 from distembed.corpus.parts import Parts, chosen_parts, deal_groups, even_edges, parts_by_date, parts_by_value
 from distembed.display import plural
+from distembed.dtypes import Int64s, Mask
+from distembed.execution import compute
 from distembed.factorization.replicates import FEWEST_GROUPS
 from distembed.job.model import check_figures
 from distembed.job.stage import Context
@@ -97,13 +100,53 @@ def parts_of(job: ComparisonJob, documents: pa.Table, files: list[str]) -> Parts
     return parts
 
 
-def groups_of_documents(workspace: Workspace) -> NDArray[np.int32]:
-    """Return the group of each document."""
-    groups: NDArray[np.int32] = outputs.DOCUMENT_GROUPS.read(workspace)["group"].to_numpy()
-    return groups
+class PartCounts(NamedTuple):
+    """How often each word occurs in the parts of a job, and where it can be judged."""
+
+    names: list[str]
+    groups: list[slice]
+    """The groups of each part."""
+    in_groups: Int64s
+    """Occurrences. Array (words, groups)."""
+    counts: Int64s
+    documents: Int64s
+    """Occurrences, and documents with the word. Arrays (words, parts)."""
+    judged: Mask
+    """Where a word is frequent, and spread over groups of documents. Array (words, parts)."""
 
 
-def groups_of_parts(workspace: Workspace) -> list[range]:
+def part_counts(job: ComparisonJob, workspace: Workspace, words: da.Array) -> PartCounts:
+    """Return how often each word occurs in the parts, from what the output `WORDS` holds.
+
+    Raises
+    ------
+    ValueError
+        If no word can be judged in any part.
+    """
+    groups, (in_groups, documents_of_groups) = groups_of_parts(workspace), compute(words)
+    counts, documents, spread = (
+        np.stack([one[own].sum(axis=0) for own in groups], axis=1)
+        for one in (in_groups, documents_of_groups, in_groups > 0)
+    )
+    least = job.comparison
+    judged = (counts >= least.min_count) & (documents >= least.min_documents) & (spread >= FEWEST_GROUPS)
+    if not judged.any():
+        raise ValueError(no_word_judged(job))
+    names = outputs.PARTS.read(workspace)["part"].to_pylist()
+    return PartCounts(names, groups, in_groups.T, counts, documents, judged)
+
+
+def groups_of_parts(workspace: Workspace) -> list[slice]:
     """Return the groups of each part."""
-    ends = np.cumsum(outputs.PARTS.read(workspace)["n_groups"].to_numpy()).tolist()
-    return [range(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)]
+    ends = np.cumsum([0, *outputs.PARTS.read(workspace)["n_groups"].to_pylist()]).tolist()
+    return [slice(*bounds) for bounds in pairwise(ends)]
+
+
+def no_word_judged(job: ComparisonJob) -> str:
+    """Return why nothing can be compared."""
+    least = job.comparison
+    return (
+        f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
+        f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
+        "make the parts larger, or lower these"
+    )

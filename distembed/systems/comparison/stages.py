@@ -8,14 +8,12 @@ and draws of documents, whose distances are an interval.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
-from itertools import pairwise
+from functools import partial
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.counting.cooccurrence import cooccurrence_row_blocks
 from distembed.counting.document_groups import (
@@ -27,25 +25,22 @@ from distembed.counting.document_groups import (
     words_of_block,
     words_of_groups,
 )
-from distembed.counting.partition_rows import TokenSpan
 from distembed.execution import compute
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import check_core_size, pairs_between
 from distembed.factorization.replicates import (
-    FEWEST_GROUPS,
+    BATCH_WORDS,
     Design,
     Part,
     Regression,
-    Samples,
-    Totals,
-    differences_of_words,
+    differences,
     equal_sizes,
     group_samples,
+    measured_words,
     measures_of,
-    part_vectors,
-    samples_of_words,
-    word_differences,
+    whole_vector,
+    words_in_samples,
 )
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check, sections
@@ -68,19 +63,16 @@ from distembed.stages.corpus import (
 )
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import PAIR_BYTES, counting_dimensions, described
-from distembed.stages.ranges import count_bundle_of
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.systems.comparison.parts import (
+    PartCounts,
     check_parts,
-    groups_of_documents,
-    groups_of_parts,
+    no_word_judged,
+    part_counts,
     run_parts,
 )
-
-BATCH_WORDS = 200
-"""Words of a task that solves samples."""
 
 FEWEST_PARTS = 2
 
@@ -111,11 +103,9 @@ def plan_words(job: ComparisonJob, dims: Dimensions) -> StagePlan:
 def run_words(ctx: Context) -> dict[str, Any]:
     """Count how often each word occurs in each group of documents, and in how many of its documents."""
     tokens, vocabulary = tokens_of(ctx.workspace), vocabulary_of(ctx.workspace)
-    groups = groups_of_documents(ctx.workspace)
-    ctx.store(outputs.WORDS, words_of_groups(tokens, vocabulary, groups, _n_groups(ctx.workspace)))
-    words = compute(ctx.stage.array(outputs.WORDS.name))
-    if not judged_words(ctx.job, groups_of_parts(ctx.workspace), words).any():
-        raise ValueError(no_word_judged(ctx.job))
+    groups = outputs.DOCUMENT_GROUPS.read(ctx.workspace)["group"].to_numpy()
+    stored = ctx.store(outputs.WORDS, words_of_groups(tokens, vocabulary, groups, _n_groups(ctx.workspace)))
+    part_counts(ctx.job, ctx.workspace, stored)  # refuses words of which none can be judged
     return {}
 
 
@@ -137,32 +127,17 @@ def run_group_counts(ctx: Context) -> dict[str, Any]:
     options, n_groups = counting_options(ctx.job), _n_groups(ctx.workspace)
     word_counts = corpus_outputs.VOCABULARY.read(ctx.workspace)["count"].to_numpy()
     own = cooccurrence_row_blocks(word_counts, window=options.window, direction=options.direction)
-    items = corpus_outputs.TOKENS.read(ctx.workspace)
-    ends = np.cumsum([0, *(item.summary["n_documents"] for item in items)]).tolist()
-    documents = dict(zip(tokens_of(ctx.workspace).partitions, pairwise(ends), strict=True))
-    row_blocks = group_row_blocks(own, n_groups)
+    groups = outputs.DOCUMENT_GROUPS.read(ctx.workspace)["group"].to_numpy()
+    sizes = [item.summary["n_documents"] for item in corpus_outputs.TOKENS.read(ctx.workspace)]
+    of_partitions = np.split(groups, np.cumsum(sizes)[:-1])
     runs = added_runs(
-        ctx, outputs.GROUP_COUNTS.name, options, row_blocks, make=_count_groups, documents=documents
-    )
+        ctx, outputs.GROUP_COUNTS.name, options, group_row_blocks(own, n_groups),
+        groups=dict(zip(tokens_of(ctx.workspace).partitions, of_partitions, strict=True)),
+    )  # fmt: skip
     stored = ctx.store(outputs.GROUP_COUNTS, own_columns(runs, n_groups))
     totals = lift(row_sums, "wc->w", stored, dtype=np.float64).reshape((n_groups, -1))
     ctx.store(outputs.GROUP_TOTALS, totals)
     return {"n_nonzero": count_values(stored)}
-
-
-def _count_groups(
-    index: int,
-    prefix: str,
-    *,
-    workspace: str,
-    bundles: Sequence[Sequence[TokenSpan]],
-    documents: dict[str, tuple[int, int]],
-    **options: Any,
-) -> dict[str, Any]:
-    """Count the bundle of a number, the documents of each group apart, as `count_bundle_of` does."""
-    groups = groups_of_documents(Workspace.open(workspace))
-    own = {span.partition: groups[slice(*documents[span.partition])] for span in bundles[index]}
-    return count_bundle_of(index, prefix, workspace=workspace, bundles=bundles, groups=own, **options)
 
 
 def plan_cooccurrence(job: ComparisonJob, dims: Dimensions) -> StagePlan:  # noqa: ARG001
@@ -179,16 +154,7 @@ def run_cooccurrence(ctx: Context) -> dict[str, Any]:
     """Add the counts of all groups."""
     n_groups = _n_groups(ctx.workspace)
     counts = sum_of_groups(counts_of_groups(outputs.GROUP_COUNTS.read(ctx.workspace), n_groups))
-    output = corpus_outputs.COOCCURRENCE.of(window=ctx.job.counting.window)
-    return store_counts(ctx, output, counts)
-
-
-# --- the core --------------------------------------------------------------------------------------------------
-
-
-def plan_core(job: ComparisonJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of core mode."""
-    return plan_of_core(job.psdvec, dims)
+    return store_counts(ctx, corpus_outputs.COOCCURRENCE.of(window=ctx.job.counting.window), counts)
 
 
 def run_core(ctx: Context) -> dict[str, Any]:
@@ -215,85 +181,13 @@ def _design(job: ComparisonJob) -> Design:
     return Design(job.comparison.halves, job.comparison.bootstrap, job.comparison.confidence)
 
 
-def rules_of(job: ComparisonJob, workspace: Workspace) -> Regression:
-    """Return what words are solved by: the weights of the core, and the ridge of the job."""
-    facts, options = workspace.stages()["core"].facts, job.psdvec
-    weighting = PairWeighting(options.smoothing, float(facts["weight_cutoff"]), float(facts["weight_scale"]))
-    return Regression(weighting, options.ridge, options.uniform_weight)
-
-
-def parts_with_counts(job: ComparisonJob, workspace: Workspace) -> list[Part]:
-    """Return the counts of the groups of each part, and its samples, whose chance depends on the part's name alone."""
-    names = outputs.PARTS.read(workspace)["part"].to_pylist()
-    n_core = outputs.CORE_VECTORS.read(workspace).shape[0]
-    groups = counts_of_groups(outputs.GROUP_COUNTS.read(workspace), _n_groups(workspace))
-    groups = [pairs_between(one, slice(None), slice(n_core)) for one in groups]
-    pairs = compute(outputs.GROUP_TOTALS.read(workspace)).T
-    counts = compute(outputs.WORDS.read(workspace))[0].T
-    seed, design = job.comparison.random_state, _design(job)
-    return [
-        Part(
-            groups[own.start : own.stop],
-            Totals(pairs[:, own.start : own.stop], counts[:, own.start : own.stop]),
-            Samples(
-                group_samples(len(own), design, [seed, zlib.crc32(name.encode())]),
-                counts[:, own.start : own.stop].sum(axis=0).astype(np.float64),
-            ),
-        )
-        for name, own in zip(names, groups_of_parts(workspace), strict=True)
-    ]
-
-
-def counts_of_parts(workspace: Workspace) -> NDArray[np.int64]:
-    """Return the occurrences of each word in each part, and the documents that have it, (2, words, parts)."""
-    words = compute(outputs.WORDS.read(workspace))
-    sums = [words[:, own.start : own.stop].sum(axis=1) for own in groups_of_parts(workspace)]
-    return np.stack(sums, axis=2)
-
-
-def judged_words(job: ComparisonJob, parts: Sequence[range], words: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return where a word can be judged, (words, parts): where it is frequent, and spread over groups of documents.
-
-    Parameters
-    ----------
-    job : ComparisonJob
-    parts : sequence of range
-        The groups of each part.
-    words : int64 array (2, groups, words)
-        The occurrences of each word in each group, and the documents that have it.
-    """
-    counts, documents = (np.stack([one[own].sum(axis=0) for own in parts], axis=1) for one in words)
-    spread = [(words[0][own] > 0).sum(axis=0) for own in parts]
-    is_frequent = (counts >= job.comparison.min_count) & (documents >= job.comparison.min_documents)
-    return is_frequent & (np.stack(spread, axis=1) >= FEWEST_GROUPS)
-
-
-def no_word_judged(job: ComparisonJob) -> str:
-    """Return why nothing can be compared."""
-    least = job.comparison
-    return (
-        f"no word can be judged: each part needs {FEWEST_GROUPS} documents or files, and a word {least.min_count} "
-        f"occurrences in {least.min_documents} documents of two parts (comparison.min_count and min_documents): "
-        "make the parts larger, or lower these"
-    )
-
-
-def plan_vectors(job: ComparisonJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the vectors of each part."""
-    k = job.psdvec.n_components
-    plan = _plan_of_samples(job, dims, samples_of_words, n_samples=1, width=k)
-    return plan._replace(stored_bytes=dims.whole("part", "word", k))
-
-
-def _plan_of_samples(
-    job: ComparisonJob, dims: Dimensions, function: Any, *, n_samples: int, width: int
-) -> StagePlan:
+def _plan_of_samples(job: ComparisonJob, dims: Dimensions, *, n_samples: int, width: int) -> StagePlan:
     """Return the plan of solving words: a task has the pairs of a batch in all groups, and one word in all samples."""
     k, pairs = job.psdvec.n_components, dims.block("pair_of_batch", itemsize=PAIR_BYTES)
     of_word = dims.whole("core", k + dims["group"].size + NUMBERS_OF_A_PAIR * n_samples)
     totals = dims.whole("group", "word", 2, itemsize=8)
     return stage_plan(
-        task(function, pairs, dims.whole("core", k), output=dims.block("batch", width)) + of_word,
+        task(measured_words, pairs, dims.whole("core", k), output=dims.block("batch", width)) + of_word,
         dims.block("group_pair", 3, itemsize=PAIR_BYTES),
         whole=[2 * totals],
         stored=dims.whole("word", width),
@@ -301,30 +195,55 @@ def _plan_of_samples(
     )
 
 
-def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Solve the words of each part against the core."""
-    core, rules = outputs.CORE_VECTORS.read(ctx.workspace), rules_of(ctx.job, ctx.workspace)
-    parts = parts_with_counts(ctx.job, ctx.workspace)
-    found = [part_vectors(part, core, rules, batch_words=BATCH_WORDS) for part in parts]
-    ctx.store(outputs.PART_VECTORS, da.concatenate(found))
-    return {}
+def plan_vectors(job: ComparisonJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the vectors of each part."""
+    k = job.psdvec.n_components
+    plan = _plan_of_samples(job, dims, n_samples=1, width=k)
+    return plan._replace(stored_bytes=dims.whole("part", "word", k))
 
 
 def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of solving all samples of each part."""
     width = len(measures_of(dims["part"].size))
-    return _plan_of_samples(job, dims, differences_of_words, n_samples=_design(job).n_samples, width=width)
+    return _plan_of_samples(job, dims, n_samples=_design(job).n_samples, width=width)
+
+
+def _read_parts(ctx: Context) -> tuple[PartCounts, list[Part], da.Array, Regression]:
+    """Return the counts of the parts, and by what words are solved in the samples of each, which its name decides."""
+    workspace, options = ctx.workspace, ctx.job.psdvec
+    counted = part_counts(ctx.job, workspace, outputs.WORDS.read(workspace))
+    core, pairs = outputs.CORE_VECTORS.read(workspace), compute(outputs.GROUP_TOTALS.read(workspace)).T
+    groups = counts_of_groups(outputs.GROUP_COUNTS.read(workspace), pairs.shape[1])
+    groups = [pairs_between(one, slice(None), slice(core.shape[0])) for one in groups]
+    parts = []
+    for name, own in zip(counted.names, counted.groups, strict=True):
+        seed = [ctx.job.comparison.random_state, zlib.crc32(name.encode())]
+        samples = group_samples(len(groups[own]), _design(ctx.job), seed)
+        parts.append(Part(groups[own], pairs[:, own], counted.in_groups[:, own], samples))
+    facts = workspace.stages()["core"].facts
+    weighting = PairWeighting(options.smoothing, float(facts["weight_cutoff"]), float(facts["weight_scale"]))
+    return counted, parts, core, Regression(weighting, options.ridge, options.uniform_weight)
+
+
+def run_vectors(ctx: Context) -> dict[str, Any]:
+    """Solve the words of each part against the core."""
+    _, parts, core, rules = _read_parts(ctx)
+    found = []
+    for part in parts:
+        alone = part._replace(samples=[part.samples[0][:, :1]])
+        found.append(words_in_samples(whole_vector, core.shape[1], [alone], core, rules))
+    ctx.store(outputs.PART_VECTORS, da.concatenate(found))
+    return {}
 
 
 def run_differences(ctx: Context) -> dict[str, Any]:
     """Measure each word between each two parts, and its noise in each."""
-    core, rules = outputs.CORE_VECTORS.read(ctx.workspace), rules_of(ctx.job, ctx.workspace)
-    parts, words = parts_with_counts(ctx.job, ctx.workspace), compute(outputs.WORDS.read(ctx.workspace))
-    judged = judged_words(ctx.job, groups_of_parts(ctx.workspace), words)
-    names = outputs.PARTS.read(ctx.workspace)["part"].to_pylist()
-    measures = measures_of(len(parts))
-    sizes = equal_sizes(counts_of_parts(ctx.workspace)[0], judged, [len(part.groups) for part in parts])
-    found = word_differences(parts, core, rules, _design(ctx.job), judged, sizes, batch_words=BATCH_WORDS)
+    counted, parts, core, rules = _read_parts(ctx)
+    names, measures = counted.names, measures_of(len(parts))
+    judged = counted.judged & (counted.judged.sum(axis=1, keepdims=True) > 1)
+    sizes = equal_sizes(counted.counts, counted.judged, [len(part.counts) for part in parts])
+    measure = partial(differences, design=_design(ctx.job))
+    found = words_in_samples(measure, len(measures), parts, core, rules, wanted=judged, sizes=sizes)
     stored = ctx.store(outputs.DIFFERENCES, found)
     table = {
         "measure": [name for name, _, _ in measures],
@@ -332,8 +251,7 @@ def run_differences(ctx: Context) -> dict[str, Any]:
         "other": [None if other < 0 else names[other] for _, _, other in measures],
     }
     ctx.store_table(outputs.MEASURES, pa.table(table))
-    columns = [column for column, (name, *_) in enumerate(measures) if name == "chance"]
-    chances = compute(stored)[:, columns]
+    chances = compute(stored)[:, [name == "chance" for name, *_ in measures]]
     known = chances[np.isfinite(chances)].astype(np.float64)
     if not known.size:
         raise ValueError(no_word_judged(ctx.job))
@@ -341,7 +259,7 @@ def run_differences(ctx: Context) -> dict[str, Any]:
     # none would be allowed, one is
     share = max(ctx.job.comparison.false_alarms, 1 / (known.size + 1))
     floor = float(np.quantile(known, 1 - share))
-    return {"n_judged": int((judged.sum(axis=1) > 1).sum()), "floor": floor, "n_chances": int(known.size)}
+    return {"n_judged": int(judged.any(axis=1).sum()), "floor": floor, "n_chances": int(known.size)}
 
 
 def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:
@@ -359,7 +277,13 @@ def stages(job: ComparisonJob) -> tuple[StageSpec, ...]:
         ("group_words", of_words, memory, run_words, plan_words, nothing_to_check, True),
         ("group_counts", of_words, counting, run_group_counts, plan_group_counts),
         ("cooccurrence", ("group_counts", "parts"), counting, run_cooccurrence, plan_cooccurrence),
-        ("core", ("cooccurrence", "group_counts", "vocabulary"), core, run_core, plan_core),
+        (
+            "core",
+            ("cooccurrence", "group_counts", "vocabulary"),
+            core,
+            run_core,
+            lambda _, dims: plan_of_core(psdvec, dims),
+        ),
         ("part_vectors", counted, solved, run_vectors, plan_vectors),
         ("differences", counted, measured, run_differences, plan_differences),
     )
