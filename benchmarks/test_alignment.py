@@ -34,7 +34,7 @@ def toy_guesses(X, V, graph, numbers, weight):
         return model.features_[16:]
 
     joint = joint_adjacency([graph, graph], {(0, 1): links}, weight=weight)
-    _, Z = smallest_eigenpairs(joint, 2, constants=False)
+    Z = smallest_eigenpairs(joint, 2, zeros="none").vectors
     nearest = np.argmin(((Z[16:, None] - Z[:16]) ** 2).sum(axis=2), axis=1)
     return {
         "mean": np.full_like(V, V.mean()),

@@ -15,9 +15,8 @@ from sklearn.linear_model import Ridge
 from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.operators import row_blocks
 from distembed.manifold import imputation_systems, propagation
-from distembed.manifold.alignment_rounds import solve_group
 from distembed.manifold.eigenmaps import deflated_product
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, solve_group
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, ridge_regression, with_known
 
@@ -47,11 +46,9 @@ def imputation() -> None:
     system = {"inside": inside, "carried": carried, "known": known}
     limits = {"tol": 1e-6, "max_iter": 20}
     lift(imputation_systems.krylov, "nc->cr", Y, sizes={"r": q + 258}, **WIDE, **limits, **system).compute()
-    state = da.zeros((n_columns, 0), chunks=(20, 0))
-    sweeps = {"first": 0, "last": 8}
-    sizes = {"r": 2 * (q + 8)}
+    state, sizes = da.zeros((n_columns, q), chunks=(20, -1)), {"r": q + 16}
     swept = lift(
-        imputation_systems.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, **sweeps, **system
+        imputation_systems.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, last=8, **system
     ).persist()
     lift(
         imputation_systems.power_residuals, "nc,cs->cr", Y, swept, sizes={"r": 1}, **WIDE, **system

@@ -189,14 +189,17 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
     return (*own, StageSpec(REPORT_STAGE, names, parameters, draw, lambda _job, _dims: plan))
 
 
-def sections(*names: str, grid: bool = False) -> Callable[[Any], dict[str, Any]]:
-    """Return a function that takes the named sections of a job as parameters of a stage.
+def sections(*names: str, grid: bool = False, **chosen: set[str]) -> Callable[..., dict[str, Any]]:
+    """Return a function that takes sections of a job as parameters of a stage: those named, and options of others.
 
     With `grid` the memory of a block is one, which lays the grid and tells what is whole.
     """
 
-    def parameters(job: Any) -> dict[str, Any]:
-        found = {name: getattr(job, name).model_dump(mode="json") for name in names}
+    def parameters(job: Any, **_of: Any) -> dict[str, Any]:
+        options = dict.fromkeys(names) | chosen
+        found = {
+            name: getattr(job, name).model_dump(mode="json", include=some) for name, some in options.items()
+        }
         return found | ({"block_memory": job.resources.block_memory} if grid else {})
 
     return parameters

@@ -14,20 +14,20 @@ B = b I - L, where b is at least the largest eigenvalue of L: what is smallest f
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.dtypes import Float64s, Int32s
+from distembed.dtypes import Float64s
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import block, lift
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
 from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
-from distembed.states import keep, scope
+from distembed.states import scope
 
 DENSE_ROWS = 1000
 """Vertices up to which a dense eigendecomposition takes less than a second."""
@@ -38,27 +38,37 @@ def is_small(n_rows: int, k: int) -> bool:
     return n_rows <= max(DENSE_ROWS, 3 * k)
 
 
+class Eigenpairs(NamedTuple):
+    """Eigenvectors of a graph."""
+
+    vectors: Float64s
+    """Shape (n, k), float64."""
+    values: Float64s
+    """Shape (k,), float64, rising, from 0."""
+
+
 def smallest_eigenpairs(
     adjacency: sp.csr_array,
     k: int,
     *,
     normalization: Normalization = "symmetric",
-    constants: bool = True,
+    zeros: Literal["all", "apart", "none"] = "all",
     random_state: int = 0,
     tol: float = 1e-8,
-) -> tuple[Float64s, Float64s]:
-    """Return the k smallest eigenvalues (k,) of a graph's Laplacian, rising, and their unit vectors (n × k).
+) -> Eigenpairs:
+    """Return the k smallest eigenvalues of a graph's Laplacian, rising, and their unit vectors.
 
-    Each connected part has one vector of eigenvalue 0, its constant: they come first, that of the largest part
-    before the others, or are left out. Each vector has the sign that makes the sum of its cubes positive. Up to
-    `DENSE_ROWS` vertices by numpy.linalg.eigh, above by `filtered_eigenpairs`.
+    Each connected part has one vector of eigenvalue 0, its constant: they come first, that of the largest part before
+    the others. Each vector has the sign that makes the sum of its cubes positive. Up to `DENSE_ROWS` vertices by
+    numpy.linalg.eigh, above by `filtered_eigenpairs`.
 
     Parameters
     ----------
     adjacency : CSR (n × n), a symmetric affinity
-    k : from 1 to n, less the connected parts where their constants are left out
+    k : from 1 to n, less the vectors of eigenvalue 0 that are left out
     normalization : of the Laplacian, see `laplacian`
-    constants : whether the vectors of eigenvalue 0 belong to the result
+    zeros : which vectors of eigenvalue 0 belong to the result: all, or "apart", those orthogonal to the constant of the
+        whole graph, which tell its parts from each other, or none
     random_state : int
         The seed.
     tol : every ‖L z - λ z‖ is to be at most tol times a bound on the largest eigenvalue
@@ -68,19 +78,67 @@ def smallest_eigenpairs(
     ValueError
         If there are fewer than k such vectors.
     """
-    graph = _flip(adjacency, normalization, components(adjacency))
-    n_vertices, n_parts = graph.trivial.shape
-    n_choices = n_vertices if constants else n_vertices - n_parts
+    degrees, labels = degrees_of(adjacency), components(adjacency)
+    n, sizes = len(labels), np.bincount(labels)
+    n_zeros = {"all": len(sizes), "apart": len(sizes) - 1, "none": 0}[zeros]
+    n_choices = n - len(sizes) + n_zeros
     if not 1 <= k <= n_choices:
         raise ValueError(
-            f"{k} eigenvectors are wanted, but a graph of {n_vertices} rows in {n_parts} connected parts "
+            f"{k} eigenvectors are wanted, but a graph of {n} rows in {len(sizes)} connected parts "
             f"has {n_choices} to choose from: choose 1 to {n_choices}"
         )
-    first = graph.trivial[:, : min(k, n_parts) if constants else 0].toarray()
-    with one_blas_thread(), scope("eigenpairs", adjacency, normalization, constants, k, random_state, tol):
-        values, others = _nontrivial(graph, k - first.shape[1], random_state, tol)
-    vectors = np.asarray(fix_signs(np.column_stack([first, others])), np.float64)
-    return np.concatenate([np.zeros(first.shape[1]), values]), vectors
+    L, constant = laplacian(adjacency, normalization=normalization), np.ones(n)
+    if (
+        normalization == "symmetric"
+    ):  # a vertex without an edge is a part of its own, whose constant has any length
+        constant = np.sqrt(np.where(degrees > 0, degrees, 1.0))
+    columns = np.argsort(np.argsort(-sizes, kind="stable"), kind="stable")[labels]
+    values = constant / np.sqrt(np.bincount(columns, constant**2))[columns]
+    trivial = sp.csr_array((values, columns, np.arange(n + 1)), shape=(n, len(sizes)))
+    bound = 2 * float(L.diagonal().max(initial=0.0))  # Gershgorin: a row of L sums to zero
+    flipped = FlippedLaplacian(sp.csr_array(bound * sp.eye_array(n, format="csr") - L), trivial, bound)
+    of_parts = np.eye(len(sizes), min(k, n_zeros))
+    with one_blas_thread(), scope("eigenpairs", adjacency, normalization, zeros, k, random_state, tol):
+        if zeros == "apart":
+            of_parts = np.linalg.qr(np.column_stack([trivial.T @ constant, of_parts]))[0][:, 1:]
+        others, rest = _nontrivial(flipped, k - of_parts.shape[1], random_state, tol)
+    vectors = np.asarray(fix_signs(np.column_stack([trivial @ of_parts, rest])), np.float64)
+    return Eigenpairs(vectors, np.concatenate([np.zeros(of_parts.shape[1]), others]))
+
+
+def laplacian_eigenmaps(
+    graph: sp.csr_array, k: int, *, random_state: int = 0, tol: float = 1e-8
+) -> Eigenpairs:
+    """Return the k smallest solutions of L y = λ D y, yᵀDy = 1, the constant one left out.
+
+    The vectors are orthogonal to the constant, and zero for vertices without an edge. A graph of c connected components
+    has λ = 0 c times: the first c - 1 vectors tell the components apart, the largest first.
+    sklearn.manifold.SpectralEmbedding is the equivalent for connected graphs.
+
+    Parameters
+    ----------
+    graph : CSR (n × n), a symmetric affinity
+    k, random_state, tol : see `smallest_eigenpairs`
+
+    Raises
+    ------
+    ValueError
+        If k is not between 1 and the number of vertices with an edge, less one.
+
+    References
+    ----------
+    Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
+    """
+    degrees = degrees_of(graph)
+    used = np.flatnonzero(degrees)
+    if not 1 <= k < used.size:
+        raise ValueError(
+            f"{k} eigenvectors are wanted but {used.size} vertices have an edge: choose 1 to {used.size - 1}"
+        )
+    inner, vectors = sp.csr_array(graph[used][:, used]), np.zeros((graph.shape[0], k))
+    unit, values = smallest_eigenpairs(inner, k, zeros="apart", random_state=random_state, tol=tol)
+    vectors[used] = fix_signs(unit / np.sqrt(degrees[used])[:, None])
+    return Eigenpairs(vectors, values)
 
 
 class FlippedLaplacian(NamedTuple):
@@ -117,105 +175,6 @@ def deflated_product(
     product: Float64s = sparse_times_dense(matrix, vectors).astype(np.float64, copy=False)
     product -= bound * sparse_times_dense(trivial, constants)
     return product
-
-
-def _flip(adjacency: sp.csr_array, normalization: Normalization, labels: Int32s) -> FlippedLaplacian:
-    """Return B, E and b of a graph of these parts."""
-    degrees = degrees_of(adjacency)
-    # A vertex without an edge is a part of its own, whose constant has any length.
-    roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
-    constants = roots if normalization == "symmetric" else np.ones_like(roots)
-    L, n = laplacian(adjacency, normalization=normalization), len(labels)
-    bound = 2 * float(L.diagonal().max(initial=0.0))  # Gershgorin: a row of L sums to zero
-    by_size = np.argsort(-np.bincount(labels), kind="stable")
-    columns = np.argsort(by_size, kind="stable")[labels]
-    values = constants / np.sqrt(np.bincount(columns, constants**2))[columns]
-    trivial = sp.csr_array((values, columns, np.arange(n + 1)), shape=(n, len(by_size)))
-    return FlippedLaplacian(sp.csr_array(bound * sp.eye_array(n, format="csr") - L), trivial, bound)
-
-
-class Eigenmaps(NamedTuple):
-    """Eigenvectors of a graph."""
-
-    vectors: Float64s
-    """y, with yᵀDy = 1, orthogonal to the constant; zero for vertices without an edge. Shape (n, k), float64."""
-    eigenvalues: Float64s
-    """λ, rising, from 0 to 2. Shape (k,), float64."""
-    residuals: Float64s
-    """‖N z - (1 - λ) z‖ of the unit eigenvectors z = D^½ y of N = D^-½ S D^-½. Shape (k,), float64."""
-    n_graph_components: int
-
-
-class _Found(NamedTuple):
-    """The state of finished eigenmaps: what the graph and these do not say can be measured again."""
-
-    vectors: Any
-    eigenvalues: Any
-
-
-def laplacian_eigenmaps(
-    graph: sp.csr_array, k: int, *, random_state: int = 0, tol: float = 1e-8
-) -> Eigenmaps:
-    """Return the k smallest solutions of L y = λ D y, the constant one left out.
-
-    A graph of c connected components has λ = 0 c times: the first c - 1 vectors tell the components apart,
-    the largest first. Up to `DENSE_ROWS` vertices by numpy.linalg.eigh, above by `filtered_eigenpairs`.
-    sklearn.manifold.SpectralEmbedding is the equivalent for connected graphs.
-
-    Parameters
-    ----------
-    graph : CSR (n × n), a symmetric affinity
-    k : int
-        The number of eigenvectors.
-    random_state : int
-        The seed.
-    tol : every ‖N z - (1 - λ) z‖ is to be at most 2 tol
-
-    Raises
-    ------
-    ValueError
-        If k is not between 1 and the number of vertices with an edge, less one.
-
-    References
-    ----------
-    Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
-    """
-    degrees = degrees_of(graph)
-    used = np.flatnonzero(degrees)
-    if not 1 <= k < used.size:
-        raise ValueError(
-            f"{k} eigenvectors are wanted but {used.size} vertices have an edge: choose 1 to {used.size - 1}"
-        )
-    inner = sp.csr_array(graph[used][:, used])
-    labels, roots = components(inner), np.sqrt(degrees[used])
-    flipped = _flip(inner, "symmetric", labels)
-    # Orthonormal vectors of the eigenvalue 0, orthogonal to the constant: they tell the parts apart.
-    n_parts = flipped.trivial.shape[1]
-    basis = np.column_stack([flipped.trivial.T @ roots, np.eye(n_parts, min(k, n_parts - 1))])
-
-    def make() -> _Found:
-        with one_blas_thread():
-            first = flipped.trivial @ np.linalg.qr(basis)[0][:, 1:]
-            values, rest = _nontrivial(flipped, k - first.shape[1], random_state, tol)
-        spread = np.zeros((graph.shape[0], k))
-        spread[used] = fix_signs(np.column_stack([first, rest]) / roots[:, None])
-        return _Found(spread, np.concatenate([np.zeros(first.shape[1]), values]))
-
-    with scope("eigenmaps", graph, k, random_state, tol):
-        return measured_eigenmaps(graph, *compute(keep("vectors", make, _Found)))
-
-
-def measured_eigenmaps(graph: sp.csr_array, vectors: Float64s, eigenvalues: Float64s) -> Eigenmaps:
-    """Return eigenmaps of a graph that were found before, with what is measured of them."""
-    degrees = degrees_of(graph)
-    used = np.flatnonzero(degrees)
-    inner = sp.csr_array(graph[used][:, used])
-    labels = components(inner)
-    unit = np.sqrt(degrees[used])[:, None] * vectors[used]
-    flipped = _flip(inner, "symmetric", labels)
-    misfit = flipped.matrix @ unit
-    misfit -= (flipped.bound - eigenvalues) * unit
-    return Eigenmaps(vectors, eigenvalues, np.linalg.norm(misfit, axis=0), int(labels.max()) + 1)
 
 
 def _nontrivial(graph: FlippedLaplacian, k: int, random_state: int, tol: float) -> tuple[Float64s, Float64s]:

@@ -2,17 +2,21 @@
 
 P. Krafft, S. Mahadevan, Feature-Preserving Embeddings for Topic Transfer. A *correspondence* says that a row of the
 first set and a row of the second are the same thing. The features (topic proportions) of the first set are known,
-those of the second are wanted.
+those of the second are wanted. A round solves k sparse systems for the embedding, in tasks of a group of them each, and
+a small regression for the features; the graph, Z and V are in the memory of the caller.
 
-The graph, the embedding Z (n × k) and V (n × f) are in the memory of the caller, about 8 n (k + f) bytes and 12 bytes
-per edge. Tasks run in parallel for the search for neighbors and, in each round, for the k sparse systems of the step in
-Z.
+Letters
+-------
+L : graph Laplacian, n × n, CSR. c : confidence of each row's known value, (n,), 0 where there is none; C = diag(c).
+V : feature values, (n × f). Z : embedding, (n × k). F : regression weights, (k × f).
+s, Q : eigenvalues and eigenvectors of F Fᵀ; (L^p + s_i C) (Z Q)_i = (C V Fᵀ Q)_i is system i.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, overload
+from functools import partial
+from typing import Any, Literal, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
@@ -23,16 +27,16 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, in_this_thread, one_blas_thread, shared
+from distembed.execution import compute, one_blas_thread, shared, tell
 from distembed.lift import block, lift
+from distembed.linalg import columns
 from distembed.linalg.operators import times_matrix, whole_rows
-from distembed.manifold.alignment_rounds import Problem, alternate, has_settled
 from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
+from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.manifold.new_rows import place_rows
 from distembed.manifold.propagation import propagate_correspondences
-from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.graph_blocks import edge_squares
+from distembed.neighbors.distances import Metric
 from distembed.neighbors.graphs import (
-    LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
     Symmetry,
@@ -41,20 +45,21 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     laplacian,
     neighbor_affinity,
-    row_is_used,
 )
-from distembed.neighbors.search import search_lists
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.states import scope
-from distembed.typing import (
-    DenseMatrix,
-    InMemory,
-    MatrixLike,
-    SparseMatrix,
-    VectorLike,
-    refuse_collection,
-)
+from distembed.states import block_memory, keep, newest, scope
+from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
 from distembed.validation import check_matrix, new_matrix, seed_of, training_matrix
+
+SYSTEM_COPIES, SYSTEM_GROUPS, LEAST_SYSTEMS = 8, 8, 4
+"""Copies of its columns that a task of `solve_group` holds, and the most groups and the fewest systems of one: in
+smaller groups the sparse product cannot share its index over columns."""
+EXPLAINED = 1e-8
+"""The least share of the largest known value that a start from eigenvectors explains, beyond rounding."""
+ZERO_EIGENVALUE = 1e-13
+"""Share of the largest eigenvalue of F Fᵀ under which one is rounding: the pseudo-inverse's cut-off."""
+LEAST_ROUGHNESS = 1e-12
+"""Roughness of a constant against that of the embedding: it bounds the scale of what L does not see."""
 
 
 def check_n_components(n_components: int, n: int) -> None:
@@ -230,15 +235,10 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         --------
         >>> import distembed as de
         >>> import numpy as np
-        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
-        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
-        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
-        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
-        >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
-        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
-        >>> model = model.fit(X1, X2, V1, pairs)
+        >>> X, V = np.arange(5.0)[:, None], np.array([[0.0], [np.nan], [2.0], [3.0], [4.0]])
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, n_neighbors=2, metric="euclidean").fit(X, V)
         >>> model.embedding_.shape, model.regression_.shape, model.features_.shape
-        ((10, 2), (2, 1), (5, 1))
+        ((5, 2), (2, 1), (5, 1))
         """
         if X2 is None:
             raise ValueError(
@@ -270,7 +270,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             with scope(f"set-{number}", self.n_neighbors, graph_options, X):
                 graphs.append(neighbor_affinity(X, self.n_neighbors, **graph_options))
         joint = joint_adjacency(graphs, joined, weight=self.correspondence_weight)
-        return self._learn(joint, values, confidence, sets)
+        return self.fit_graph(joint, values, confidence, sets=sets)
 
     def fit_graph(
         self,
@@ -305,20 +305,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         >>> print(model.features_.round(1).ravel())
         [0. 1. 2. 3.]
         """
-        return self._learn(adjacency, V, confidence, self._training_sets(*sets) if sets else ())
-
-    def _learn(
-        self,
-        adjacency: SparseMatrix,
-        V: DenseMatrix,
-        confidence: VectorLike | None,
-        sets: tuple[Any, ...],
-    ) -> FeaturePreservingEmbedding:
         self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
         refuse_collection(adjacency, "adjacency")
         self.adjacency_ = sp.csr_array(adjacency)
-        self.sets_ = sets
-        self.sizes_ = tuple(rows.shape[0] for rows in sets)
+        self.sets_ = self._training_sets(*sets) if sets else ()
+        self.sizes_ = tuple(rows.shape[0] for rows in self.sets_)
         values, known = known_values(V, self.adjacency_.shape[0])
         weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
         check_n_components(self.n_components, len(weights))
@@ -335,12 +326,12 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 f"{unreached.sum()} rows are joined to no known value and get the mean, "
                 f"first rows {np.flatnonzero(unreached)[:5].tolist()}: raise n_neighbors, or add correspondences",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         target = np.where(weights[:, None] > 0, values - self.mean_, 0.0)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         with one_blas_thread(), scope("embedding", self.get_params(), self.adjacency_, V, confidence):
-            found = alternate(Problem(smoother, weights, target, unreached, self))
+            found = alternate(self, Problem(smoother, weights, target), unreached)
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_, self.solver_residuals_ = found
         self._degrees = degrees_of(self.adjacency_)
@@ -352,14 +343,14 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
                 f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         elif not self.converged_ and self.tol > 0:
             warnings.warn(
                 f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
                 "raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
         return self
 
@@ -410,12 +401,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         --------
         >>> import distembed as de
         >>> import numpy as np
-        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
-        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
-        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
-        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
-        >>> model = de.FeaturePreservingEmbedding(n_components=2, n_neighbors=2, metric="euclidean")
-        >>> model.fit(X1, X2, V1, pairs).transform(np.array([[1.5], [2.5]])).shape
+        >>> X, V = np.arange(5.0)[:, None], np.array([[0.0], [np.nan], [2.0], [3.0], [4.0]])
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, n_neighbors=2, metric="euclidean").fit(X, V)
+        >>> model.transform(np.array([[1.5], [2.5]])).shape
         (2, 2)
         """
         check_is_fitted(self, "embedding_")
@@ -433,9 +421,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                     f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has "
                     f"{fitted.shape[1]}"
                 )
-        is_sparse, as_rows = (sp.issparse(getattr(one, "_meta", one)) for one in (fitted, rows))
-        if is_sparse != as_rows:  # as the fitted ones are
-            rows = lift(_in_form, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse, is_sparse=is_sparse)
         begin, options = sum(self.sizes_[:data_set]), self._fitted_options
         of_set = slice(begin, begin + self.sizes_[data_set])
         degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
@@ -444,7 +429,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         held: list[Any] = [fitted, self.embedding_[of_set] / scale[:, None], scale]
         given = [shared(value) for value in held] if lazy else held
         return lift(
-            _place, "wc->wk", whole_rows(rows) if lazy else rows,
+            place_rows, "wc->wk", whole_rows(rows) if lazy else rows,
             dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=given[0],
             embedding=given[1], scale=given[2], k=options["n_neighbors"], metric=options["metric"],
         )  # fmt: skip
@@ -462,15 +447,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         --------
         >>> import distembed as de
         >>> import numpy as np
-        >>> X1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # two sets of rows in columns of their own
-        >>> X2 = np.array([[10.0, 0.0], [8.0, 2.0], [6.0, 4.0], [4.0, 6.0], [2.0, 8.0]])
-        >>> V1 = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])  # the features of the first set
-        >>> pairs = [[0, 0], [2, 2], [4, 4]]  # rows that correspond
+        >>> X, V = np.arange(5.0)[:, None], np.array([[0.0], [np.nan], [2.0], [3.0], [4.0]])
         >>> options = {"n_neighbors": 2, "metric": "euclidean", "regularization": 1e-3}
-        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options)
-        >>> model = model.fit(X1, X2, V1, pairs)
-        >>> print(model.predict(np.array([[7.0, 3.0]]), data_set=1).round(1))
-        [[1.4]]
+        >>> model = de.FeaturePreservingEmbedding(n_components=2, **options).fit(X, V)
+        >>> print(model.predict(np.array([[2.5]])).round(1))
+        [[2.5]]
         """
         embedding = self.transform(X, data_set=data_set)
         if isinstance(embedding, da.Array):
@@ -479,32 +460,141 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             return np.asarray(embedding @ self.regression_ + self.mean_)
 
 
-@block(temporaries=0.5)
-def _in_form(rows: Any, *, is_sparse: bool) -> Any:
-    return sp.csr_array(rows) if is_sparse else rows.toarray()
+class Problem(NamedTuple):
+    """What is the same in every round."""
+
+    L: Any
+    c: Float64s
+    V: Float64s
 
 
-@block(temporaries=6)
-def _place(X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric) -> Float64s:
-    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
+class Embedding(NamedTuple):
+    """Z and F, with the objective before the first round and after each, and what was left of the systems of each."""
 
-    Rows of an embedding are divided by their scale. The weights of the k nearest fitted rows are exp(-d²/h²), h the
-    distance to the `LOCAL_NEIGHBOR`-th of them, and sum to one. Where so many fitted rows are equal to a new row that h
-    is 0, they share the weight and the others have none.
+    Z: Float64s
+    F: Float64s
+    objective: Float64s
+    residuals: Float64s
+
+
+def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: Any) -> Embedding:
+    """Improve Z and F in turn until the objective falls by less than the share tol; each round is kept.
+
+    Eigenvectors that are constant over the known rows, as the first of a connected graph is, explain nothing of
+    centered values, and no round departs from them: then the start is random.
     """
-    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
-    k = min(k, used_fitted.size)
-    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
-    if used.any() and k:
-        with in_this_thread(), one_blas_thread():
-            rows = domain_rows(X[np.flatnonzero(used)], metric=metric)
-            others = domain_rows(fitted[used_fitted], metric=metric)
-            marks = np.zeros(rows.shape[0], np.int64), np.ones(others.shape[0], np.int64)
-            lists = compute(search_lists(rows, marks[0], others, marks[1], k=k))
-        squares = edge_squares(lists, metric) if metric == "cosine" else lists[:, 0]
-        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
-        raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
-        weights[used] = raw / raw.sum(axis=1, keepdims=True)
-        indices[used] = used_fitted[lists[:, 1].astype(np.int64)]
-    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
-    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])
+    state = compute(newest("round", Embedding)[1])
+    for init in (model.init, "random") if state is None else ():
+        seed = seed_of(model.random_state)
+        if init == "random":
+            Z = np.random.default_rng(seed).uniform(-1, 1, (len(unreached), model.n_components))
+        else:
+            Z = smallest_eigenpairs(model.adjacency_, model.n_components, random_state=seed).vectors
+        if model.missing == "masked":
+            Z[unreached] = 0.0
+        known = fill_unknown(model, problem, np.zeros_like(problem.V))
+        Z, F, value = regress(model, problem, Z, known)
+        state = Embedding(Z, F, np.array([value]), np.zeros(0))
+        if np.abs(known[0][:, None] * (Z @ F)).max() > EXPLAINED * np.abs(known[1]).max():
+            break
+    while not has_settled(state, model) and len(state.residuals) < model.max_iter:
+        number = len(state.residuals) + 1
+        make = partial(one_round, model, problem, state)
+        state = compute(keep("round", make, Embedding, number=number))
+        tell("rounds", number)
+    return state
+
+
+def has_settled(found: Embedding, model: FeaturePreservingEmbedding) -> bool:
+    """Return whether the objective fell by no more than the share tol in the last round, and its systems are solved.
+
+    A round whose systems have not converged is never the last, however little the objective fell in it.
+    """
+    if not found.residuals.size:
+        return False
+    before, value = found.objective[-2:]
+    return bool(before - value <= model.tol * abs(before) and found.residuals[-1] <= model.solver_tol)
+
+
+def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedding) -> Embedding:
+    """Return the best Z for F by k sparse systems, and the best F for that, with their largest relative residual."""
+    L, (Z, F, objective, residuals) = problem.L, state
+    confidence, target = known = fill_unknown(model, problem, Z @ F)
+    shifts, basis = np.linalg.eigh(F @ F.T)
+    shifts[shifts < ZERO_EIGENVALUE * max(shifts[-1], 0.0)] = 0.0
+    right = (confidence[:, None] * target) @ (F.T @ basis)
+    right[:, shifts == 0] = 0.0
+    width = group_width(right.shape[0], right.shape[1], block_memory())
+    solved = lift(
+        solve_group, "k,nk,nk->nk", da.from_array(shifts, chunks=width),
+        *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64, laplacian=L,
+        confidence=confidence, order=model.smoothness, tol=model.solver_tol, max_iter=model.solver_max_iter,
+    )  # fmt: skip
+    Z = compute(solved) @ np.ascontiguousarray(basis.T)
+    left = columns.system_residuals(L, confidence, shifts, right, Z @ basis, order=model.smoothness)
+    Z, F, value = regress(model, problem, Z, known)
+    return Embedding(Z, F, np.append(objective, value), np.append(residuals, float(left.max())))
+
+
+def fill_unknown(
+    model: FeaturePreservingEmbedding, problem: Problem, inferred: Float64s
+) -> tuple[Float64s, Float64s]:
+    """Return c and V, or those with the unknown values filled with inferred ones (the paper's step 8.3).
+
+    Filling majorizes the objective, so that it falls in these rounds too.
+    """
+    _, c, V = problem
+    if model.missing == "masked":
+        return c, V
+    return np.ones_like(c), c[:, None] * V + (1 - c[:, None]) * inferred
+
+
+def regress(
+    model: FeaturePreservingEmbedding, problem: Problem, Z: Float64s, known: tuple[Float64s, Float64s]
+) -> tuple[Float64s, Float64s, float]:
+    """Return Z and the best F = (ZᵀCZ + ridge I)^+ ZᵀCV for it, in the best scale, and the objective."""
+    ridge, scaled = model.regularization * model.variance_, Z * known[0][:, None]
+    gram, right = scaled.T @ Z, scaled.T @ known[1]
+    if ridge > 0:
+        gram.flat[:: len(gram) + 1] += ridge
+        F = np.asarray(np.linalg.solve(gram, right), np.float64)
+    else:
+        F = np.asarray(np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ right, np.float64)
+    if ridge > 0 and F.any():
+        Z, F = balance_factors(Z, F, Z.T @ columns.apply_power(problem.L, Z, model.smoothness), ridge)
+    L, c, V = problem
+    smooth = float(np.trace(Z.T @ columns.apply_power(L, Z, model.smoothness)))
+    misfit = float((c[:, None] * (Z @ F - V) ** 2).sum())
+    return Z, F, smooth + misfit + ridge * float((F**2).sum())
+
+
+def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float) -> tuple[Float64s, Float64s]:
+    """Return the factors of Z F for which tr(ZᵀLZ) + ridge ‖F‖² is least, 2 √ridge ‖L^½ Z F‖_*.
+
+    With the singular values σ and right vectors W of L^½ Z F: F = ridge^-¼ σ^½ Wᵀ, Z = ridge^¼ Z F W σ^-½. The
+    roughness is ZᵀLZ; `LEAST_ROUGHNESS` of the identity is added to L, so that constants keep a scale.
+    """
+    gram = Z.T @ Z
+    gram /= max(float(np.trace(gram)), np.finfo(float).tiny)
+    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * gram)
+    root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T
+    _, values, right = np.linalg.svd(root @ F, full_matrices=False)
+    sizes = np.sqrt(np.maximum(values, ZERO_EIGENVALUE * max(values[0], np.finfo(float).tiny)))
+    weights, rotated = np.zeros_like(F), np.zeros_like(Z)
+    weights[: len(sizes)] = ridge**-0.25 * sizes[:, None] * right
+    rotated[:, : len(sizes)] = ridge**0.25 * (Z @ (F @ right.T)) / sizes
+    return rotated, weights
+
+
+@block(temporaries=7)
+def solve_group(
+    shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
+) -> Float64s:
+    """Return the solutions of a group of systems."""
+    return columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits).values
+
+
+def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
+    """Return the number of systems of one task, from the problem and the memory of a task."""
+    fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
+    return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)

@@ -26,10 +26,10 @@ from distembed.manifold.imputation_systems import (
     UnreachedRowsError,
     given_graph,
     impute,
-    infer,
     mst_knn_graph,
     reconstruction_weights,
 )
+from distembed.manifold.new_rows import infer
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix

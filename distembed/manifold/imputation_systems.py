@@ -31,11 +31,9 @@ from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
 from distembed.linalg.csr import rows_of
 from distembed.manifold.regressions import fit_known, predictions, with_known
-from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import kept_lists, search_lists
+from distembed.neighbors.search import kept_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import block_memory, keep, newest, scope
-from distembed.validation import array_of
 
 # Copies of a column of unknown vectors that a solving task holds: BiCGSTAB's Y, R, P, V, T, B, temporaries.
 COLUMN_COPIES = 10
@@ -359,41 +357,48 @@ def _history(record: Float64s, steps: Int64s) -> Float64s:
 def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
     """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6).
 
-    The sweeps are done SWEEPS_AT_ONCE by one task per block of columns, and the last batch again up to the
-    sweep where the rule stops. A batch is kept in rows of columns: the vectors before it and after it, and how far
-    each sweep so far has moved and from what size.
+    One task does SWEEPS_AT_ONCE for a block of columns; where the rule stops among them, they are done again up to
+    there. A state has the unknown vectors in rows of columns, then how far each sweep moved and from what size.
     """
     q = system["inside"].shape[0]
 
-    def swept(state: da.Array, first: int, last: int) -> da.Array:
-        """Return the state of sweep `last` from that of sweep `first`, or from the vectors before its batch."""
-        state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
-        return lift(
-            power_sweeps, "nc,cs->cr", Y, state,
-            dtype=np.float64, sizes={"r": 2 * (q + last)}, first=first, last=last, **system,
-        )  # fmt: skip
+    def totals(state: da.Array) -> Float64s:
+        """Return ‖ΔY_q‖₁ of each sweep and ‖Y_q‖₁ before it, (2, sweeps)."""
+        return np.ascontiguousarray(compute(state[:, q:]).T).sum(axis=1).reshape(2, -1)
 
-    done, state = newest("sweeps")
-    if state is None:
-        state = da.zeros((Y.shape[1], 0))
-    while True:
-        moves, lengths = np.ascontiguousarray(compute(state[:, 2 * q :]).T).sum(axis=1).reshape(2, done)
+    def advance(state: da.Array, done: int) -> da.Array:
+        """Return the state some sweeps later, or where the rule stops."""
+
+        def swept(last: int) -> da.Array:
+            sizes = {"r": q + 2 * last}
+            return lift(
+                power_sweeps, "nc,cs->cr", Y, state, dtype=np.float64, sizes=sizes, last=last, **system
+            )
+
+        state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
+        after = swept(min(done + SWEEPS_AT_ONCE, max_iter)).persist()
+        moves, lengths = totals(after)
         settled = np.flatnonzero(moves <= tol * lengths)
-        if settled.size or done >= max_iter or q == 0:
+        return swept(int(settled[0]) + 1) if settled.size else after
+
+    number, state = newest("sweeps")
+    state = da.zeros((Y.shape[1], q)) if state is None else state
+    while True:
+        moves, lengths = totals(state)
+        done = len(moves)
+        is_settled = q == 0 or bool((moves[-1:] <= tol * lengths[-1:]).any())
+        if is_settled or done >= max_iter:
             break
-        last = min(done + SWEEPS_AT_ONCE, max_iter)
-        state, done = keep("sweeps", partial(swept, state, done, last), number=last), last
+        number += 1
+        state = keep("sweeps", partial(advance, state, done), number=number)
         tell("sweeps", done)
-    if settled.size and settled[0] + 1 < done:
-        begun, done = (done - 1) // SWEEPS_AT_ONCE * SWEEPS_AT_ONCE, int(settled[0]) + 1
-        state = keep("stopped", partial(swept, state, begun, done))
-    state = state.rechunk((Y.chunks[1], -1))
-    left = lift(power_residuals, "nc,cs->cr", Y, state, dtype=np.float64, sizes={"r": 1}, **system)
-    shares = moves[:done] / np.where(lengths[:done] > 0, lengths[:done], 1.0)
-    history, stride = np.column_stack([np.arange(1, done + 1), shares]), columns.record_stride(done)
-    converged = bool(settled.size) or q == 0
-    thinned = history[stride - 1 :: stride]
-    return Solution(state[:, q : 2 * q], done, float(compute(left).max(initial=0.0)), converged, thinned)
+    left = lift(
+        power_residuals, "nc,cs->cr", Y, state.rechunk((Y.chunks[1], -1)),
+        dtype=np.float64, sizes={"r": 1}, **system,
+    )  # fmt: skip
+    shares, stride = moves / np.where(lengths > 0, lengths, 1.0), columns.record_stride(done)
+    history = np.column_stack([np.arange(1, done + 1), shares])[stride - 1 :: stride]
+    return Solution(state[:, :q], done, float(compute(left).max(initial=0.0)), is_settled, history)
 
 
 def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
@@ -403,13 +408,10 @@ def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
     return vectors if isinstance(Y, da.Array) else compute(vectors)
 
 
-def _carried_sums(Y: Floats, carried: sp.csr_array, known: Mask) -> Float64s:
-    """Return what the known rows of Y give to each unknown row: B = W_qp Y_p, shape (q, s)."""
-    return np.asarray(carried @ Y[known].astype(np.float64))
-
-
-def _known_mean(Y: Floats, known: Mask) -> Float64s:
-    return np.asarray(Y[known].mean(axis=0, dtype=np.float64)[None])
+def _sides(Y: Floats, carried: sp.csr_array, known: Mask) -> tuple[Float64s, Float64s]:
+    """Return what known rows give to each unknown one, B = W_qp Y_p, (q, s), and their mean, its start, (1, s)."""
+    given = Y[known]
+    return np.asarray(carried @ given.astype(np.float64)), given.mean(axis=0, dtype=np.float64)[None]
 
 
 @block(temporaries=8)
@@ -417,51 +419,38 @@ def krylov(
     Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
 ) -> Float64s:
     """Return `solve_columns` of (I - W_qq) Y_q = W_qp Y_p for some columns of Y, (s, q + …), from their means."""
-    B, start = _carried_sums(Y, carried, known), _known_mean(Y, known)
-    return solve_columns(inside, B, start, tol=tol, max_iter=max_iter).T
+    return solve_columns(inside, *_sides(Y, carried, known), tol=tol, max_iter=max_iter).T
 
 
 @block(temporaries=2)
 def power_sweeps(
-    Y: Floats,
-    state: Float64s,
-    *,
-    inside: sp.csr_array,
-    carried: sp.csr_array,
-    known: Mask,
-    first: int,
-    last: int,
+    Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, last: int
 ) -> Float64s:
-    """Do the sweeps Y_q <- W_qq Y_q + W_qp Y_p from `first` to `last`, and record how far each moved.
+    """Do the sweeps Y_q <- W_qq Y_q + W_qp Y_p up to the last, and record how far each moved.
 
     Parameters
     ----------
     Y : array, shape (n, s)
-    state : array, shape (s, 2 q + 2 t)
-        Of each column the unknown vectors before the last batch of sweeps and after it, ‖ΔY‖₁ of t sweeps, and ‖Y‖₁
-        before each. If t is more than `first`, the sweeps begin with the vectors before that batch.
+    state : array, shape (s, q + 2 t)
+        Of each column the unknown vectors after t sweeps, ‖ΔY‖₁ of each, and ‖Y‖₁ before each.
     inside, carried, known : W_qq, W_qp and the known rows
-    first, last : sweeps that were done before, and that are done then
+    last : the number of sweeps then
 
     Returns
     -------
-    float64 array, shape (s, 2 q + 2 last): the state then.
+    float64 array, shape (s, q + 2 last): the state then.
     """
-    q, B = inside.shape[0], _carried_sums(Y, carried, known)
-    begin = 0 if state.shape[1] > 2 * (q + first) else q
-    before = np.ascontiguousarray(state[:, begin : begin + q].T)
-    if not first:  # each unknown row begins as the mean of the known ones
-        before = np.repeat(_known_mean(Y, known), q, axis=0)
-    vectors, moves, sizes = before, np.empty((len(state), last)), np.empty((len(state), last))
-    for record, old in zip((moves, sizes), np.split(state[:, 2 * q :], 2, axis=1), strict=True):
-        record[:, :first] = old[:, :first]
-    for sweep in range(first, last):
+    q, (B, mean) = inside.shape[0], _sides(Y, carried, known)
+    done = (state.shape[1] - q) // 2
+    vectors = np.ascontiguousarray(state[:, :q].T) if done else np.repeat(mean, q, axis=0)
+    moves, sizes = (np.pad(old, ((0, 0), (0, last - done))) for old in np.split(state[:, q:], 2, axis=1))
+    for sweep in range(done, last):
         new = inside @ vectors
         new += B
         sizes[:, sweep] = np.abs(vectors).sum(axis=0)
         moves[:, sweep] = np.abs(new - vectors).sum(axis=0)
         vectors = new
-    return np.concatenate([before.T, vectors.T, moves, sizes], axis=1)
+    return np.concatenate([vectors.T, moves, sizes], axis=1)
 
 
 @block(temporaries=2)
@@ -469,9 +458,8 @@ def power_residuals(
     Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
 ) -> Float64s:
     """Return ‖B - (I - W_qq) Y_q‖₂ / ‖B‖₂ of each column of a state, (s, 1)."""
-    q = inside.shape[0]
-    vectors = np.ascontiguousarray(state[:, q : 2 * q].T)
-    return relative_residual(inside, _carried_sums(Y, carried, known), vectors).T
+    vectors = np.ascontiguousarray(state[:, : inside.shape[0]].T)
+    return relative_residual(inside, _sides(Y, carried, known)[0], vectors).T
 
 
 @block(temporaries=0.5)
@@ -480,57 +468,3 @@ def fill(Y: Floats, solved: Float64s, *, known: Mask) -> Floats:
     out = Y.copy()
     out[~known] = solved.T
     return out
-
-
-# --- new rows --------------------------------------------------------------------------------------------------
-
-
-def infer(
-    X_new: Any,
-    X: Any,
-    vectors: Any,
-    *,
-    model: Any = None,
-    min_degree: int,
-    metric: Metric,
-    weights: str,
-    floor: float,
-) -> Floats:
-    """Return the vectors of new rows from those of X, (m, s): the mixtures that `LatentSemanticImputation.infer` takes.
-
-    Parameters
-    ----------
-    X_new, X : rows (m, d) and (n, d)
-    vectors : NumPy or Dask array (n, s), those of X
-    model : the fitted regressor of which `vectors` hold predictions and imputed residuals, optional
-    min_degree, metric, weights, floor : see `LatentSemanticImputation`
-
-    Raises
-    ------
-    ValueError
-        If X_new has other columns than X, or holds NaN or infinity.
-    """
-    rows, X_new = domain_rows(X, metric=metric), array_of(X_new, "X_new")
-    if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
-        raise ValueError(
-            f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
-        )
-    m, n, k = X_new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
-    with one_blas_thread():
-        new = domain_rows(X_new.astype(rows.dtype), metric=metric)
-        lists = compute(search_lists(new, np.full(m, -1), rows, np.arange(n), k=k))
-        near = np.sort(lists[:, 1].astype(np.int64), axis=1) + m
-        graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
-        both, simplex = da.concatenate([new, rows]), weights == "simplex"
-        mixed = reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]
-        values, found = vectors, []
-        if model is not None:
-            values = array_blocks(vectors) - predictions(model, X, vectors.shape[1])
-        size = row_chunk(m, 8 * k * values.shape[1], block_memory())
-        for part in (mixed[first : first + size] for first in range(0, m, size)):
-            needed = np.unique(part.indices)  # the rows that some of them need are read at a time
-            found.append(part[:, needed] @ np.asarray(compute(values[needed]), np.float64))
-        mixtures = np.concatenate(found)
-        if model is not None:
-            mixtures = compute(predictions(model, X_new.astype(rows.dtype), vectors.shape[1])) + mixtures
-        return np.asarray(mixtures).astype(vectors.dtype)

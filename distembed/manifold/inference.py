@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestNeighbors
 
 from distembed.dtypes import Float64s
@@ -125,7 +126,7 @@ def infer_by_each_method(
 def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
     adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
     n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
-    _, Z = smallest_eigenpairs(adjacency, min(n_components, n_left), constants=False)
+    Z = smallest_eigenpairs(adjacency, min(n_components, n_left), zeros="none").vectors
     spaces = Z[: links.shape[0]], Z[links.shape[0] :]
     return Inference(_mean_of_nearest(*spaces, sets.features, NEAREST), spaces)
 
@@ -161,16 +162,6 @@ def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s) -> Float64s:
     return left @ right
 
 
-def _ridge_images(X: Float64s, Y: Float64s, new: Float64s) -> Float64s:
-    """Return the images of new rows under the map that minimizes ‖X W + 1cᵀ - Y‖² + ridge ‖W‖², as sklearn's Ridge."""
-    center, mean = X.mean(axis=0), Y.mean(axis=0)
-    shifted = X - center
-    gram = shifted.T @ shifted
-    gram.flat[:: len(gram) + 1] += CONTROL_RIDGE
-    weights = np.linalg.solve(gram, shifted.T @ (Y - mean))
-    return new @ weights + (mean - center @ weights)
-
-
 def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str, Inference]:
     """Return what the plain controls infer for the rows of X2, features of (m × f) each.
 
@@ -199,8 +190,9 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():
         rotated = second @ procrustes_map(there, here, pairs.data)
-        regressed = _ridge_images(there, here, second)
-        direct = _ridge_images(there, values[pairs.row], second)
+        ridge = Ridge(alpha=CONTROL_RIDGE)
+        regressed = ridge.fit(there, here).predict(second)
+        direct = ridge.fit(there, values[pairs.row]).predict(second)
 
     def by_nearest(images: Float64s, n: int) -> Inference:
         return Inference(nearest_features(first, images, values, n_neighbors=n), (first, images))

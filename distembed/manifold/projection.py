@@ -25,13 +25,20 @@ from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread, whole
 from distembed.lift import block, first_rows, lift
 from distembed.linalg.csr import check_block
-from distembed.linalg.operators import row_blocks, sparse_times, whole_csr
+from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.manifold.eigenmaps import Eigenmaps, laplacian_eigenmaps
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.regressions import ridge_regression
 from distembed.neighbors.distances import domain_rows
-from distembed.neighbors.graph_blocks import LEAST_AFFINITY, polynomial_weights, unit_squares
-from distembed.neighbors.graphs import Symmetry, components, neighbor_affinity, neighbor_lists, row_is_used
+from distembed.neighbors.graph_blocks import edge_squares, edge_weights
+from distembed.neighbors.graphs import (
+    Symmetry,
+    components,
+    degrees_of,
+    laplacian,
+    neighbor_affinity,
+    row_is_used,
+)
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
@@ -176,7 +183,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y: None = None,  # noqa: ARG002
         *,
         graph: SparseMatrix | None = None,
-        eigenmaps: Eigenmaps | None = None,
+        eigenmaps: tuple[Float64s, Float64s] | None = None,
     ) -> LocalityPreservingProjection:
         """Learn the projection.
 
@@ -186,7 +193,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y : ignored
         graph : sparse (n × n), optional
             A symmetric affinity in place of the neighborhood graph.
-        eigenmaps : Eigenmaps, optional
+        eigenmaps : (n × k) and (k,) float64, optional
             Of this graph, for the regression, where `laplacian_eigenmaps` found them before.
 
         Raises
@@ -235,16 +242,21 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 if graph is None
                 else _check_graph(graph, n)
             )
+            degrees = degrees_of(self.graph_)
+            self.n_graph_components_ = n_parts(self.graph_)
             if self.solver == "eigen":
-                self._fit_eigen(rows)
+                self._fit_eigen(rows, degrees)
                 return self
             seed, limits = seed_of(self.random_state), (self.alpha, self.tol, self.max_iter)
             maps = eigenmaps or laplacian_eigenmaps(self.graph_, self.n_components, random_state=seed)
-            solved = ridge_regression(rows, maps.vectors, *limits, constant=self.constant_column)
+            self.eigenmaps_, self.eigenvalues_ = maps
+            unit = np.sqrt(degrees)[:, None] * self.eigenmaps_
+            misfit = laplacian(self.graph_) @ unit - unit * self.eigenvalues_
+            self.eigen_residuals_ = np.linalg.norm(misfit, axis=0)
+            solved = ridge_regression(rows, self.eigenmaps_, *limits, constant=self.constant_column)
             weights = compute(solved.vectors)
         self.components_ = weights[:m].T
         self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
-        self.eigenmaps_, self.eigenvalues_, self.eigen_residuals_, self.n_graph_components_ = maps
         _, self.residuals_, self.n_iter_, self.converged_ = solved
         return self
 
@@ -281,16 +293,15 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         projected = sparse_times(rows, whole(self.components_.T))
         return like_input(projected + self.intercept_ if self.intercept_.any() else projected, X)
 
-    def _fit_eigen(self, X: Any) -> None:
+    def _fit_eigen(self, X: Any, degrees: Float64s) -> None:
         """Solve XᵀLX w = λ XᵀDX w, wᵀXᵀDXw = 1, within the span of singular vectors of the rows with an edge.
 
         Where the constant vector is in the span it would be the first, with λ = 0, and is left out: the others are
         those with 1ᵀDXw = 0 (He and Niyogi 2003, Locality preserving projections, equation 2).
         """
-        k, used = self.n_components, np.flatnonzero(self.graph_.sum(axis=1))
-        graph = self.graph_[used][:, used]
+        k, used = self.n_components, np.flatnonzero(degrees)
+        graph, degrees = self.graph_[used][:, used], degrees[used]
         left, lengths, right = _span(X[used], self.svd_components, seed_of(self.random_state))
-        degrees = np.asarray(graph.sum(axis=1)).ravel()
         weighted = left * np.sqrt(degrees)[:, None]
         squares = weighted.T @ weighted
         rough, sums = squares - left.T @ (graph @ left), left.T @ degrees
@@ -312,8 +323,12 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         signs = np.where(((left @ directions) ** 3).sum(axis=0) < 0, -1.0, 1.0)
         self.components_, self.eigenmaps_, self.eigen_residuals_ = (projection * signs).T, None, None
         self.intercept_, self.residuals_ = np.zeros(k), np.zeros(k)
-        self.n_graph_components_ = int(components(graph).max()) + 1
         self.n_iter_, self.converged_ = 1, True
+
+
+def n_parts(graph: sp.csr_array) -> int:
+    """Return the number of connected components of a graph, vertices without an edge left out."""
+    return int(components(graph).max() + 1 - (degrees_of(graph) == 0).sum())
 
 
 def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
@@ -338,7 +353,6 @@ def neighborhood_graph(
     affinity: Affinity = "cosine",
     symmetry: Symmetry = "union",
     degree: int = 2,
-    found: da.Array | None = None,
 ) -> sp.csr_array:
     """Return the symmetric affinity (n × n) of rows that are near by cosine c.
 
@@ -363,8 +377,6 @@ def neighborhood_graph(
         Whether one of two rows must be among the nearest of the other, or both.
     degree : int
         The degree of the polynomial affinity.
-    found : Dask array, optional
-        What `search_neighborhood` found of the same rows, where it is stored; by default it is searched here.
 
     Raises
     ------
@@ -373,30 +385,21 @@ def neighborhood_graph(
         between 0 and 1 or joins rows by more than `MAX_EDGES` edges each in the mean, or X holds NaN.
     """
     if threshold is None:
-        return neighbor_affinity(
-            X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree, lists=found
-        )
+        return neighbor_affinity(X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree)
     if affinity == "local":
         raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
-    graph = _threshold_graph(X, threshold) if found is None else whole_csr(found)
-    cosines = np.clip(graph.data, -1, 1)
-    if affinity == "gaussian":
-        squares = unit_squares(1 - cosines)
-        width = squares.mean() if squares.any() else 1.0
-        graph.data = np.exp(-squares / width)
-    elif affinity == "binary":
-        graph.data = np.ones_like(cosines)
-    else:
-        graph.data = polynomial_weights(cosines, degree) if affinity == "polynomial" else cosines
-    graph.data = np.maximum(graph.data, LEAST_AFFINITY)
+    graph = _threshold_graph(X, threshold)
+    lists = np.stack([2 - 2 * np.clip(graph.data, -1, 1), graph.indices])[
+        None
+    ]  # as if all were one row's neighbors
+    weighing = {
+        "affinity": affinity,
+        "metric": "cosine",
+        "width": edge_squares(lists, "cosine").sum() / max(1, graph.nnz),
+        "degree": degree,
+    }
+    graph.data = edge_weights(lists, 0, np.zeros(0), **weighing)[0]
     return graph
-
-
-def search_neighborhood(X: Any, *, n_neighbors: int = 20, threshold: float | None = None) -> da.Array:
-    """Return what `neighborhood_graph` searches, to be stored: neighbor lists, or the cosines above a threshold."""
-    if threshold is None:
-        return neighbor_lists(X, n_neighbors, metric="cosine")
-    return row_blocks(_threshold_graph(X, threshold))
 
 
 def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:

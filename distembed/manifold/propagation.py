@@ -40,6 +40,8 @@ N_ROUNDS = 8
 """Rounds in which the maps are fitted to more pairs each time."""
 FIRST_SHARE = 0.3
 """The share of the found pairs that the first round keeps; it rises evenly to all in the last."""
+EXPONENT = 0.5
+"""The power of the singular values by which directions are weighted, p."""
 FOUND_WEIGHT = 0.5
 """The confidence of a pair found, in the fit of the maps."""
 CANDIDATES = 10
@@ -82,7 +84,6 @@ def propagate_correspondences(
     X2: Any,
     links: sp.csr_array,
     *,
-    exponent: float = 0.5,
     metric: Metric = "cosine",
     random_state: int = 0,
 ) -> Propagation:
@@ -111,7 +112,6 @@ def propagate_correspondences(
     X1, X2 : dense NumPy or Dask arrays, (n × d1) and (m × d2); those of more than `ROWS_AT_ONCE` rows are read
         again by every search
     links : known correspondences, (n × m)
-    exponent : p
     metric : "cosine" compares unit rows, "euclidean" rows less their mean, in units of their root mean square
         (-½ d² stands for the cosine then); the second needs sets that cover the same ground
     random_state : of the folds
@@ -123,11 +123,11 @@ def propagate_correspondences(
     """
     sets: Spaces = _comparable(X1, metric), _comparable(X2, metric)
     is_small = max(len(X) for X in sets) <= ROWS_AT_ONCE
-    search = _Search(compute(sets) if is_small else sets, exponent, metric)
+    search = _Search(compute(sets) if is_small else sets, metric)
     with (
         one_blas_thread(),
         keeping(None) if is_small else nullcontext(),  # which takes longer than to search again
-        scope("propagation", exponent, metric, random_state, X1, X2, links),
+        scope("propagation", metric, random_state, X1, X2, links),
     ):
         with scope("all"):
             spaces, n_found = search.find_spaces(links)
@@ -169,7 +169,6 @@ class _Search(NamedTuple):
     """Two sets of rows that can be compared, and the search for their pairs."""
 
     sets: Spaces
-    exponent: float
     metric: Metric
 
     def find_spaces(self, links: sp.csr_array) -> tuple[Spaces, list[int]]:
@@ -199,7 +198,7 @@ class _Search(NamedTuple):
         first, second = self.sets
         sides, shape = (second, first_rows(second), first), (second.shape[1], first.shape[1])
         product = compute(fold(total(linked_product), "wc,w,Nd", *sides, shape=shape, links=links))
-        maps = reweighted_maps(product, exponent=self.exponent)[::-1]
+        maps = reweighted_maps(product, exponent=EXPONENT)[::-1]
         one, other = (
             lift(mapped, "wc,cr->wr", rows, weights, dtype=np.float64, is_unit=self.metric == "cosine")
             for rows, weights in zip(self.sets, maps, strict=True)

@@ -22,7 +22,7 @@ from distembed.linalg.csr import rows_with_values
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
 from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import kept_lists, lists_of
+from distembed.neighbors.search import kept_lists
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
@@ -47,7 +47,6 @@ def affinity_rows(
     symmetry: Symmetry = "union",
     metric: Metric = "cosine",
     degree: int = 1,
-    lists: da.Array | None = None,
 ) -> da.Array:
     """Return the symmetric affinity of the n rows of X over their nearest neighbors, lazily.
 
@@ -74,8 +73,6 @@ def affinity_rows(
         The distance between rows.
     degree : int
         Of the polynomial affinity.
-    lists : Dask array, optional
-        What `neighbor_lists` found of the same rows, where it is stored; by default it is searched here, and kept.
 
     Returns
     -------
@@ -100,9 +97,7 @@ def affinity_rows(
         raise ValueError(f"affinity {affinity!r} is measured with metric 'cosine', not {metric!r}")
     used = row_is_used(X, metric)
     places = np.flatnonzero(used)
-    if lists is None:
-        rows = domain_rows(X if used.all() else X[places], metric=metric)
-        lists = kept_lists(rows, n_neighbors, metric=metric)
+    lists = kept_lists(domain_rows(X if used.all() else X[places], metric=metric), n_neighbors, metric=metric)
     scales, width = np.zeros(0), 1.0
     if affinity in {"gaussian", "local"}:
         options: dict[str, Any] = {"metric": metric, "neighbor": LOCAL_NEIGHBOR}
@@ -136,13 +131,6 @@ def affinity_rows(
     nearest = listed(graph_blocks.MUTUAL_FLOOR)
     sides = edges, transpose_row_blocks(edges), nearest, transpose_row_blocks(nearest)
     return lift(graph_blocks.mutual_rows, "wn,wn,wn,wn->wn", *sides, **_CSR)
-
-
-def neighbor_lists(X: Any, n_neighbors: int, *, metric: Metric = "cosine") -> da.Array:
-    """Return the neighbor lists of the rows of X that can be measured, before anything is computed."""
-    used = row_is_used(X, metric)
-    rows = domain_rows(X if used.all() else X[np.flatnonzero(used)], metric=metric)
-    return lists_of(rows, n_neighbors, metric=metric)
 
 
 def row_is_used(X: Any, metric: str) -> Mask:

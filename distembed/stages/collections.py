@@ -19,7 +19,7 @@ from distembed.counting.documents import count_document_terms
 from distembed.execution import compute
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, Counted, StageSpec
+from distembed.job.stage import Context, Counted, StageSpec, sections
 from distembed.plan import Dimension, Dimensions, StagePlan
 from distembed.stages import outputs
 from distembed.stages.corpus import (
@@ -55,7 +55,9 @@ SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
     made_of = ("tokens", "vocabulary")
-    terms = StageSpec("terms", made_of, term_parameters, run_terms, plan_terms, counts=True)
+    terms = StageSpec(
+        "terms", made_of, sections(terms={"sublinear"}, grid=True), run_terms, plan_terms, counts=True
+    )
     return tuple(of_collection(spec, side) for spec in (TOKENS, DOCUMENTS, VOCABULARY, terms))
 
 
@@ -87,11 +89,6 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
 
 
 # ---- the words of documents -------------------------------------------------------------------------------
-
-
-def term_parameters(job: Any, *, side: str) -> dict[str, Any]:  # noqa: ARG001 - all are weighed alike
-    """Return how words are weighed, and the memory of a block, which lays the grid."""
-    return {"sublinear": job.terms.sublinear, "block_memory": job.resources.block_memory}
 
 
 def plan_terms(job: Any, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001

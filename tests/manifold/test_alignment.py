@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.manifold import alignment_rounds
+from distembed.manifold import feature_preserving
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
@@ -55,7 +55,7 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
     root = generator.standard_normal((12, 12))
     L, Z, F = root @ root.T, generator.standard_normal((12, k)), generator.standard_normal((k, f))
     ridge = 10.0 ** generator.integers(-3, 3)
-    balanced, weights = alignment_rounds.balance_factors(Z, F, Z.T @ L @ Z, ridge)
+    balanced, weights = feature_preserving.balance_factors(Z, F, Z.T @ L @ Z, ridge)
     np.testing.assert_allclose(balanced @ weights, Z @ F, atol=1e-8 * abs(Z @ F).max())
     value = np.trace(balanced.T @ L @ balanced) + ridge * (weights**2).sum()
     nuclear = np.linalg.svd(root.T @ Z @ F, compute_uv=False).sum()
@@ -150,7 +150,7 @@ def nearest_by_alignment(graphs, numbers, k, weight=1.0):
     """Return the vertex of the first graph that is nearest to each of the second in eigenvectors of the joint graph."""
     n, m = (graph.shape[0] for graph in graphs)
     links = correspondence_matrix(pairs_of(numbers), n, m)
-    _, Z = smallest_eigenpairs(joint_adjacency(graphs, {(0, 1): links}, weight=weight), k, constants=False)
+    Z = smallest_eigenpairs(joint_adjacency(graphs, {(0, 1): links}, weight=weight), k, zeros="none").vectors
     return ((Z[n:, None] - Z[:n]) ** 2).sum(axis=2).argmin(axis=1)
 
 
@@ -298,7 +298,7 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
     X1, X2, V = planted(60)
     model = FeaturePreservingEmbedding(4, tol=0, max_iter=5)
     expected = clone(model).fit(X1, X2, V, pairs_of(np.arange(20)))
-    solve, solved, states = alignment_rounds._round, [], KeptStates()
+    solve, solved, states = feature_preserving.one_round, [], KeptStates()
 
     def interrupted(*given):
         if len(solved) == 3:
@@ -306,7 +306,7 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
         solved.append(0)
         return solve(*given)
 
-    monkeypatch.setattr(alignment_rounds, "_round", interrupted)
+    monkeypatch.setattr(feature_preserving, "one_round", interrupted)
     with keeping(states):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X1, X2, V, pairs_of(np.arange(20)))
@@ -458,11 +458,11 @@ def test_alignment_leaves_the_constant_of_every_part_out():
     X = np.repeat(centers, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
     graph = neighbor_affinity(X, 5, symmetry="mutual", metric="euclidean")
     joint = joint_adjacency([graph, graph], {(0, 1): correspondence_matrix([(0, 0), (12, 12)], 36, 36)})
-    values, Z = smallest_eigenpairs(joint, 4, normalization="none", constants=False)
+    Z, values = smallest_eigenpairs(joint, 4, normalization="none", zeros="none")
     parts = components(joint)
     assert parts.max() == 3
     assert values[0] > 1e-3
     for part in range(4):
         np.testing.assert_allclose(Z[parts == part].sum(axis=0), 0, atol=1e-9)
     with pytest.raises(ValueError, match="69 eigenvectors are wanted, but a graph of 72 rows in 4 connected"):
-        smallest_eigenpairs(joint, 69, constants=False)
+        smallest_eigenpairs(joint, 69, zeros="none")

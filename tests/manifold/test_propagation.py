@@ -29,7 +29,7 @@ def test_candidates_match_brute_force():
     cosines = first @ second.T
     csls = 2 * cosines - np.sort(cosines, 1)[:, 1:].mean(1, keepdims=True) - cosines.mean(axis=0)
     for sets in ((first, second), tuple(da.from_array(rows, chunks=(4, -1)) for rows in (first, second))):
-        found = propagation._Search(sets, 0.5, "cosine").find_candidates(sets)
+        found = propagation._Search(sets, "cosine").find_candidates(sets)
         assert [len(found.rows), *found.rows[:11], *found.columns[:11]] == [90, *[0] * 10, 1, *range(10), 0]
         np.testing.assert_allclose(found.scores, csls.ravel(), atol=1e-12)
 
@@ -112,12 +112,13 @@ def test_the_share_of_pairs_that_is_kept_rises_to_all(monkeypatch):
     np.testing.assert_allclose(found.n_found, 106 * np.linspace(0.3, 1, 4), atol=3)
 
 
-def test_few_pairs_leave_unknown_directions_out():
+def test_few_pairs_leave_unknown_directions_out(monkeypatch):
     X1, X2, _ = planted(d=40)
     links = correspondence_matrix(pairs_of(np.arange(6)), 120, 120)
     right = {}
     for exponent in (0.0, 0.5):
-        found = propagate_correspondences(X1, X2, links, exponent=exponent)
+        monkeypatch.setattr(propagation, "EXPONENT", exponent)
+        found = propagate_correspondences(X1, X2, links)
         right[exponent] = np.mean(np.asarray(found.links.argmax(axis=0)).ravel() == np.arange(120))
         assert found.spaces[0].shape == found.spaces[1].shape
     assert right[0.5] > 0.9

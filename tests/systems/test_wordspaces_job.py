@@ -58,9 +58,10 @@ def test_a_projection_is_the_estimator_s_and_graphs_are_shared(finished: tuple[P
         workspace.array("spaces/maps").compute(), model.eigenmaps_, rtol=1e-3, atol=1e-5
     )
     names = set(workspace.stages())
-    assert {name for name in names if name.startswith("neighbors_")} == {
-        "neighbors_vsm_6",
-        "neighbors_log_entropy_above_0.15",
+    assert {name for name in names if name.startswith("graph_")} == {
+        "graph_vsm_6_cosine_union",
+        "graph_vsm_6_binary_union",
+        "graph_log_entropy_above_0.15_cosine_union",
     }
     assert sum(name.startswith("eigenmaps_") for name in names) == 2
     model.set_params(constant_column=True)
@@ -76,7 +77,9 @@ def test_a_projection_by_the_eigenproblem_on_a_graph_of_a_threshold(finished: tu
     model = LocalityPreservingProjection(4, solver="eigen", svd_components=12, threshold=0.15)
     expected = model.fit_transform(rows)
     np.testing.assert_allclose(workspace.array("spaces/lpp_eigen").compute(), expected, rtol=1e-3, atol=1e-5)
-    assert workspace.stages()["neighbors_log_entropy_above_0.15"].facts["n_edges"] == model.graph_.nnz
+    assert (
+        workspace.stages()["graph_log_entropy_above_0.15_cosine_union"].facts["n_edges"] == model.graph_.nnz
+    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from distembed.execution import one_blas_thread
 from distembed.formats.tables import is_text
 from distembed.job.inputs import file_sizes, recorded_bytes
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, Counted, sections
+from distembed.job.stage import Context, Counted
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import RECORDED_STEPS
 from distembed.linalg.operators import row_blocks, whole_csr
@@ -129,24 +129,6 @@ def advice_on_metric(domain: Domain, metric: Metric) -> str:
     )
 
 
-def join_parameters(job: ImputationJob) -> dict[str, Any]:
-    """Return the sections of both tables and the memory of a block."""
-    return {
-        **sections("domain", "known", "matching")(job),
-        **options_parameters({"metric"})(job),
-        "block_memory": job.resources.block_memory,
-    }
-
-
-def options_parameters(names: set[str]) -> Any:
-    """Return a function of a job to its options of these names, the parameters of a stage."""
-
-    def parameters(job: ImputationJob) -> dict[str, Any]:
-        return {"imputation": job.imputation.model_dump(mode="json", include=names)}
-
-    return parameters
-
-
 def plan_join(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of reading and joining both tables."""
     text = is_text(job.domain.path) and not holds_vectors(job.domain.path, job.domain.format)
@@ -205,10 +187,7 @@ def _store_rows(ctx: Context, output: ArrayOutput, matrix: Any, block_memory: in
     ctx.store(output, da.from_array(matrix, chunks=(chunk, -1)))
 
 
-GRAPH_OPTIONS = {"min_degree", "metric"}
-WEIGHT_OPTIONS = {"weights", "floor", "metric"}
 SOLVE_OPTIONS = {"solver", "tol", "max_iter"}
-
 
 KEPT_DISTANCES = KeptRows(
     outputs.DOMAIN,
@@ -274,44 +253,38 @@ REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidg
 
 
 def plan_vectors(job: ImputationJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the missing vectors: of each way there is, where the hold-out chooses."""
-    method = job.imputation.method
-    ways = []
-    if method not in REGRESSORS:
-        ways.append(plan_systems(job, dims, residuals=method != "graph"))
-    if method in (*REGRESSORS, "auto", "residuals"):
-        ways.append(plan_regression(dims, kernel=method in ("kernel_ridge", "auto")))
+    """Return the plan of the missing vectors, by whatever method, as the hold-out has all."""
     stored = dims.whole("name", "component") + dims.whole("other", itemsize=1)
-    return in_turn(*ways)._replace(stored_bytes=stored)
+    return in_turn(plan_systems(job, dims), plan_regressions(dims))._replace(stored_bytes=stored)
 
 
-def plan_systems(job: ImputationJob, dims: Dimensions, *, residuals: bool = False) -> StagePlan:
+def plan_systems(job: ImputationJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the systems of equations, in groups of columns, of vectors or of what a regression left."""
     is_krylov = job.imputation.solver == "krylov"
-    itemsize, edges = 8 if residuals else 4, dims.whole("edge", itemsize=EDGE_BYTES)
-    rows = dims.size("unknown") + RECORDED_STEPS if is_krylov else 2 * (dims.size("unknown") + POWER_SWEEPS)
-    given = dims.size("name") * dims.block("component", itemsize=itemsize)
-    solved = rows * dims.block("component", itemsize=8)
+    rows = dims.size("unknown") + (RECORDED_STEPS if is_krylov else 2 * POWER_SWEEPS)
+    given = dims.size("name") * dims.block("component", itemsize=8)
     return stage_plan(
-        task(krylov if is_krylov else power_sweeps, given, output=solved),
-        whole=[VECTOR_COPIES * dims.whole("name", "component", itemsize=itemsize), 3 * edges],
+        task(krylov if is_krylov else power_sweeps, given, output=rows * dims.block("component", itemsize=8)),
+        whole=[
+            VECTOR_COPIES * dims.whole("name", "component", itemsize=8),
+            3 * dims.whole("edge", itemsize=EDGE_BYTES),
+        ],
         n_tasks=dims.n_blocks("component"),
         states=rows * dims.whole("component", itemsize=8),
     )
 
 
-def plan_regression(dims: Dimensions, *, kernel: bool) -> StagePlan:
-    """Return the plan of fitting a ridge regression to known rows, and of predicting all."""
+def plan_regressions(dims: Dimensions) -> StagePlan:
+    """Return the plan of fitting ridge regressions to known rows, one with a kernel, and of predicting all."""
+    whole = [KERNEL_COPIES * dims.whole("kernel", "kernel", itemsize=8)]
+    for name in ("column", "component"):
+        whole += [
+            dims.whole("known", name, itemsize=8),
+            LINEAR_COPIES * dims.whole("fitted", name, itemsize=8),
+        ]
     rows = dims.block("name", "column", itemsize=8) + dims.block("name", "component", itemsize=8)
-    whole = [
-        dims.whole("known", name, itemsize=8) + LINEAR_COPIES * dims.whole("fitted", name, itemsize=8)
-        for name in ("column", "component")
-    ]
-    batch = 0
-    if kernel:
-        whole.append(KERNEL_COPIES * dims.whole("kernel", "kernel", itemsize=8))
-        batch = KERNEL_COPIES * dims.block("kernel", itemsize=8) * dims.size("kernel")
-    return stage_plan(task(predict, rows) + batch, whole=whole, n_tasks=dims.n_blocks("name"))
+    kernel = KERNEL_COPIES * dims.block("kernel", itemsize=8) * dims.size("kernel")
+    return stage_plan(task(predict, rows) + kernel, whole=whole, n_tasks=dims.n_blocks("name"))
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from distembed.stages.kept_matrices import kept_stages
 from distembed.states import keep, keeping
 from distembed.systems.imputation import outputs, solving
 from distembed.systems.imputation.job import PRESETS, HoldOutSection, ImputationJob
-from distembed.systems.imputation.solving import REGRESSORS, options_parameters
+from distembed.systems.imputation.solving import REGRESSORS
 
 METHODS = {
     "graph": "imputation",
@@ -81,8 +81,7 @@ def plan_hold_out(job: ImputationJob, dims: Dimensions) -> StagePlan:
     found = (len(METHODS) + 2 + len(BASELINES)) * dims.whole("hidden", "component")
     return in_turn(
         solving.plan_systems(job, dims),
-        solving.plan_systems(job, dims, residuals=True),
-        solving.plan_regression(dims, kernel=True),
+        solving.plan_regressions(dims),
         baseline,
         stage_plan(ranked, whole=[ROW_COPIES * known, 3 * QUERIES_AT_ONCE * dims.whole("known", itemsize=8)]),
     )._replace(stored_bytes=found)
@@ -274,14 +273,17 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
 
     The vectors wait for the hidden names where these choose the method.
     """
-    graph, weights = (options_parameters(names) for names in (solving.GRAPH_OPTIONS, solving.WEIGHT_OPTIONS))
-    solved, judged = options_parameters({*solving.SOLVE_OPTIONS, "method"}), sections("evaluation")
+    joined = sections("domain", "known", "matching", imputation={"metric"}, grid=True)
+    graph = sections(imputation={"min_degree", "metric"})
+    weights = sections(imputation={"weights", "floor", "metric"})
+    solve = {*solving.SOLVE_OPTIONS, "method"}
+    solved, judged = sections(imputation=solve), sections("evaluation", imputation=solve)
     both = ("join", "weights")
     specs = [
         StageSpec(
             "join",
             (),
-            solving.join_parameters,
+            joined,
             solving.run_join,
             solving.plan_join,
             lambda job: check_figures(job, **IN_PAPER),
@@ -290,13 +292,15 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
         StageSpec("graph", ("join",), graph, solving.run_graph, solving.plan_graph),
         StageSpec("weights", ("join", "graph"), weights, solving.run_weights, solving.plan_weights),
         StageSpec("vectors", both, solved, solving.run_vectors, solving.plan_vectors),
-        StageSpec("hold_out", both, lambda job: solved(job) | judged(job), run_hold_out, plan_hold_out),
+        StageSpec("hold_out", both, judged, run_hold_out, plan_hold_out),
     ]
     if job.imputation.method == "auto":
         vectors, hold_out = specs[-2:]
         specs[-2:] = [hold_out, vectors._replace(inputs=(*both, "hold_out"))]
     if job.domain.label_column or job.domain.names_label:
-        specs.append(StageSpec("neighbor_labels", ("join", "vectors"), judged, run_labels, plan_labels))
+        specs.append(
+            StageSpec("neighbor_labels", ("join", "vectors"), sections("evaluation"), run_labels, plan_labels)
+        )
     return tuple(specs)
 
 

@@ -288,19 +288,24 @@ def proportions_of(document_factors: Any, word_factors: Any) -> Float64s:
 # --- the rows among which neighbors are sought -----------------------------------------------------------------
 
 
-def set_of(job: TransferJob, dims: Dimensions, side: str) -> tuple[int, str]:
-    """Return the columns of the rows among which neighbors are sought, and the dimension of their values if sparse."""
+def set_of(job: TransferJob, dims: Dimensions) -> tuple[int, str]:
+    """Return the columns of the rows among which neighbors are sought, and the dimension of their values if sparse.
+
+    The dimensions are those of one collection.
+    """
     if isinstance(job.representation, DenseRepresentation):
         return job.representation.n_components, ""
-    return dims.size(f"{side}_word"), f"{side}_term"
+    return dims.size("word"), "term"
 
 
-def set_bytes(job: TransferJob, dims: Dimensions, side: str, *, itemsize: int = 4) -> int:
+def set_bytes(job: TransferJob, dims: Dimensions, *, itemsize: int = 4) -> int:
     """Return the bytes of these rows; a sparse value has a column of four bytes."""
-    width, values = set_of(job, dims, side)
-    if values:
-        return dims.whole(values, itemsize=itemsize + 4)
-    return dims.whole(f"{side}_document", width, itemsize=itemsize)
+    width, values = set_of(job, dims)
+    return (
+        dims.whole(values, itemsize=itemsize + 4)
+        if values
+        else dims.whole("document", width, itemsize=itemsize)
+    )
 
 
 def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
@@ -309,21 +314,21 @@ def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
     return rows.read(workspace, side=side)
 
 
-def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
+def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
-    rows, columns, terms, form = f"{side}_document", f"{side}_word", f"{side}_term", job.representation
+    form = job.representation
     if isinstance(form, LSARepresentation):
-        model, k = LSA(), _rank_of(form, (dims.size(rows), dims.size(columns)))
+        model, k = LSA(), _rank_of(form, (dims.size("document"), dims.size("word")))
         passes = {"n_passes": model.n_passes, "oversampling": model.oversampling}
-        return plan_of_triplets(dims, k, rows=rows, columns=columns, values=terms, **passes)
+        return plan_of_triplets(dims, k, rows="document", columns="word", values="term", **passes)
     if not isinstance(form, DenseRepresentation):
         return stage_plan(n_tasks=0)
-    k = form.n_components
+    k, terms = form.n_components, dims.block("term", itemsize=8)
     return stage_plan(
-        task(sparse_times_dense, dims.block(terms, itemsize=8), output=dims.block(rows, k)),
-        whole=[dims.whole(columns, k)],
-        stored=dims.whole(rows, k),
-        n_tasks=dims.n_blocks(terms),
+        task(sparse_times_dense, terms, output=dims.block("document", k)),
+        whole=[dims.whole("word", k)],
+        stored=dims.whole("document", k),
+        n_tasks=dims.n_blocks("term"),
     )
 
 

@@ -24,9 +24,13 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
-from distembed.manifold.alignment_rounds import group_width, solve_group
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, check_n_components
+from distembed.manifold.feature_preserving import (
+    FeaturePreservingEmbedding,
+    check_n_components,
+    group_width,
+    solve_group,
+)
 from distembed.manifold.inference import ALIGNMENT_COMPONENTS, TwoSets, infer_by_each_method
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, neighbor_affinity, row_sizes
@@ -42,6 +46,7 @@ from distembed.stages.collections import (
     n_documents_of,
     pair_options,
 )
+from distembed.stages.corpus import of_collection
 from distembed.stages.graphs import EDGE_BYTES, eigenvector_bytes, plan_of_affinity, plan_of_search
 from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
@@ -119,16 +124,6 @@ def model_of(job: TransferJob) -> FeaturePreservingEmbedding:
     return FeaturePreservingEmbedding(**job.alignment.model_dump())
 
 
-def _alignment_parameters(*options: str) -> Any:
-    """Return a function that takes options of the alignment, and the memory of a block, which lays the grid."""
-
-    def parameters(job: TransferJob, *, side: str) -> dict[str, Any]:  # noqa: ARG001 - all are joined alike
-        chosen = job.alignment.model_dump(mode="json", include=set(options))
-        return {"alignment": chosen, "block_memory": job.resources.block_memory}
-
-    return parameters
-
-
 # --- pairs, neighbors, further pairs ---------------------------------------------------------------------------
 
 
@@ -136,6 +131,11 @@ def plan_pairs(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     """Return the plan of joining the first collection and another by their ids."""
     both = [dims.whole(f"{one}_document", PAIR_BYTES, itemsize=1) for one in (job.first, side)]
     return stage_plan(whole=both, stored=dims.whole(f"{side}_document", 24, itemsize=1))
+
+
+def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
+    """Return what says which pairs of the first collection and another are known."""
+    return {"pairs": pair_options(job, side)}
 
 
 def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
@@ -151,15 +151,15 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     return {"n_pairs": len(pairs.known), "n_known": int(pairs.known.sum())}
 
 
-def plan_graph(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
+def plan_graph(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of the neighbors within a collection."""
-    k, memory = job.alignment.n_neighbors, job.resources.block_memory
-    width, values = features.set_of(job, dims, side)
-    row = f"{side}_document"
-    return in_turn(
-        plan_of_search(dims, row, k, width=width, values=values, memory=memory),
-        plan_of_affinity(dims, row, k, memory=memory, stored=True),
+    k, memory, (width, values) = (
+        job.alignment.n_neighbors,
+        job.resources.block_memory,
+        features.set_of(job, dims),
     )
+    search = plan_of_search(dims, "document", k, width=width, values=values, memory=memory)
+    return in_turn(search, plan_of_affinity(dims, "document", k, memory=memory, stored=True))
 
 
 def _graph_options(job: TransferJob) -> dict[str, Any]:
@@ -182,21 +182,17 @@ def plan_links(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     stored = dims.whole(f"{side}_link", EDGE_BYTES, itemsize=1)
     if not job.alignment.propagate:
         return stage_plan(whole=[CANDIDATE_BYTES * n_pairs, links], stored=stored)
-    both, memory = (job.first, side), job.resources.block_memory
-    widths = [features.set_of(job, dims, one)[0] for one in both]
+    both, memory = [dims.part(f"{one}_") for one in (job.first, side)], job.resources.block_memory
     searches = [
-        plan_of_search(dims, f"{one}_document", CANDIDATES, width=width, memory=memory)
-        for one, width in zip(both, widths, strict=True)
+        plan_of_search(part, "document", CANDIDATES, width=features.set_of(job, part)[0], memory=memory)
+        for part in both
     ]
-    are_few = max(dims.size(f"{one}_document") for one in both) <= ROWS_AT_ONCE
+    are_few = max(part.size("document") for part in both) <= ROWS_AT_ONCE
     copies = MAPPED_COPIES if are_few else 2
+    found = dims.whole(f"{side}_document", CANDIDATES * CANDIDATE_BYTES, itemsize=1)
     return stage_plan(
         *(search.task_bytes for search in searches),
-        whole=[
-            dims.whole(f"{side}_document", CANDIDATES * CANDIDATE_BYTES, itemsize=1),
-            links,
-            *(copies * set_bytes(job, dims, one, itemsize=8) for one in both),
-        ],
+        whole=[found, links, *(copies * set_bytes(job, part, itemsize=8) for part in both)],
         stored=stored,
         n_tasks=1 if are_few else sum(search.tasks for search in searches),
     )
@@ -223,16 +219,6 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
 
 
 # --- the embedding ---------------------------------------------------------------------------------------------
-
-
-def fit_parameters(*names: str) -> Any:
-    """Return a function that takes sections of a job, and in which units features count, as parameters of a stage."""
-
-    def parameters(job: TransferJob) -> dict[str, Any]:
-        units = {} if job.has_topics else {"standardize": job.features.standardize}
-        return {**sections(*names)(job), **units}
-
-    return parameters
 
 
 def plan_embedding(job: TransferJob, dims: Dimensions) -> StagePlan:
@@ -319,9 +305,8 @@ def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     sizes = [f"{side}_document" for side in sides]
     cosines = dims.whole(*sizes, itemsize=8)
     ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
-    rows = [
-        set_bytes(job, dims, side) + CONTROL_COPIES * set_bytes(job, dims, side, itemsize=8) for side in sides
-    ]
+    parts = [dims.part(f"{side}_") for side in sides]
+    rows = [set_bytes(job, part) + CONTROL_COPIES * set_bytes(job, part, itemsize=8) for part in parts]
     alignment = eigenvector_bytes(sum(map(dims.size, sizes)), ALIGNMENT_COMPONENTS)
     return stage_plan(
         max(fit.task_bytes, found.task_bytes, ranked),
@@ -440,47 +425,42 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     def named(kinds: Sequence[str], *sides: str) -> tuple[str, ...]:
         return tuple(f"{side}_{kind}" for side in sides for kind in kinds)
 
-    of_graph = _alignment_parameters("n_neighbors", "affinity", "symmetry")
-    of_links = _alignment_parameters("propagate", "random_state")
+    vectors = StageSpec(
+        "vectors",
+        ("terms", "vocabulary"),
+        features.vector_parameters,
+        features.run_vectors,
+        features.plan_vectors,
+        features.check_vectors,
+    )
+    of_graph = sections(alignment={"n_neighbors", "affinity", "symmetry"}, grid=True)
+    graph = StageSpec("graph", ("terms", "vectors"), of_graph, run_graph, plan_graph)
     of_texts = {side: collection_stages(side) for side in job.collections}
-    rows, pairs, links = [], [], []
-    for side in job.collections:
-        inputs = named(("terms", "vocabulary"), side)
-        vectors = (
-            features.vector_parameters,
-            features.run_vectors,
-            features.plan_vectors,
-            features.check_vectors,
-        )
-        rows.append(StageSpec(f"{side}_vectors", inputs, *vectors).of(side=side))
-        inputs = named(("terms", "vectors"), side)
-        rows.append(StageSpec(f"{side}_graph", inputs, of_graph, run_graph, plan_graph).of(side=side))
+    rows = [of_collection(spec, side) for side in job.collections for spec in (vectors, graph)]
+    of_links = sections(alignment={"propagate", "random_state"}, grid=True)
+    pairs, links = [], []
     for side in others:
-        joined = named(("documents",), first, side)
-        made = (
-            lambda job, *, side: {"pairs": pair_options(job, side)},
-            run_pairs,
-            plan_pairs,
-            check_pairs,
-            True,
+        joined, found = named(("documents",), first, side), named(("terms", "vectors"), first, side)
+        spec = StageSpec(
+            f"{side}_pairs", joined, pair_parameters, run_pairs, plan_pairs, check_pairs, counts=True
         )
-        found = StageSpec(f"{side}_pairs", joined, *made)
-        pairs.append(found.of(side=side))
-        inputs = (*named(("terms", "vectors"), first, side), f"{side}_pairs")
-        links.append(StageSpec(f"{side}_links", inputs, of_links, run_links, plan_links).of(side=side))
+        pairs.append(spec.of(side=side))
+        spec = StageSpec(f"{side}_links", (*found, spec.name), of_links, run_links, plan_links)
+        links.append(spec.of(side=side))
     if job.has_topics:
         inputs = named(("tokens", "vocabulary", "terms"), first)
         values = StageSpec("topics", inputs, sections("topics"), features.run_topics, features.plan_topics)
     else:
-        makers = (
+        values = StageSpec(
+            "features",
+            named(("documents",), *job.collections),
             features.feature_parameters,
             features.run_features,
             features.plan_features,
             features.check_features,
         )
-        values = StageSpec("features", named(("documents",), *job.collections), *makers)
+    units: dict[str, Any] = {} if job.has_topics else {"features": {"standardize"}}
     fitted = (values.name, *named(("graph",), *job.collections), *named(("links",), *others))
-    fit, judge = fit_parameters("alignment"), fit_parameters("evaluation", "alignment")
     judged = ("embedding", *named(("pairs",), *others))
     return (
         *(spec for specs in of_texts.values() for spec in specs[:2]),  # tokens and documents
@@ -489,11 +469,11 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         *rows,
         values,
         *links,
-        StageSpec("embedding", fitted, fit, run_embedding, plan_embedding),
+        StageSpec("embedding", fitted, sections("alignment", **units), run_embedding, plan_embedding),
         StageSpec(
             "evaluation",
             judged,
-            judge,
+            sections("evaluation", "alignment", **units),
             run_evaluation,
             plan_evaluation,
             lambda job: check_figures(job, **in_paper(job)),

@@ -16,16 +16,10 @@ SPACE = ArrayOutput(
     "{title}: {method} of {source}; row i is word i of the vocabulary.",
     dims=("word", "feature"),
 )
-NEIGHBOR_LISTS = ArrayOutput(
-    "neighbors/{graph}",
-    "Nearest words by cosine in {source}: squared distances and row numbers.",
-    dims=("word", "axis_1", "axis_2"),
-    dtype="float64",
-)
-THRESHOLD_GRAPH = ArrayOutput(
-    "neighbors/{graph}",
-    "Words whose cosine in {source} is above {threshold}: their cosines.",
-    dims=("word", "axis_1"),
+GRAPH = ArrayOutput(
+    "graphs/{graph}",
+    "Affinity of words near each other in {source}.",
+    dims=("word", "neighbor"),
     dtype="float64",
 )
 EIGENMAPS = ArrayOutput(

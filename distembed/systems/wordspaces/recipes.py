@@ -17,31 +17,29 @@ import scipy.sparse as sp
 from pydantic import Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language, stop_words_of
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.job.model import OPTION, Section, chosen_by, section_of, tagged
-from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context
 from distembed.lift import lift
 from distembed.linalg.blocks import split_columns, stack_columns
 from distembed.linalg.chunks import STORED_BYTES, cut_rows
 from distembed.linalg.csr import unit_rows
-from distembed.linalg.operators import transpose_row_blocks
-from distembed.manifold.eigenmaps import measured_eigenmaps
+from distembed.linalg.operators import transpose_row_blocks, whole_csr
 from distembed.manifold.projection import (
     SVD_OVERSAMPLING,
     SVD_PASSES,
     Affinity,
     LocalityPreservingProjection,
     Solver,
-    neighborhood_graph,
 )
 from distembed.neighbors.graphs import Symmetry
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.dimensions import PAIR_BYTES
-from distembed.stages.graphs import plan_of_affinity, plan_of_ridge
+from distembed.stages.graphs import plan_of_ridge
 from distembed.stages.singular import plan_of_triplets
 from distembed.systems.wordspaces import outputs
 from distembed.weighting import blocks as weighting_blocks
@@ -292,46 +290,24 @@ class GraphRecipe(ReducedRecipe):
         return self.of
 
     @property
-    def neighbors_name(self) -> str:
-        """Return the name of the neighbors that the graph joins, and of their stage."""
+    def graph_name(self) -> str:
+        """Return the name of the graph, and of its stage."""
         limit = self.n_neighbors if self.threshold is None else f"above_{self.threshold}"
-        return f"neighbors_{self.graph_source}_{limit}"
+        return f"graph_{self.graph_source}_{limit}_{self.affinity}_{self.symmetry}"
 
     @property
     def eigenmaps_name(self) -> str:
         """Return the name of the eigenvectors of the graph, and of their stage."""
-        options = (self.affinity, self.symmetry, self.n_components, self.random_state)
-        graph = self.neighbors_name.removeprefix("neighbors_")
-        return "_".join(map(str, ("eigenmaps", graph, *options)))
+        return f"eigenmaps_{self.graph_name}_{self.n_components}_{self.random_state}"
 
-    @property
-    def neighbors(self) -> ArrayOutput:
-        """Return the output that holds the neighbors that the graph joins."""
-        parts = {"graph": self.neighbors_name, "source": self.graph_source, "threshold": str(self.threshold)}
-        return (outputs.NEIGHBOR_LISTS if self.threshold is None else outputs.THRESHOLD_GRAPH).of(**parts)
+    def graph(self, ctx: Context) -> sp.csr_array:
+        """Return the graph that is stored."""
+        return whole_csr(outputs.GRAPH.read(ctx.workspace, graph=self.graph_name))
 
-    @property
-    def eigenmaps(self) -> ArrayOutput:
-        """Return the output that holds the eigenvectors of the graph."""
-        return outputs.EIGENMAPS.of(graph=self.eigenmaps_name)
-
-    def graph(self, ctx: Context, found: da.Array | None = None) -> sp.csr_array:
-        """Return the graph of nearest words, of what the search found; by default what is stored."""
-        return neighborhood_graph(
-            outputs.SPACE.read(ctx.workspace, recipe=self.graph_source),
-            n_neighbors=self.n_neighbors,
-            threshold=self.threshold,
-            affinity=self.affinity,
-            symmetry=self.symmetry,
-            found=self.neighbors.read(ctx.workspace) if found is None else found,
-        )
-
-    def plan_graph(self, job: Any, dims: Dimensions) -> StagePlan:
-        """Return what the graph takes of the neighbors that are stored."""
-        if self.threshold is not None:
-            edges = dims.whole(3, f"{self.neighbors_name}_edge", itemsize=PAIR_BYTES)
-            return stage_plan(whole=[edges, edges])
-        return plan_of_affinity(dims, "word", self.n_neighbors, memory=job.resources.block_memory)
+    def eigenmaps(self, ctx: Context) -> tuple[Float64s, Float64s]:
+        """Return the eigenvectors of the graph and their eigenvalues, the last row of what is stored."""
+        stored = compute(outputs.EIGENMAPS.read(ctx.workspace, graph=self.eigenmaps_name))
+        return stored[:-1], stored[-1]
 
 
 class LPPRecipe(GraphRecipe):
@@ -382,18 +358,15 @@ class LPPRecipe(GraphRecipe):
 
     def make(self, ctx: Context) -> da.Array:
         """Return the projected rows."""
-        rows, graph, maps = self.source(ctx), self.graph(ctx), None
+        rows, maps = self.source(ctx), self.eigenmaps(ctx) if self.uses_eigenmaps else None
         if self.unit_rows:
             rows = lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sp.issparse(rows._meta))
-        if self.uses_eigenmaps:
-            stored = compute(self.eigenmaps.read(ctx.workspace))
-            maps = measured_eigenmaps(graph, stored[:-1], stored[-1])
         options = {"n_components", "solver", "svd_components", "alpha", "constant_column", "random_state"}
         model = LocalityPreservingProjection(**self.model_dump(include=options))
         with warnings.catch_warnings():
             # facts name them
             warnings.filterwarnings("ignore", message=".*rows of X are zero", category=UserWarning)
-            made: da.Array = model.fit(rows, graph=graph, eigenmaps=maps).transform(rows)
+            made: da.Array = model.fit(rows, graph=self.graph(ctx), eigenmaps=maps).transform(rows)
         return made
 
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
@@ -404,7 +377,8 @@ class LPPRecipe(GraphRecipe):
         else:
             width, values = job.recipes[self.of].columns(job, dims)
             solved = plan_of_ridge(dims, "word", self.n_components, width=width, values=values)
-        return in_turn(self.plan_graph(job, dims), solved)._replace(stored_bytes=self.n_bytes(job, dims))
+        graph = dims.whole(3, f"{self.graph_name}_edge", itemsize=PAIR_BYTES)
+        return in_turn(stage_plan(whole=[graph]), solved)._replace(stored_bytes=self.n_bytes(job, dims))
 
 
 class EigenmapsRecipe(GraphRecipe):
@@ -412,7 +386,7 @@ class EigenmapsRecipe(GraphRecipe):
 
     def make(self, ctx: Context) -> da.Array:
         """Return the eigenvectors that are stored, in row blocks."""
-        return self.eigenmaps.read(ctx.workspace)[:-1].rechunk((self.source(ctx).chunks[0], -1))
+        return da.from_array(self.eigenmaps(ctx)[0], chunks=(self.source(ctx).chunks[0], -1))
 
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of copying the eigenvectors."""

@@ -19,10 +19,10 @@ from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, EvaluationSet,
 from distembed.job.inputs import sizes_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
-from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check
-from distembed.linalg.operators import count_values
+from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check, sections
+from distembed.linalg.operators import count_values, row_blocks
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
-from distembed.manifold.projection import MAX_EDGES, search_neighborhood
+from distembed.manifold.projection import GRAPH_OPTIONS, MAX_EDGES, n_parts, neighborhood_graph
 from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan
 from distembed.stages import corpus
@@ -30,7 +30,7 @@ from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import blocks_of_rows
 from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.dimensions import PAIR_BYTES, corpus_dimensions, described, pair_dimension
-from distembed.stages.graphs import plan_of_eigenmaps, plan_of_search
+from distembed.stages.graphs import plan_of_affinity, plan_of_eigenmaps, plan_of_search
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import (
     check_figures_of_scores,
@@ -100,7 +100,7 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
         }
     for recipe in recipes:
         if isinstance(recipe, GraphRecipe):
-            stage, most = recipe.neighbors_name, 2 * recipe.n_neighbors
+            stage, most = recipe.graph_name, 2 * recipe.n_neighbors
             if word.counted and recipe.threshold is None:
                 check_n_neighbors(recipe.n_neighbors, word.size)
             n_edges = word.size * (most if recipe.threshold is None else MAX_EDGES)
@@ -137,10 +137,6 @@ def run_test_vocabulary(ctx: Context) -> dict[str, Any]:
     return corpus.run_vocabulary(ctx._replace(job=job.model_copy(update={"vocabulary": section})))
 
 
-def _block_parameters(job: WordSpacesJob) -> dict[str, Any]:
-    return {"block_memory": job.resources.block_memory}
-
-
 def run_terms(ctx: Context) -> dict[str, Any]:
     """Count each word in each document that is no shorter than `corpus.min_border_tokens`."""
     job: WordSpacesJob = ctx.job
@@ -154,7 +150,7 @@ def run_terms(ctx: Context) -> dict[str, Any]:
 def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
     """Return how a table of pairs is counted, and the memory of a block, which lays the grid."""
     options = getattr(job, COUNTING[table]).model_dump(mode="json")
-    return {"counting": options, "table": table, **_block_parameters(job)}
+    return {"counting": options, "table": table, **sections(grid=True)(job)}
 
 
 def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
@@ -170,31 +166,35 @@ def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
 def _graph_parameters(job: WordSpacesJob, *, name: str, options: set[str]) -> dict[str, Any]:
     recipe: Any = job.recipes[name]
     chosen = recipe.model_dump(mode="json", include=options)
-    return {"graph_of": recipe.graph_source, **chosen, **_block_parameters(job)}
+    return {"graph_of": recipe.graph_source, **chosen, **sections(grid=True)(job)}
 
 
-def plan_neighbors(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
-    """Return the plan of comparing all words of a space."""
+def plan_graph(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of comparing all words of a space, and of joining those near each other."""
     recipe: Any = job.recipes[name]
-    source, memory = job.recipes[recipe.graph_source], job.resources.block_memory
-    width, values = source.columns(job, dims)
-    search = plan_of_search(dims, "word", recipe.n_neighbors, width=width, values=values, memory=memory)
-    return in_turn(search, recipe.plan_graph(job, dims))
+    k, memory = recipe.n_neighbors, job.resources.block_memory
+    width, values = job.recipes[recipe.graph_source].columns(job, dims)
+    search = plan_of_search(dims, "word", k, width=width, values=values, memory=memory)
+    if recipe.threshold is None:
+        return in_turn(search, plan_of_affinity(dims, "word", k, memory=memory, stored=True))
+    edges = dims.whole(6, f"{recipe.graph_name}_edge", itemsize=PAIR_BYTES)
+    return in_turn(search, stage_plan(whole=[edges]))
 
 
-def run_neighbors(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Find each word's nearest words in a space."""
+def run_graph(ctx: Context, *, name: str) -> dict[str, Any]:
+    """Join each word with those near it in a space."""
     recipe: GraphRecipe = ctx.job.recipes[name]
     space = outputs.SPACE.read(ctx.workspace, recipe=recipe.graph_source)
-    found = search_neighborhood(space, n_neighbors=recipe.n_neighbors, threshold=recipe.threshold)
-    return {"n_edges": int(recipe.graph(ctx, ctx.store(recipe.neighbors, found)).nnz)}
+    graph = neighborhood_graph(space, **recipe.model_dump(include=set(GRAPH_OPTIONS)))
+    output = outputs.GRAPH.of(graph=recipe.graph_name, source=recipe.graph_source)
+    ctx.store(output, row_blocks(graph))
+    return {"n_edges": int(graph.nnz)}
 
 
 def plan_eigenmaps(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
     """Return the plan of the eigenvectors of a graph of neighbors."""
     recipe: Any = job.recipes[name]
-    maps = plan_of_eigenmaps(dims, "word", f"{recipe.neighbors_name}_edge", recipe.n_components)
-    return in_turn(recipe.plan_graph(job, dims), maps)
+    return plan_of_eigenmaps(dims, "word", f"{recipe.graph_name}_edge", recipe.n_components)
 
 
 def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -202,14 +202,14 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
     recipe: GraphRecipe = ctx.job.recipes[name]
     graph = recipe.graph(ctx)
     found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
-    both = np.concatenate([found.vectors, found.eigenvalues[None]])
-    ctx.store(recipe.eigenmaps, da.from_array(both, chunks=-1))
-    return {"n_graph_components": found.n_graph_components, "n_edges": int(graph.nnz)}
+    both = np.concatenate([found.vectors, found.values[None]])
+    ctx.store(outputs.EIGENMAPS.of(graph=recipe.eigenmaps_name), da.from_array(both, chunks=-1))
+    return {"n_graph_components": n_parts(graph), "n_edges": int(graph.nnz)}
 
 
 def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
     options = job.recipes[name].model_dump(mode="json", exclude={"title"})
-    return {"recipe": options, **_block_parameters(job)}
+    return {"recipe": options, **sections(grid=True)(job)}
 
 
 def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -221,15 +221,6 @@ def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
 
 
 # --- spaces -> numbers -----------------------------------------------------------------------------------------
-
-
-def score_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:  # noqa: ARG001 - all are judged alike
-    """Return the sets in their order, the dimensions, and the words whose neighbors are listed."""
-    report = job.report.model_dump(mode="json", include={"words", "n_neighbors"})
-    return {
-        "report": report,
-        **job.evaluation.model_dump(mode="json", include={"sets", "case", "dimensions"}),
-    }
 
 
 def check_answerable_sets(job: WordSpacesJob, *, name: str) -> list[str]:  # noqa: ARG001 - of all spaces
@@ -317,9 +308,12 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     )
     specs = {spec.name: spec for spec in (corpus.TOKENS, vocabulary, corpus.DOCUMENTS)}
     counted = ("tokens", "vocabulary")
+    scored = sections(evaluation={"sets", "case", "dimensions"}, report={"words", "n_neighbors"})
     for table in tables_of(job):
         if table == "document_terms":
-            specs[table] = StageSpec(table, counted, _block_parameters, run_terms, corpus.plan_document_terms)
+            specs[table] = StageSpec(
+                table, counted, sections(grid=True), run_terms, corpus.plan_document_terms
+            )
             continue
         run, plan = partial(run_table, table=table), partial(corpus.plan_counts, pair=table)
         specs[table] = StageSpec(table, counted, partial(counting_parameters, table=table), run, plan)
@@ -328,15 +322,15 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
         reads = [*(TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)), "vocabulary"]
         made = []
         if isinstance(recipe, GraphRecipe):
-            options = {"n_neighbors" if recipe.threshold is None else "threshold"}
-            lists, source = recipe.neighbors_name, f"space_{recipe.graph_source}"
-            searched = partial(_graph_parameters, options=options)
-            made.append(StageSpec(lists, (source,), searched, run_neighbors, plan_neighbors))
-            reads += [source, lists]
+            options = {*GRAPH_OPTIONS} - {"threshold" if recipe.threshold is None else "n_neighbors"}
+            graph, source = recipe.graph_name, f"space_{recipe.graph_source}"
+            joined = partial(_graph_parameters, options=options)
+            made.append(StageSpec(graph, (source,), joined, run_graph, plan_graph))
+            reads.append(graph)
             if recipe.uses_eigenmaps:
-                more = {"affinity", "symmetry", "n_components", "random_state"}
+                more = {"n_components", "random_state"}
                 mapped, maps = partial(_graph_parameters, options=options | more), recipe.eigenmaps_name
-                made.append(StageSpec(maps, (source, lists), mapped, run_eigenmaps, plan_eigenmaps))
+                made.append(StageSpec(maps, (graph,), mapped, run_eigenmaps, plan_eigenmaps))
                 reads.append(maps)
         own = f"space_{name}"
         unique = tuple(dict.fromkeys(reads))
@@ -354,7 +348,7 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
                 check_answerable_sets if name == job.spaces[0] else nothing_to_check
             )  # all read the same sets
             judged = (own, "vocabulary")
-            made.append(StageSpec(f"scores_{name}", judged, score_parameters, run_scores, plan_scores, check))
+            made.append(StageSpec(f"scores_{name}", judged, scored, run_scores, plan_scores, check))
         for spec in made:
             specs.setdefault(spec.name, spec.of(name=name))
     chosen = job.wordspaces.vectors
