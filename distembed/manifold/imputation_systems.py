@@ -259,8 +259,18 @@ class Imputed(NamedTuple):
     regressor: Any
 
 
-def impute(W: sp.csr_array, Y: Any, known: Mask, X: Any, *, regressor: Any = None, **limits: Any) -> Imputed:
-    """Return Y with its unknown rows found from the weights, or with a regressor from its residuals.
+def impute(
+    W: sp.csr_array,
+    Y: Any,
+    known: Mask,
+    X: Any,
+    *,
+    regressor: Any = None,
+    solver: str = "krylov",
+    tol: float = 1e-6,
+    max_iter: int = 10_000,
+) -> Imputed:
+    """Return Y with its unknown rows solved from the weights, or with a regressor those of its residuals added.
 
     Parameters
     ----------
@@ -269,27 +279,7 @@ def impute(W: sp.csr_array, Y: Any, known: Mask, X: Any, *, regressor: Any = Non
     known : what `known_rows` returns
     X : rows (n, d), which a regressor reads
     regressor : scikit-learn regressor, optional
-    limits : solver, tol and max_iter, see `LatentSemanticImputation`
-    """
-    with one_blas_thread(), scope("vectors", regressor, limits, W, Y, X):
-        if regressor is None:
-            solved = solve(W, Y, known, **limits)
-            return Imputed(filled(Y, solved.vectors, known), solved, None)
-        model = fit_known(regressor, X, Y, known)
-        base = predictions(model, X, Y.shape[1])
-        solved = solve(W, residuals := array_blocks(Y) - base, known, **limits)
-        found = base + filled(residuals, solved.vectors, known).rechunk(base.chunks)
-        vectors = with_known(Y, found, known)
-        return Imputed(vectors if isinstance(Y, da.Array) else compute(vectors), solved, model)
-
-
-def array_blocks(array: Any) -> da.Array:
-    """Return an array in blocks."""
-    return array if isinstance(array, da.Array) else da.from_array(array)
-
-
-def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_iter: int) -> Solution:
-    """Solve for the unknown rows of Y by the solver that is asked for, a task for each group of columns.
+    solver, tol, max_iter : see `LatentSemanticImputation`
 
     Raises
     ------
@@ -305,19 +295,34 @@ def solve(W: sp.csr_array, Y: Any, known: Mask, *, solver: str, tol: float, max_
         raise UnreachedRowsError(unreached)
     unknown = W[np.flatnonzero(~known)]
     inside, carried = (unknown[:, np.flatnonzero(chosen)] for chosen in (~known, known))
-    chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
-    of_columns = Y.rechunk(chunks) if isinstance(Y, da.Array) else da.from_array(Y, chunks=chunks)
-    method = solve_by_krylov if solver == "krylov" else solve_by_power
     system = {"inside": inside, "carried": carried, "known": known}
-    solved = method(of_columns, system, tol=tol, max_iter=max_iter)
-    if not solved.converged:
-        warnings.warn(
-            f"{solver} did not reach tol = {tol} in {solved.n_iter} steps (residual "
-            f"{solved.residual:.2e}): raise max_iter",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return solved
+    limits: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
+    with one_blas_thread(), scope("vectors", regressor, solver, limits, W, Y, X):
+        model, values = None, Y
+        if regressor is not None:
+            model = fit_known(regressor, X, Y, known)
+            base = predictions(model, X, Y.shape[1])
+            values = array_blocks(Y) - base
+        chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
+        of_columns = array_blocks(values).rechunk(chunks)
+        solved = (solve_by_krylov if solver == "krylov" else solve_by_power)(of_columns, system, **limits)
+        if not solved.converged:
+            warnings.warn(
+                f"{solver} did not reach tol = {tol} in {solved.n_iter} steps (residual "
+                f"{solved.residual:.2e}): raise max_iter",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        found = solved.vectors.rechunk((of_columns.chunks[1], -1))  # it may be stored in other blocks
+        vectors = lift(fill, "nc,cq->nc", of_columns, found, dtype=values.dtype, known=known)
+        if regressor is not None:
+            vectors = with_known(Y, base + vectors.rechunk(base.chunks), known)
+        return Imputed(vectors if isinstance(Y, da.Array) else compute(vectors), solved, model)
+
+
+def array_blocks(array: Any) -> da.Array:
+    """Return an array in blocks."""
+    return array if isinstance(array, da.Array) else da.from_array(array)
 
 
 def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
@@ -399,13 +404,6 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
     shares, stride = moves / np.where(lengths > 0, lengths, 1.0), columns.record_stride(done)
     history = np.column_stack([np.arange(1, done + 1), shares])[stride - 1 :: stride]
     return Solution(state[:, :q], done, float(compute(left).max(initial=0.0)), is_settled, history)
-
-
-def filled(Y: Any, solved: da.Array, known: Mask) -> Any:
-    """Return Y with its unknown rows set, in Y's dtype; NumPy for NumPy, lazy for Dask."""
-    of_columns = Y.rechunk((-1, solved.chunks[0])) if isinstance(Y, da.Array) else Y
-    vectors = lift(fill, "nc,cq->nc", of_columns, solved, dtype=Y.dtype, known=known)
-    return vectors if isinstance(Y, da.Array) else compute(vectors)
 
 
 def _sides(Y: Floats, carried: sp.csr_array, known: Mask) -> tuple[Float64s, Float64s]:

@@ -227,8 +227,6 @@ def test_transform_puts_known_rows_near_their_place(normalization):
     assert model.transform(X2[:3], data_set=1).shape == (3, 4)
     assert np.corrcoef(again.ravel(), model.features_.ravel())[0, 1] > 0.9
     np.testing.assert_allclose(model.predict(np.zeros((1, 12)), data_set=0)[0], model.mean_)
-    with pytest.raises(ValueError, match="data_set is 2"):
-        model.transform(X1, data_set=2)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -325,69 +323,10 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
 # ------------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        ([(0, 5)], "row 5 of set 2, which has the rows 0 to 4"),
-        ([(-1, 0)], "row -1 of set 1"),
-        ([(0.5, 0)], r"row 0\.5"),
-        ([(np.nan, 0)], "row nan"),
-        ([(0, 0, 0.0)], "confidence 0:"),
-        ([(0, 0, 1.5)], r"confidence 1\.5"),
-        ([(0, 0, 1.0), (0, 0, 0.5)], "keep one"),
-        ([0, 1], "shape"),
-        (sp.csr_array((2, 2)), "the sets 5 and 5 rows"),
-    ],
-)
-def test_faulty_correspondences_are_refused(pairs, message):
-    with pytest.raises(ValueError, match=message):
-        correspondence_matrix(pairs, 5, 5)
-
-
 def test_duplicates_alike_count_once_and_matrices_are_taken():
     links = correspondence_matrix([(0, 1), (0, 1), (2, 1)], 3, 3)
     assert links.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
     assert (correspondence_matrix(links, 3, 3) != links).nnz == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"correspondences": None}, "no correspondences"),
-        ({"correspondences": []}, "no correspondences"),
-        ({"V1": np.ones((3, 2))}, "V1 must have a row for each of the 30 to"),
-        ({"V1": np.full((30, 2), np.nan)}, "no row of V1 is known"),
-        (
-            {"V1": np.column_stack([np.arange(30.0), np.full(30, np.nan)])},
-            "V1 is NaN in part in 30 of 30 rows",
-        ),
-        ({"V1": np.full((30, 2), np.inf)}, "V1 holds infinity in 30 of 30 rows"),
-        ({"n_components": 61}, "choose 1 to the 60 rows"),
-        ({"n_components": 0}, "n_components is 0: give an integer of 1 or more"),
-        ({"regularization": -1.0}, "regularization is -1"),
-        ({"regularization": np.nan}, "regularization is nan"),
-        ({"smoothness": 0}, "smoothness is 0"),
-        ({"missing": "drop"}, "missing is 'drop'"),
-        ({"init": "zeros"}, "init is 'zeros'"),
-        ({"n_neighbors": 30}, "30 neighbors of each row are asked for"),
-        ({"affinity": "rbf"}, "affinity is 'rbf'"),
-    ],
-)
-def test_bad_input_is_named(change, message):
-    X1, X2, V = planted(30)
-    data = {"V1": V, "correspondences": pairs_of(np.arange(5))}
-    data |= {name: change[name] for name in data if name in change}
-    options = {name: value for name, value in change.items() if name not in data}
-    with pytest.raises(ValueError, match=message):
-        FeaturePreservingEmbedding(**{"n_components": 3, **options}).fit(
-            X1, X2, data["V1"], data["correspondences"]
-        )
-
-
-def test_correspondences_without_values_are_refused():
-    X1, _, V = planted(30)
-    with pytest.raises(ValueError, match="without V1"):
-        FeaturePreservingEmbedding(3).fit(X1, V, correspondences=[(0, 0)])
 
 
 def test_constant_features_stay_constant():
@@ -464,5 +403,3 @@ def test_alignment_leaves_the_constant_of_every_part_out():
     assert values[0] > 1e-3
     for part in range(4):
         np.testing.assert_allclose(Z[parts == part].sum(axis=0), 0, atol=1e-9)
-    with pytest.raises(ValueError, match="69 eigenvectors are wanted, but a graph of 72 rows in 4 connected"):
-        smallest_eigenpairs(joint, 69, zeros="none")

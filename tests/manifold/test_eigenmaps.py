@@ -60,12 +60,6 @@ def test_constants_of_the_largest_parts_come_first():
     assert [np.bincount(labels)[part].tolist() for part in sizes] == [[40], [25], [15]]
 
 
-@pytest.mark.parametrize(("k", "zeros"), [(0, "all"), (133, "all"), (123, "none"), (132, "apart")])
-def test_too_many_vectors_are_refused(k, zeros):
-    with pytest.raises(ValueError, match=f"{k} eigenvectors are wanted, but a graph of 132 rows in 10 conn"):
-        smallest_eigenpairs(graph_in_parts(), k, zeros=zeros)
-
-
 # ------------------------------------------------------------------------------------------ Laplacian eigenmaps
 
 

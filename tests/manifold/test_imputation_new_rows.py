@@ -90,16 +90,6 @@ def test_the_kind_the_blocks_and_the_memory_change_nothing():
     assert expected[:1].tobytes() == model.infer(new[:1], X, Y).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [(lambda new: new[:, :2], "have 4 columns"), (lambda new: np.where(new > 1, np.nan, new), "NaN")],
-)
-def test_other_columns_and_gaps_are_refused(spoil, message):
-    model, X, Y, new, _ = fitted()
-    with pytest.raises(ValueError, match=message):
-        model.infer(spoil(new), X, Y)
-
-
 # --- the shares of known rows in imputed ones: those of the inverse, and the imputed vectors are the mixture ---
 
 
@@ -139,12 +129,3 @@ def test_the_path_is_the_most_probable_one_and_ends_at_the_first_known_row() -> 
     assert to_third == ([0, 1, 3], pytest.approx(0.4))
     assert to_fourth == ([0, 2, 4], pytest.approx(0.3))
     np.testing.assert_allclose(known_shares(sp.csr_array(W), known, 0), [0, 0, 0, 0.7, 0.3])
-
-
-@pytest.mark.parametrize(
-    ("row", "message"), [(3, "row 3 is known"), (0, "no path of weights leads from row 0")]
-)
-def test_rows_that_are_no_mixture(row: int, message: str) -> None:
-    W = sp.csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], float))
-    with pytest.raises(ValueError, match=message):
-        known_shares(W, np.array([False, False, False, True]), row)
