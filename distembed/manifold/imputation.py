@@ -186,8 +186,10 @@ class LatentSemanticImputation(BaseEstimator):
             rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
         )
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
-        limits = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter}
-        found = impute(self.weights_, Y, known, matrix, regressor=self.regressor, **limits)
+        found = impute(
+            self.weights_, Y, known, matrix,
+            regressor=self.regressor, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
+        )  # fmt: skip
         self.regressor_ = found.regressor
         self.vectors_ = in_frame(found.vectors, *frames)
         self.n_iter_, self.residual_, self.converged_, self.history_ = found.solution[1:]
