@@ -252,7 +252,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             values, confidence = known_values(X2, sets[0].shape[0])
         else:
             pairs = [] if correspondences is None else correspondences
-            links = correspondence_matrix(pairs, sets[0].shape[0], sets[1].shape[0])
+            links = correspondence_matrix(pairs, *(X.shape[0] for X in sets))
             if not links.nnz:
                 raise ValueError(
                     "there are no correspondences, so nothing joins the two sets: give at least one pair"
@@ -262,9 +262,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 links = propagate_correspondences(sets[0], sets[1], links, **options).links
             self.links_, joined = links, {(0, 1): links}
             values, confidence = shared_values(V1, links)
-        graph_options: dict[str, Any] = {
-            "affinity": self.affinity, "symmetry": self.symmetry, "metric": self.metric
-        }  # fmt: skip
+        names = ("affinity", "symmetry", "metric")
+        graph_options: dict[str, Any] = {name: getattr(self, name) for name in names}
         graphs = []
         for number, X in enumerate(sets, start=1):
             with scope(f"set-{number}", self.n_neighbors, graph_options, X):
@@ -480,8 +479,8 @@ class Embedding(NamedTuple):
 def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: Any) -> Embedding:
     """Improve Z and F in turn until the objective falls by less than the share tol; each round is kept.
 
-    Eigenvectors that are constant over the known rows, as the first of a connected graph is, explain nothing of
-    centered values, and no round departs from them: then the start is random.
+    Eigenvectors that are constant over the known rows explain nothing, and no round departs from them: then the start
+    is random.
     """
     state = compute(newest("round", Embedding)[1])
     for init in (model.init, "random") if state is None else ():
