@@ -22,7 +22,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from distembed.dtypes import Float64s, Int32s, Int64s
+from distembed.dtypes import Int32s, Int64s
 
 OUTSIDE = -1
 BORDER = -2
@@ -311,17 +311,6 @@ def slice_rows(run: Run, first: int, last: int) -> Run:
 
 
 @_jit
-def _lower_bound(indices, start, stop, column):  # type: ignore[no-untyped-def]
-    while start < stop:
-        middle = (start + stop) // 2
-        if indices[middle] < column:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
-@_jit
 def _mirror(indptr, indices, values, first, last, free, out_indices, out_values):  # type: ignore[no-untyped-def]
     """Put rows first..last-1 of U + U transposed at the places `free`, which move on.
 
@@ -329,8 +318,10 @@ def _mirror(indptr, indices, values, first, last, free, out_indices, out_values)
     """
     storing = len(out_indices) > 0
     for row in range(last):
-        start = indptr[row] if row >= first else _lower_bound(indices, indptr[row], indptr[row + 1], first)
-        for entry in range(start, indptr[row + 1]):
+        start, stop = indptr[row], indptr[row + 1]
+        if row < first:
+            start += np.searchsorted(indices[start:stop], first)
+        for entry in range(start, stop):
             column = indices[entry]
             if row >= first:
                 place = free[row - first]
@@ -364,29 +355,3 @@ def mirror_rows(upper: Run, bounds: Sequence[int]) -> Iterator[Run]:
         if indptr[-1]:
             _mirror(*upper, first, last, indptr[:-1].copy(), indices, values)
         yield Run(indptr, indices[: indptr[-1]], values[: indptr[-1]])
-
-
-def balanced_row_blocks(
-    counts: Int64s, *, n_pairs: float, entries_per_block: float, groups_per_octave: int = 8
-) -> tuple[int, ...]:
-    """Return row boundaries between which about equally many non-zeros are expected.
-
-    If n_pairs pairs were distributed over the words independently, cell (i, j) would be non-zero with
-    probability 1 - exp(-n_pairs p_i p_j). Occurrences in real text are clustered, so this overestimates.
-    Words are grouped by frequency, with `groups_per_octave` groups per factor of two, to keep the sum over
-    pairs of words small.
-    """
-    expected = _expected_row_entries(counts, n_pairs, groups_per_octave)
-    # Frequent words alone may exceed a block's share: a block has at least one row.
-    n_blocks = min(max(1, math.ceil(expected.sum() / entries_per_block)), len(counts))
-    shares = np.cumsum(expected) / max(expected.sum(), 1e-300) * n_blocks
-    inner = np.searchsorted(shares, np.arange(1, n_blocks)) + 1
-    return tuple(sorted({0, *(int(row) for row in inner if row < len(counts)), len(counts)}))
-
-
-def _expected_row_entries(counts: Int64s, n_pairs: float, groups_per_octave: int) -> Float64s:
-    group = np.floor(np.log2(np.maximum(counts, 1)) * groups_per_octave).astype(np.int64)
-    _, group, size = np.unique(group, return_inverse=True, return_counts=True)
-    share = np.bincount(group, counts) / size / max(int(counts.sum()), 1)
-    expected: Float64s = -np.expm1(-n_pairs * np.outer(share, share)) @ size
-    return expected[group]

@@ -7,6 +7,7 @@ runs, and `merge_row_block` adds the runs of all bundles for one row block. `cou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,6 +46,9 @@ DistanceWeighting = Literal["flat", "harmonic", "ramp", "dynamic"]
 
 _CELL = {"left": blocks.LEFT, "right": blocks.RIGHT, "symmetric": blocks.UPPER}
 _LARGEST_INT32 = 2**31 - 1
+
+GROUPS_PER_OCTAVE = 8
+"""Groups of words by frequency, for each factor of two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,6 @@ def cooccurrence_row_blocks(
     *,
     window: int,
     direction: Direction = "symmetric",
-    n_tokens: int | None = None,
 ) -> tuple[int, ...]:
     """Return the row boundaries of blocks with about equally many expected non-zeros.
 
@@ -101,8 +104,6 @@ def cooccurrence_row_blocks(
         The largest distance, in words.
     direction : {"left", "right", "symmetric"}
         See `count_cooccurrences`.
-    n_tokens : int, optional
-        The number of tokens of the corpus that are in the vocabulary; by default the sum of `counts`.
 
     Returns
     -------
@@ -125,9 +126,20 @@ def cooccurrence_row_blocks(
     counts = np.asarray(counts, np.int64)
     if len(counts) == 0:
         raise ValueError("The vocabulary is empty; build it with a smaller min_count.")
-    sides = 2 if direction == "symmetric" else 1
-    n_pairs = float(sides * window * (counts.sum() if n_tokens is None else n_tokens))
-    return blocks.balanced_row_blocks(counts, n_pairs=n_pairs, entries_per_block=block_memory() / 8 / 12)
+    n_tokens = int(counts.sum())
+    n_pairs = (2.0 if direction == "symmetric" else 1.0) * window * n_tokens
+    # Of pairs that fall on the words independently, cell (i, j) would be non-zero with probability
+    # 1 - exp(-n_pairs p_i p_j). Occurrences in real text are clustered, so this overestimates. Words of about the same
+    # frequency are one group, so that the sum over pairs of words is small.
+    group = np.floor(np.log2(np.maximum(counts, 1)) * GROUPS_PER_OCTAVE).astype(np.int64)
+    _, group, size = np.unique(group, return_inverse=True, return_counts=True)
+    share = np.bincount(group, counts) / size / max(n_tokens, 1)
+    expected = (-np.expm1(-n_pairs * np.outer(share, share)) @ size)[group]
+    # Frequent words alone may exceed a block's share: a block has at least one row.
+    n_blocks = min(max(1, math.ceil(expected.sum() / (block_memory() / 8 / 12))), len(counts))
+    shares = np.cumsum(expected) / max(expected.sum(), 1e-300) * n_blocks
+    inner = np.searchsorted(shares, np.arange(1, n_blocks)) + 1
+    return tuple(sorted({0, *(int(row) for row in inner if row < len(counts)), len(counts)}))
 
 
 def count_cooccurrences(

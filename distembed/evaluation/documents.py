@@ -17,7 +17,7 @@ from sklearn.metrics.cluster import contingency_matrix
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
 from distembed.lift import block, lift
-from distembed.linalg.csr import row_sums, unit_rows
+from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import whole_rows
 
 
@@ -149,43 +149,3 @@ def topic_coherence(
 @block(temporaries=0.5)
 def _rows_and_columns(counts: Any, rows: Int64s, columns: Int64s) -> Float64s:
     return np.asarray(csr_array(counts)[rows][:, columns].toarray(), dtype=np.float64)
-
-
-def same_class_cosines(
-    vectors: Any, classes: ArrayLike, *, max_pairs: int = 100_000, random_state: int = 0
-) -> dict[Any, Float64s]:
-    """Return, for each class, the cosines between pairs of its vectors: figure 2 of the paper.
-
-    Parameters
-    ----------
-    vectors : array (items, k), dense
-        The rows are words or documents. Rows of zeros are left out, because they have no direction.
-    classes : array (items,)
-        The class of each row.
-    max_pairs : int
-        From a class with more pairs this many are drawn uniformly with replacement.
-    random_state : int
-        The seed.
-
-    Raises
-    ------
-    ValueError
-        If there is not one class per vector.
-    """
-    truth, matrix = np.asarray(classes), np.asarray(vectors, dtype=np.float64)
-    if matrix.ndim != 2 or truth.shape != matrix.shape[:1]:
-        raise ValueError(
-            f"Vectors have shape {matrix.shape}, classes {truth.shape}; give one class per vector."
-        )
-    unit, found = unit_rows(matrix), dict[Any, Float64s]()
-    has_direction = unit.any(axis=1)
-    for number, value in enumerate(np.unique(truth)):
-        own = unit[(truth == value) & has_direction]
-        if (n := len(own)) * (n - 1) // 2 <= max_pairs:
-            a, b = np.triu_indices(n, 1)
-        else:
-            random = np.random.default_rng((random_state, number))
-            a = random.integers(n, size=max_pairs)
-            b = (a + random.integers(1, n, size=max_pairs)) % n
-        found[value.item()] = np.einsum("ij,ij->i", own[a], own[b])
-    return found

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
-from distembed.neighbors import graph_blocks as blocks
 from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.graph_blocks import boruvka_round
 from distembed.neighbors.search import kept_lists, search_lists
 from distembed.states import keep, scope
 from distembed.typing import MatrixLike
@@ -102,7 +102,7 @@ def spanning_tree_of(rows: da.Array, near: da.Array) -> SpanningTree:
     edges, squares = [np.empty((0, 2), np.int64)], [np.empty(0)]
     with scope("spanning-tree", rows, near):
         while groups.any():  # components are numbered by their smallest row: a single one is all zeros
-            found = blocks.boruvka_round(lists, groups)
+            found = boruvka_round(lists, groups)
             edges.append(found.edges)
             squares.append(found.squares)
             if not found.squares.size:
@@ -113,7 +113,7 @@ def spanning_tree_of(rows: da.Array, near: da.Array) -> SpanningTree:
                 search = partial(search_lists, subset, groups[wanted], rows, groups, k=lists.shape[2])
                 lists[wanted] = compute(keep(f"search-{len(edges)}", search))
             groups = found.groups
-    ends = np.sort(np.concatenate(edges), axis=1)
+    ends = np.concatenate(edges)
     order = np.lexsort((ends[:, 1], ends[:, 0]))
     return SpanningTree(ends[order], np.sqrt(np.concatenate(squares)[order]))
 
@@ -140,12 +140,19 @@ def spanning_neighbor_graph(tree: SpanningTree, lists: da.Array, *, min_degree: 
     n, _, k = lists.shape
     if k < min_degree:
         raise ValueError(f"lists of {k} neighbors cannot give {min_degree} to each row")
-    both = np.concatenate([tree.edges, tree.edges[:, ::-1]])
-    lengths = np.concatenate([tree.lengths, tree.lengths])
-    order = np.lexsort((both[:, 1], both[:, 0]))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=n))])
     near = compute(lists[:, :, :min_degree])
-    indptr, indices, lengths = blocks.fill_to_degree(
-        indptr, both[order, 1], lengths[order], near[:, 1].astype(np.int64), np.sqrt(near[:, 0]), min_degree
+    rows, columns = np.repeat(np.arange(n), min_degree), near[:, 1].astype(np.int64).ravel()
+    ends = np.concatenate([tree.edges, tree.edges[:, ::-1]])
+    is_linked = np.isin(rows * n + columns, ends[:, 0] * n + ends[:, 1])
+    is_new = ((columns >= 0) & ~is_linked).reshape(n, min_degree)
+    room = min_degree - np.bincount(ends[:, 0], minlength=n)
+    taken = (is_new & (is_new.cumsum(axis=1) <= room[:, None])).ravel()
+    graph = sp.csr_array(
+        (
+            np.concatenate([tree.lengths, tree.lengths, np.sqrt(near[:, 0].ravel()[taken])]),
+            (np.append(ends[:, 0], rows[taken]), np.append(ends[:, 1], columns[taken])),
+        ),
+        shape=(n, n),
     )
-    return sp.csr_array((lengths, indices.astype(np.int32), indptr), shape=(n, n))
+    graph.sort_indices()
+    return graph

@@ -113,23 +113,3 @@ def test_bad_coherence_input_is_refused():
         documents.topic_coherence([[1, 10]], counts_example())
     with pytest.raises(ValueError, match="one for each of 10 words"):
         documents.topic_coherence([[1, 2]], counts_example(), np.ones(9))
-
-
-def test_same_class_cosines():
-    vectors = np.array([[1.0, 0], [0, 2], [1, 1], [0, 0], [3, 0]])
-    found = documents.same_class_cosines(vectors, ["a", "a", "a", "a", "b"])
-    np.testing.assert_allclose(found["a"], [0, np.sqrt(0.5), np.sqrt(0.5)], atol=1e-12)
-    assert found["b"].size == 0
-
-
-def test_same_class_cosines_are_drawn_where_pairs_are_many():
-    vectors = np.random.default_rng(0).standard_normal((400, 3))
-    all_pairs = documents.same_class_cosines(vectors, np.zeros(400))[0.0]
-    drawn = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
-    assert (all_pairs.size, drawn.size) == (79_800, 5000)
-    assert drawn.max() < 1 - 1e-9  # no row is paired with itself
-    assert drawn.mean() == pytest.approx(all_pairs.mean(), abs=0.03)
-    again = documents.same_class_cosines(vectors, np.zeros(400), max_pairs=5000)[0.0]
-    np.testing.assert_array_equal(drawn, again)
-    with pytest.raises(ValueError, match="one class per vector"):
-        documents.same_class_cosines(vectors, np.zeros(3))

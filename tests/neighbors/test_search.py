@@ -1,32 +1,59 @@
-"""Neighbors, distances and trees over many blocks."""
+"""Distances, neighbors and trees: of each kind of rows, lazy, equal for every cut, memory and scheduler."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
+import distembed as de
 from distembed.lift import block
 from distembed.linalg import chunks
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
-from distembed.neighbors.distances import domain_rows, pairwise_distances
-from distembed.neighbors.search import nearest_neighbors
+from distembed.neighbors.distances import domain_rows
 from distembed.states import keeping
 from tests.kept_states import KeptStates
 from tests.neighbors.conftest import cut_into
 from tests.references import imputation as oracle
 
+N, D = 24, 6
+CUTS = {"whole": (24,), "even": (8, 8, 8), "ragged": (1, 16, 7), "single rows": (1,) * 24}
 
-def block_memory(n_bytes):
-    return dask.config.set({"distembed.block_memory": n_bytes})
+
+def single(X):
+    return X.astype(np.float32)
 
 
-def points(n=24, d=5, seed=0, dtype=np.float64):
+KINDS = {
+    "euclidean": ("euclidean", np.asarray),
+    "euclidean float32": ("euclidean", single),
+    "cosine": ("cosine", np.asarray),
+    "cosine float32": ("cosine", single),
+    "sparse": ("cosine", sp.csr_array),
+    "sparse matrix": ("cosine", sp.csr_matrix),
+}
+of_each_kind = pytest.mark.parametrize("kind", KINDS)
+for_every_cut = pytest.mark.parametrize("cut", CUTS)
+
+
+def points(n=N, d=D, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).standard_normal((n, d)).astype(dtype)
+
+
+def rows_with_zeros():
+    """Return rows with zeros, two of them equal, two nearly so."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((N, D)) * (random.random((N, D)) > 0.3)
+    X[:, 0] += 3
+    X[7], X[9] = X[3], X[3] * (1 + 1e-9)
+    return X
 
 
 def clusters(n_clusters=6, size=4, seed=0):
@@ -36,68 +63,251 @@ def clusters(n_clusters=6, size=4, seed=0):
     return np.repeat(centers, size, axis=0) + rng.standard_normal((n_clusters * size, 3))
 
 
+def words(n, m, seed=0, density=0.2):
+    """Return counts whose columns empty out as those of words do; equal rows among them."""
+    rng = np.random.default_rng(seed)
+    counts = rng.poisson(3, (n, m)) * (rng.random((n, m)) < density / (1 + np.arange(m) / 10))
+    counts[np.arange(n), rng.integers(0, m, n)] += 1
+    counts[n // 2 : n // 2 + 5] = counts[:5]
+    return sp.csr_array(counts.astype(np.float32))
+
+
+def block_memory(n_bytes):
+    return dask.config.set({"distembed.block_memory": n_bytes})
+
+
+class Source:
+    """Rows cut into blocks, which count how often they are read; the values of sparse ones are counted at once."""
+
+    def __init__(self, X, rows):
+        self.X, self.n_reads = sp.csr_array(X) if sp.issparse(X) else X, 0
+        self.n_counted = len(rows) if sp.issparse(X) else 0
+        meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0, 0))
+        self.lazy = da.concatenate(
+            [
+                da.from_delayed(dask.delayed(self.read)(a, b), (b - a, X.shape[1]), X.dtype, meta)
+                for a, b in pairwise(np.cumsum([0, *rows]).tolist())
+            ]
+        )
+
+    def read(self, start, stop):
+        self.n_reads += 1
+        return self.X[start:stop]
+
+
+def plain_distances(X, Y, metric):
+    X, Y = ((rows.toarray() if sp.issparse(rows) else rows).astype(np.float64) for rows in (X, Y))
+    if metric == "euclidean":
+        return np.sqrt(((X[:, None] - Y[None]) ** 2).sum(axis=-1))
+    lengths = np.outer(np.linalg.norm(X, axis=1), np.linalg.norm(Y, axis=1))
+    return 1 - X @ Y.T / lengths
+
+
+def assert_nearest(found, expected, k):
+    """The k smallest distances of each row, rising; of equal ones the smaller number comes first."""
+    distances, indices = map(np.asarray, found)
+    assert (distances.dtype, indices.dtype) == (np.float64, np.int64)
+    np.testing.assert_allclose(distances, np.sort(expected, axis=1)[:, :k], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(
+        np.take_along_axis(expected, indices, axis=1), distances, rtol=1e-7, atol=1e-12
+    )
+    is_level = np.diff(distances, axis=1) == 0
+    assert (np.diff(indices, axis=1)[is_level] > 0).all()
+    assert (np.diff(np.sort(indices, axis=1), axis=1) > 0).all()
+
+
 def lists_in(X, k, *, metric="euclidean"):
     return search.lists_of(domain_rows(X, metric=metric), k, metric=metric)
 
 
-def test_neighbors_equal_the_oracle_for_every_cut(cut):
-    X = points()
-    X[7] = X[3]  # equal rows
-    near = nearest_neighbors(X, 6)
-    order, D = oracle.nearest(oracle.distances(X), 6)
-    np.testing.assert_array_equal(near.indices, order)
-    np.testing.assert_allclose(near.distances, D, rtol=1e-13)
+# --------------------------------------------------------------------------- each kind of rows
+
+
+@of_each_kind
+@for_every_cut
+def test_distances_are_those_of_the_formula_and_lazy(kind, cut):
+    metric, make = KINDS[kind]
+    X, Y = make(rows_with_zeros()), make(np.abs(rows_with_zeros()[:11])[::-1])
+    found = de.pairwise_distances(X, Y, metric=metric)
+    assert (type(found), found.dtype) == (np.ndarray, np.float64)
+    np.testing.assert_allclose(found, plain_distances(X, Y, metric), rtol=1e-10, atol=1e-14)
+    alone = de.pairwise_distances(X, metric=metric)
+    np.testing.assert_array_equal(alone, de.pairwise_distances(X, X, metric=metric))
+    source = Source(X, CUTS[cut])
+    with block_memory(2**13):
+        lazy = de.pairwise_distances(source.lazy, metric=metric)
+    assert isinstance(lazy, da.Array)
+    assert source.n_reads == source.n_counted
+    np.testing.assert_allclose(lazy.compute(scheduler="synchronous"), alone, rtol=1e-10, atol=1e-14)
+    assert source.n_reads >= len(CUTS[cut])
+
+
+def test_distances_of_rows_that_nearly_coincide_keep_their_digits():
+    X = 1e3 + np.arange(12.0).reshape(4, 3) * 1e-7
+    np.testing.assert_allclose(de.pairwise_distances(X), plain_distances(X, X, "euclidean"), rtol=1e-11)
+
+
+@of_each_kind
+@for_every_cut
+@pytest.mark.parametrize("k", [1, 5, 23])
+def test_neighbors_are_the_nearest_lazy_and_of_the_same_bits(kind, cut, k):
+    metric, make = KINDS[kind]
+    X = make(rows_with_zeros())
+    whole, expected = de.nearest_neighbors(X, k, metric=metric), plain_distances(X, X, metric)
+    np.fill_diagonal(expected, np.inf)
+    assert_nearest(whole, expected, k)
+    source = Source(X, CUTS[cut])
+    with block_memory(2**11):
+        found = de.nearest_neighbors(source.lazy, k, metric=metric)
+    assert isinstance(found.distances, da.Array)
+    assert source.n_reads == source.n_counted
+    for one, other in zip(dask.compute(*found, scheduler="synchronous"), whole, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@of_each_kind
+@for_every_cut
+def test_neighbors_among_other_rows_are_the_nearest_of_them(kind, cut):
+    """A row of X that is equal to one of Y, of the same number too, has it as a neighbor."""
+    metric, make = KINDS[kind]
+    X = rows_with_zeros()
+    Y = np.concatenate([X[3:10], X[:3] + 0.25])
+    X, Y = make(X), make(Y)
+    expected = plain_distances(X, Y, metric)
+    for given in (X, Source(X, CUTS[cut]).lazy):
+        assert_nearest(dask.compute(*de.nearest_neighbors(given, 5, Y=Y, metric=metric)), expected, 5)
+    assert_nearest(de.nearest_neighbors(X[:2], Y.shape[0], Y=Y, metric=metric), expected[:2], Y.shape[0])
+
+
+@of_each_kind
+@for_every_cut
+def test_a_tree_is_that_of_all_distances(kind, cut):
+    metric, make = KINDS[kind]
+    X = make(rows_with_zeros())
+    edges, lengths = de.spanning_tree(X, metric=metric)
+    distances = de.pairwise_distances(X, metric=metric)
+    np.testing.assert_allclose(lengths, distances[tuple(edges.T)], atol=1e-12)
+    least = minimum_spanning_tree(distances + 1e-6 * ~np.eye(N, dtype=bool))  # SciPy takes zero for no edge
+    np.testing.assert_allclose(lengths.sum(), least.sum() - 1e-6 * (N - 1), atol=1e-9)
+    again = de.spanning_tree(Source(X, CUTS[cut]).lazy, metric=metric)
+    assert again.edges.tobytes() == edges.tobytes()
+    assert again.lengths.tobytes() == lengths.tobytes()
+    with pytest.raises(ValueError, match="give two rows or more"):
+        de.spanning_tree(X[:1], metric=metric)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@of_each_kind
+def test_any_workers_give_equal_bits(request, kind, workers):
+    metric, make = KINDS[kind]
+    X = make(rows_with_zeros())
+    X = sp.csr_array(X) if sp.issparse(X) else X
+    meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0, 0))
+    parts = [da.from_delayed(dask.delayed(X[a : a + 8]), (8, D), X.dtype, meta) for a in range(0, N, 8)]
+    lazy = da.concatenate(parts)
+    with block_memory(2**11):
+        found = [de.pairwise_distances(lazy, metric=metric), *de.nearest_neighbors(lazy, 5, metric=metric)]
+    alone = dask.compute(*found, scheduler="synchronous")
+    pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
+    for one, other in zip(dask.compute(*found, scheduler=workers, **pool), alone, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("memory", [2**14, 2**16, 2**18])
+@pytest.mark.parametrize("k", [1, 7, 299])
+def test_more_rows_have_the_same_bits_in_any_memory_and_their_nearest(k, memory):
+    """Sparse rows of words, with masses of equal ones, and dense rows in single precision."""
+    for X, metric in ((words(300, 80), "cosine"), (points(300, 17, dtype=np.float32), "euclidean")):
+        expected = plain_distances(X, X, metric)
+        np.fill_diagonal(expected, np.inf)
+        whole = lists_in(X, k, metric=metric).compute()
+        with block_memory(memory), dask.config.set(scheduler="threads"):
+            assert_nearest(de.nearest_neighbors(X, k, metric=metric), expected, k)
+            lists = lists_in(X, k, metric=metric)
+            assert lists.numblocks[0] > 1 or memory == 2**18
+            assert lists.compute().tobytes() == whole.tobytes()
+    again = lists_in(da.from_array(X, chunks=(99, 6)), k)  # columns that are cut, too
+    assert again.compute().tobytes() == whole.tobytes()
+
+
+def test_neighbors_agree_with_scikit_learn():
+    X = points(3000, 20, dtype=np.float32)
+    near = de.nearest_neighbors(X, 9)
+    D, order = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(X.astype(np.float64)).kneighbors()[:2]
+    np.testing.assert_array_equal(near.indices, order[:, :9])
+    np.testing.assert_allclose(near.distances, D[:, :9], rtol=1e-7)
+
+
+# --------------------------------------------------------------------------- what is refused
+
+FAULTS = {
+    np.nan: ("euclidean", "holds NaN or infinity, first in row 19, column 0: drop or fill it"),
+    0: ("cosine", r"is zero, which has no cosine, in 1 of \d+ rows, first \[19\]"),
+}
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["in memory", "lazy"])
+@pytest.mark.parametrize("which", ["X", "Y"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_row_is_named_with_its_matrix(lazy, which, fault):
+    metric, sentence = FAULTS[fault]
+    given = {"X": rows_with_zeros(), "Y": rows_with_zeros()}
+    given[which][19] = fault
+    if lazy:
+        given = {name: da.from_array(value, chunks=(10, -1)) for name, value in given.items()}
+    for measure in (de.pairwise_distances, lambda X, **other: de.nearest_neighbors(X, 2, **other)):
+        with pytest.raises(ValueError, match=rf"{which} {sentence}"):
+            da.compute(measure(**given, metric=metric))
+
+
+X, COSINE = points(), {"metric": "cosine"}
 
 
 @pytest.mark.parametrize(
-    ("metric", "make"), [("euclidean", np.asarray), ("cosine", np.asarray), ("cosine", sp.csr_array)]
-)
-def test_neighbors_of_single_rows_equal_the_oracle(single_rows, metric, make):
-    X = points(9)
-    X[7] = X[3]
-    near = nearest_neighbors(make(X), 4, metric=metric)
-    lengths = 1 if metric == "euclidean" else np.linalg.norm(X, axis=1)[:, None]
-    order, D = oracle.nearest(oracle.distances(X / lengths), 4)
-    np.testing.assert_array_equal(near.indices, order)
-    expected = D if metric == "euclidean" else D**2 / 2
-    np.testing.assert_allclose(near.distances, expected, rtol=1e-12, atol=1e-15)
+    ("given", "options", "sentence"),
+    [
+        ((X, 2), {"Y": X[:, :2]}, "rows of X have 6 values and those of Y 2: they must agree"),
+        ((X, 2), {"Y": sp.csr_array(X), **COSINE}, "one of X and Y is sparse"),
+        ((sp.csr_array(X), 2), {}, "metric='cosine' only"),
+        ((X, 2), {"metric": "manhattan"}, "metric must be .* not 'manhattan'"),
+        ((X[0], 2), {}, "shape"),
+        ((X.astype(str), 2), {}, "dtype"),
+        *(((X, k), {}, f"{k} neighbors of .* each of 24 rows has 23 others: ask for 1 to 23") for k in (0, 24, -1)),
+        ((da.from_array(X), 24), {}, "24 neighbors of each row are asked for"),
+        ((X[:1], 1), {}, "each of 1 row has 0 others: give two rows or more"),
+        ((X, 4), {"Y": X[:3]}, "4 neighbors of each row are asked for, but each of 24 rows has 3 rows of Y"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_searched_is_refused(given, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        de.nearest_neighbors(*given, **options)
+    if "neighbors" not in sentence and "others" not in sentence:
+        with pytest.raises(ValueError, match=sentence):
+            de.pairwise_distances(given[0], **options)
 
 
-def lists_of(rows, k, *, single):
-    ids = np.arange(rows.shape[0])
-    return search.search_lists(rows, ids, rows, ids, k=k, single=single).compute()
+# --------------------------------------------------------------------------- how it is searched
 
 
-def assert_same_bits(X):
-    """Rule pairs out in float32 and in float64; one row is nearer to another than float32 products tell apart."""
+@pytest.mark.parametrize("chunk", [24, 8, 7, 1])
+def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
+    """One row is nearer to another than float32 products tell apart."""
+    X, ids = points(dtype=np.float32), np.arange(N)
     X[7] = X[3] * (1 + 2.0**-20)
-    rows = distances.domain_rows(X, metric="cosine")
-    assert lists_of(rows, 6, single=True).tobytes() == lists_of(rows, 6, single=False).tobytes()
-
-
-def test_single_products_give_the_same_bits(cut):
-    assert_same_bits(points(dtype=np.float32))
-
-
-def test_single_products_of_single_rows_give_the_same_bits(single_rows):
-    assert_same_bits(points(9, dtype=np.float32))
+    cut_into(chunk, monkeypatch)
+    rows = domain_rows(X, metric="cosine")
+    found = [search.search_lists(rows, ids, rows, ids, k=6, single=one).compute() for one in (True, False)]
+    assert found[0].tobytes() == found[1].tobytes()
 
 
 def test_pairs_nearer_than_float32_tells_apart_are_measured():
     """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
-    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400)
-    rows = distances.domain_rows(da.from_array(X, chunks=(400, -1)))
-    plain, single = (lists_of(rows, 6, single=single) for single in (False, True))
-    assert single.tobytes() == plain.tobytes()
+    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400, 5)
+    rows, ids = domain_rows(da.from_array(X, chunks=(400, -1))), np.arange(400)
+    found = [search.search_lists(rows, ids, rows, ids, k=6, single=one).compute() for one in (False, True)]
+    assert found[0].tobytes() == found[1].tobytes()
     order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
-    assert (plain[:, 1] == order).mean() > 0.99  # the oracle rounds too
-
-
-def test_limits_by_the_own_block_leave_the_lists_as_they_are(monkeypatch):
-    X = clusters(40, 5).astype(np.float32)
-    whole = lists_in(X, 6).compute()
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 10)
-    assert lists_in(X, 6).compute().tobytes() == whole.tobytes()
+    assert (found[0][:, 1] == order).mean() > 0.99  # the oracle rounds too
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -133,81 +343,24 @@ def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
 
     monkeypatch.setattr(distances, "unit_rows", block(temporaries=1)(counted))
     cut_into(10, monkeypatch)
-    X = np.abs(points()) + 0.1
-    nearest_neighbors(sp.csr_array(X) if sparse else X, 5, metric="cosine")
+    rows = np.abs(points()) + 0.1
+    de.nearest_neighbors(sp.csr_array(rows) if sparse else rows, 5, metric="cosine")
     assert sorted(made) == [4, 10, 10]
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_neighbors_have_the_same_bits_however_the_rows_come(dtype, monkeypatch):
-    X = points(500, 17, dtype=dtype)
-    lists = lists_in(X, 5).compute()
-    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: 130)
-    assert lists_in(X, 5).compute().tobytes() == lists.tobytes()
-    for scheduler in ("sync", "threads"):
-        with dask.config.set(scheduler=scheduler):
-            again = lists_in(da.from_array(X, chunks=(99, 6)), 5).compute()
-        assert again.tobytes() == lists.tobytes()
+def test_wrong_scores_do_not_survive(monkeypatch):
+    """Scores off by almost their bound change what is measured, not the result."""
+    X = words(150, 60)
+    lists = lists_in(X, 5, metric="cosine").compute()
+    exact, noise = cosine_blocks.approximate_cosines, np.random.default_rng(1)
 
+    def spoiled(X, Z, *, dense_values):
+        scores = exact(X, Z, dense_values=dense_values)
+        return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
 
-def test_neighbors_agree_with_scikit_learn():
-    X = points(3000, 20, dtype=np.float32)
-    near = nearest_neighbors(X, 9)
-    D, order = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(X.astype(np.float64)).kneighbors()[:2]
-    np.testing.assert_array_equal(near.indices, order[:, :9])
-    np.testing.assert_allclose(near.distances, D[:, :9], rtol=1e-7)
-
-
-def test_cosine_neighbors_of_sparse_and_dense_rows_agree(cut):
-    X = sp.random_array((24, 40), density=0.2, rng=np.random.default_rng(0), format="csr") + sp.csr_array(
-        (np.ones(24), (np.arange(24), np.arange(24) % 5)), shape=(24, 40)
-    )
-    dense = X.toarray()
-    cosines = (dense / np.linalg.norm(dense, axis=1)[:, None]) @ (
-        dense / np.linalg.norm(dense, axis=1)[:, None]
-    ).T
-    _, D = oracle.nearest(1 - cosines, 5)
-    for rows in (X, dense, sp.csr_matrix(X)):
-        near = nearest_neighbors(rows, 5, metric="cosine")
-        np.testing.assert_allclose(near.distances, D, atol=1e-12)
-        found = np.take_along_axis(1 - cosines, near.indices, axis=1)
-        np.testing.assert_allclose(found, D, atol=1e-12)
-
-
-def test_cosine_neighbors_of_sparse_dask_chunks():
-    X = sp.csr_array(np.abs(points(24, 6)) * (points(24, 6, seed=1) > -0.5) + np.eye(24, 6))
-    X = sp.csr_array(X + sp.csr_array(np.eye(24, 6)[:, [5, 0, 1, 2, 3, 4]] + np.eye(1, 6)))
-    parts = [da.from_array(X[i : i + 9], chunks=(9, 6), asarray=False) for i in (0, 9, 18)]
-    chunked = lists_in(da.concatenate(parts), 4, metric="cosine").compute()
-    assert chunked.tobytes() == lists_in(X, 4, metric="cosine").compute().tobytes()
-
-
-@pytest.mark.parametrize("k", [0, 24, -1])
-def test_neighbors_refuse_impossible_k(k):
-    with pytest.raises(
-        ValueError, match=f"{k} neighbors of .* each of 24 rows has 23 others: ask for 1 to 23"
-    ):
-        nearest_neighbors(points(), k)
-
-
-def test_rows_are_checked():
-    X = points()
-    X[5, 1] = np.nan
-    with pytest.raises(
-        ValueError, match="X holds NaN or infinity, first in row 5, column 1: drop or fill it"
-    ):
-        nearest_neighbors(X, 2)
-    X[5] = 0
-    with pytest.raises(ValueError, match=r"X is zero, which has no cosine, in 1 of 24 rows, first \[5\]"):
-        nearest_neighbors(X, 2, metric="cosine")
-    with pytest.raises(ValueError, match="metric='cosine' only"):
-        nearest_neighbors(sp.csr_array(X), 2)
-    with pytest.raises(ValueError, match="'manhattan'"):
-        nearest_neighbors(X, 2, metric="manhattan")
-    with pytest.raises(ValueError, match="shape"):
-        nearest_neighbors(X[0], 2)
-    with pytest.raises(ValueError, match="dtype"):
-        nearest_neighbors(X.astype(str), 2)
+    monkeypatch.setattr(blocks, "approximate_cosines", spoiled)
+    monkeypatch.setattr(blocks, "cosine_error", lambda n_features: 0.041)
+    assert lists_in(X, 5, metric="cosine").compute().tobytes() == lists.tobytes()
 
 
 def test_lists_are_kept_and_found_again(monkeypatch):
@@ -222,14 +375,14 @@ def test_lists_are_kept_and_found_again(monkeypatch):
         search.kept_lists(domain_rows(points(seed=1)), 3)
 
 
+# --------------------------------------------------------------------------- the grid
+
+
 def test_blocks_come_from_the_problem_and_the_memory():
     assert chunks.row_chunk(100_000, 1200, 128 * 2**20) == 6250
     assert chunks.row_chunk(10_000_000, 1200, 128 * 2**20) * 1200 * chunks.ROW_COPIES <= 128 * 2**20
     assert chunks.row_chunk(100, 1200, 128 * 2**20) == 100
     assert chunks.row_chunk(100, 10**12, 128 * 2**20) == 1
-
-
-# --------------------------------------------------------------------------- distances that are kept
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
@@ -239,65 +392,9 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     X[7] = X[3]
     with block_memory(rows * 24 * 56):
         kept = distances.distance_rows(X, metric=metric)
-    assert kept.chunks[0][0] == rows
-    assert kept.numblocks[1] == 1
-    assert kept.dtype == np.float32
-    exact = pairwise_distances(X, metric=metric)
+    assert (kept.chunks[0][0], kept.numblocks[1], kept.dtype) == (rows, 1, np.float32)
+    exact = de.pairwise_distances(X, metric=metric)
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
-
-
-# --------------------------------------------------------------------------- sparse rows
-
-
-def words(n, m, seed=0, density=0.2):
-    """Return counts whose columns empty out as those of words do; equal rows among them."""
-    rng = np.random.default_rng(seed)
-    counts = rng.poisson(3, (n, m)) * (rng.random((n, m)) < density / (1 + np.arange(m) / 10))
-    counts[np.arange(n), rng.integers(0, m, n)] += 1
-    counts[n // 2 : n // 2 + 5] = counts[:5]
-    return sp.csr_array(counts.astype(np.float32))
-
-
-@pytest.mark.parametrize("k", [1, 7, 299])
-def test_sparse_neighbors_equal_a_full_product(k):
-    X = words(300, 80)
-    dense = X.toarray().astype(np.float64)
-    unit = dense / np.linalg.norm(dense, axis=1)[:, None]
-    with block_memory(2**16):
-        distances, indices = nearest_neighbors(X, k, metric="cosine")
-        assert lists_in(X, k, metric="cosine").numblocks[0] > 3
-    D = 1 - unit @ unit.T
-    np.fill_diagonal(D, np.inf)
-    np.testing.assert_allclose(distances, np.sort(D, axis=1)[:, :k], atol=1e-12)
-    np.testing.assert_allclose(distances, np.take_along_axis(D, indices, axis=1), atol=1e-12)
-    assert (np.diff(np.sort(indices, axis=1), axis=1) > 0).all()
-
-
-def test_sparse_neighbors_have_the_same_bits_for_every_grid_and_scheduler():
-    X = words(400, 120)
-    lists = lists_in(X, 6, metric="cosine").compute()
-    for memory in (2**14, 2**17):
-        for scheduler in ("sync", "threads"):
-            with dask.config.set(scheduler=scheduler), block_memory(memory):
-                again = lists_in(X, 6, metric="cosine").compute()
-            assert again.tobytes() == lists.tobytes()
-
-
-def test_wrong_scores_do_not_survive(monkeypatch):
-    """Scores off by almost their bound change what is measured, not the result."""
-    X = words(150, 60)
-    lists = lists_in(X, 5, metric="cosine").compute()
-    exact = cosine_blocks.approximate_cosines
-    noise = np.random.default_rng(1)
-
-    def spoiled(X, Z, *, dense_values):
-        scores = exact(X, Z, dense_values=dense_values)
-        return scores + noise.uniform(-0.04, 0.04, scores.shape).astype(np.float32)
-
-    monkeypatch.setattr(blocks, "approximate_cosines", spoiled)
-    monkeypatch.setattr(blocks, "cosine_error", lambda n_features: 0.041)
-    again = lists_in(X, 5, metric="cosine").compute()
-    assert again.tobytes() == lists.tobytes()
 
 
 def test_sparse_blocks_are_bounded_in_rows_and_values():
