@@ -11,6 +11,8 @@ Letters: `i` is a place in the source, `o` (field OUT) the length of the output.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numba.extending import register_jitable
@@ -57,6 +59,27 @@ N_FIELDS = NO_TAG_END + len(DROPPED_HASHES)
 SPECIAL = np.isin(np.arange(256), np.frombuffer(b"{}[]<|'\n_", np.uint8))
 
 
+class Strip(NamedTuple):
+    """What a pass over wikitext reads and writes.
+
+    Attributes
+    ----------
+    src : uint8 array, the wikitext
+    out : uint8 array as long, the output
+    stack : int64 array (MAX_DEPTH, 3), the open constructs
+    fields : int64 array (N_FIELDS,), the counters named above, all zeros at the beginning
+    names : uint8 array, the lower-case names of the namespaces whose links are dropped, one after the other
+    name_stops : int array, the end of each name
+    """
+
+    src: np.ndarray
+    out: np.ndarray
+    stack: np.ndarray
+    fields: np.ndarray
+    names: np.ndarray
+    name_stops: np.ndarray
+
+
 @_part
 def matches(src: np.ndarray, i: int, a: int, b: int) -> bool:
     """Return whether the two characters `a`, `b` are at `i`."""
@@ -64,29 +87,30 @@ def matches(src: np.ndarray, i: int, a: int, b: int) -> bool:
 
 
 @_part
-def emit(out: np.ndarray, fields: np.ndarray, byte: int) -> None:
+def emit(s: Strip, byte: int) -> None:
     """Append a byte to the output."""
-    out[fields[OUT]] = byte
-    fields[OUT] += 1
+    s.out[s.fields[OUT]] = byte
+    s.fields[OUT] += 1
 
 
 @_part
-def push(stack: np.ndarray, fields: np.ndarray, kind: int) -> None:
+def push(s: Strip, kind: int) -> None:
     """Open a construct at this place of the output; beyond the maximum depth only the number of constructs is kept."""
-    depth = fields[DEPTH]
+    fields, depth = s.fields, s.fields[DEPTH]
     if depth == MAX_DEPTH:
         fields[BEYOND + kind] += 1
         return
-    stack[depth, KIND] = kind
-    stack[depth, BEGIN] = fields[OUT]
-    stack[depth, PIPE] = -1
+    s.stack[depth, KIND] = kind
+    s.stack[depth, BEGIN] = fields[OUT]
+    s.stack[depth, PIPE] = -1
     fields[DEPTH] += 1
     fields[OPEN + kind] += 1
 
 
 @_part
-def pop(stack: np.ndarray, fields: np.ndarray, kind: int) -> int:
+def pop(s: Strip, kind: int) -> int:
     """Close the innermost construct of a kind, with the unclosed ones inside it; return its place or -1."""
+    fields = s.fields
     if fields[BEYOND + kind] > 0:
         fields[BEYOND + kind] -= 1
         return -1
@@ -94,19 +118,18 @@ def pop(stack: np.ndarray, fields: np.ndarray, kind: int) -> int:
         return -1
     while True:
         fields[DEPTH] -= 1
-        top = stack[fields[DEPTH], KIND]
+        top = s.stack[fields[DEPTH], KIND]
         fields[OPEN + top] -= 1
         if top == kind:
             return fields[DEPTH]
 
 
 @_part
-def pop_and_cut(stack: np.ndarray, fields: np.ndarray, kind: int) -> bool:
-    """Close a construct and remove its output; return False if none was open."""
-    entry = pop(stack, fields, kind)
+def pop_and_cut(s: Strip, kind: int) -> None:
+    """Close a construct, if one is open, and remove its output."""
+    entry = pop(s, kind)
     if entry >= 0:
-        fields[OUT] = stack[entry, BEGIN]
-    return entry >= 0
+        s.fields[OUT] = s.stack[entry, BEGIN]
 
 
 @_part
@@ -116,19 +139,27 @@ def lower(byte: int) -> int:
 
 
 @_part
-def is_dropped_target(
-    out: np.ndarray, begin: int, end: int, names: np.ndarray, name_stops: np.ndarray
-) -> bool:
-    """Return whether a link target is in a namespace whose links are not text (files, categories)."""
+def is_dropped_target(s: Strip, begin: int, end: int, is_alone: bool) -> bool:
+    """Return whether a link target is in a namespace whose links are not text (files, categories).
+
+    Nor is one that stands alone as "fr:…" or "zh-yue:…": a link to another language, shown in the margin.
+    """
+    out, k, dash = s.out, begin, False
+    while is_alone and k < end and (97 <= out[k] <= 122 or (out[k] == 45 and (dash or k >= begin + 2))):
+        dash = dash or out[k] == 45
+        k += 1
+    if is_alone and k < end and out[k] == 58 and (2 <= k - begin <= 3 or (dash and k - begin <= 12)):
+        return True
     while begin < end and out[begin] == 32:
         begin += 1
     first = 0
-    for stop in name_stops:
+    for stop in s.name_stops:
         n = stop - first
         if begin + n < end and out[begin + n] == 58:
             k = 0
             while k < n and (
-                lower(out[begin + k]) == names[first + k] or (out[begin + k] == 95 and names[first + k] == 32)
+                lower(out[begin + k]) == s.names[first + k]
+                or (out[begin + k] == 95 and s.names[first + k] == 32)
             ):
                 k += 1
             if k == n:
@@ -138,36 +169,21 @@ def is_dropped_target(
 
 
 @_part
-def is_language_link(out: np.ndarray, begin: int, end: int) -> bool:
-    """Return whether a target is "fr:…" or "zh-yue:…": a link to another language, shown in the margin."""
-    k, dash = begin, False
-    while k < end and (97 <= out[k] <= 122 or (dash and out[k] == 45) or (k >= begin + 2 and out[k] == 45)):
-        dash = dash or out[k] == 45
-        k += 1
-    return k < end and out[k] == 58 and (2 <= k - begin <= 3 or (dash and k - begin <= 12))
-
-
-@_part
-def close_link(
-    stack: np.ndarray, fields: np.ndarray, out: np.ndarray, names: np.ndarray, name_stops: np.ndarray
-) -> None:
+def close_link(s: Strip) -> None:
     """Close a link: keep the text after its first bar, or the target; keep nothing of a file or a category."""
-    entry = pop(stack, fields, LINK)
+    out, entry = s.out, pop(s, LINK)
     if entry < 0:
         return
-    begin, pipe, end = stack[entry, BEGIN], stack[entry, PIPE], fields[OUT]
-    target_end = end if pipe < 0 else pipe
-    if is_dropped_target(out, begin, target_end, names, name_stops) or (
-        pipe < 0 and is_language_link(out, begin, target_end)
-    ):
-        fields[OUT] = begin
+    begin, pipe, end = s.stack[entry, BEGIN], s.stack[entry, PIPE], s.fields[OUT]
+    if is_dropped_target(s, begin, end if pipe < 0 else pipe, pipe < 0):
+        s.fields[OUT] = begin
         return
     source = pipe
     if pipe < 0:
         source = begin + 1 if begin < end and out[begin] == 58 else begin
     for k in range(end - source):
         out[begin + k] = out[source + k]
-    fields[OUT] = begin + end - source
+    s.fields[OUT] = begin + end - source
 
 
 @_part
@@ -186,105 +202,77 @@ def url_end(src: np.ndarray, i: int) -> int:
 
 
 @_part
-def open_bracket(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """Open an internal link, or an external link after its URL, at [."""
-    if matches(src, i, 91, 91):
-        push(stack, fields, LINK)
+def bracket(s: Strip, i: int) -> int:
+    """Open an internal link, or an external link after its URL, at [; close the innermost link at ]."""
+    src, byte, top = s.src, s.src[i], s.fields[DEPTH] - 1
+    if byte == 91 and matches(src, i, 91, 91):
+        push(s, LINK)
         return i + 2
-    end = url_end(src, i + 1)
-    if end == i + 1:
-        emit(out, fields, 91)
+    end = url_end(src, i + 1) if byte == 91 else i + 1
+    if end > i + 1:
+        push(s, EXTERNAL)
+        return end
+    if byte == 93 and top >= 0 and s.stack[top, KIND] == EXTERNAL:
+        pop(s, EXTERNAL)
         return i + 1
-    push(stack, fields, EXTERNAL)
-    return end
-
-
-@_part
-def close_bracket(
-    src: np.ndarray,
-    i: int,
-    out: np.ndarray,
-    stack: np.ndarray,
-    fields: np.ndarray,
-    names: np.ndarray,
-    stops: np.ndarray,
-) -> int:
-    """Close the innermost link, at ]."""
-    depth = fields[DEPTH]
-    if depth > 0 and stack[depth - 1, KIND] == EXTERNAL:
-        pop(stack, fields, EXTERNAL)
-        return i + 1
-    if matches(src, i, 93, 93):
-        close_link(stack, fields, out, names, stops)
+    if byte == 93 and matches(src, i, 93, 93):
+        close_link(s)
         return i + 2
-    emit(out, fields, 93)
+    emit(s, byte)
     return i + 1
 
 
 @_part
-def brace(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
+def brace(s: Strip, i: int) -> int:
     """Open or close a template or parameter, at { or }."""
-    byte = src[i]
-    if not matches(src, i, byte, byte):
-        emit(out, fields, byte)
+    byte = s.src[i]
+    if not matches(s.src, i, byte, byte):
+        emit(s, byte)
         return i + 1
     if byte == 123:
-        push(stack, fields, TEMPLATE)
-        return (
-            i + 3
-            if matches(src, i + 1, 123, 123) is False and i + 2 < len(src) and src[i + 2] == 123
-            else i + 2
-        )
-    pop_and_cut(stack, fields, TEMPLATE)
+        push(s, TEMPLATE)
+    else:
+        pop_and_cut(s, TEMPLATE)
     return i + 2
 
 
 @_part
-def bar(i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
-    """End the target of a link at its first bar."""
-    depth = fields[DEPTH]
-    if depth > 0 and stack[depth - 1, KIND] == LINK and stack[depth - 1, PIPE] < 0:
-        stack[depth - 1, PIPE] = fields[OUT]
-    else:
-        emit(out, fields, 124)
-    return i + 1
+def punctuation(s: Strip, i: int) -> int:
+    """End the target of a link at its first bar; drop apostrophes that are markup, and a switch such as __NOTOC__.
 
-
-@_part
-def quotes(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Drop apostrophes that are markup: two, three or five in a row, and three of four."""
-    k = i
-    while k < len(src) and src[k] == 39:
+    Those are two, three or five in a row, and three of four.
+    """
+    src, byte, top, k = s.src, s.src[i], s.fields[DEPTH] - 1, i + 1
+    if byte == 124 and top >= 0 and s.stack[top, KIND] == LINK and s.stack[top, PIPE] < 0:
+        s.stack[top, PIPE] = s.fields[OUT]
+        return k
+    if byte == 39:
+        while k < len(src) and src[k] == 39:
+            k += 1
+        if k - i in (1, 4):
+            emit(s, 39)
+        return k
+    if byte == 95 and matches(src, i, 95, 95):
         k += 1
-    if k - i in (1, 4):
-        emit(out, fields, 39)
-    return k
-
-
-@_part
-def underscore(src: np.ndarray, i: int, out: np.ndarray, fields: np.ndarray) -> int:
-    """Drop a switch such as __NOTOC__."""
-    k = i + 2
-    if matches(src, i, 95, 95):
         while k < len(src) and k < i + 32 and 65 <= src[k] <= 90:
             k += 1
         if k > i + 2 and matches(src, k, 95, 95):
             return k + 2
-    emit(out, fields, 95)
+    emit(s, byte)
     return i + 1
 
 
 @_part
-def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -> int:
+def begin_line(s: Strip, i: int) -> int:
     """Drop list marks and heading signs at the beginning of a line; open and close tables."""
-    n, k = len(src), i
+    src, n, k = s.src, len(s.src), i
     while k < n and (src[k] == 32 or src[k] == 58 or src[k] == 9):
         k += 1
     if matches(src, k, 123, 124):
-        push(stack, fields, TABLE)
+        push(s, TABLE)
         return k + 2
-    if matches(src, k, 124, 125) and not (k + 2 < n and src[k + 2] == 125) and fields[OPEN + TABLE] > 0:
-        pop_and_cut(stack, fields, TABLE)
+    if matches(src, k, 124, 125) and not (k + 2 < n and src[k + 2] == 125) and s.fields[OPEN + TABLE] > 0:
+        pop_and_cut(s, TABLE)
         return k + 2
     k = i
     while k < n and (src[k] == 42 or src[k] == 35 or src[k] == 58 or src[k] == 59):
@@ -292,28 +280,26 @@ def begin_line(src: np.ndarray, i: int, stack: np.ndarray, fields: np.ndarray) -
     if k == i:
         while k < n and src[k] == 61:
             k += 1
-        fields[HEADING] = k > i
+        s.fields[HEADING] = k > i
     return k
 
 
 @_part
-def end_line(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:
+def end_line(s: Strip, i: int) -> int:
     """End a line: no link target or text of a URL continues beyond it."""
-    while fields[DEPTH] > 0:
-        top = fields[DEPTH] - 1
-        if not (stack[top, KIND] == EXTERNAL or (stack[top, KIND] == LINK and stack[top, PIPE] < 0)):
-            break
-        fields[DEPTH] = top
+    fields, stack, top = s.fields, s.stack, s.fields[DEPTH] - 1
+    while top >= 0 and (stack[top, KIND] == EXTERNAL or (stack[top, KIND] == LINK and stack[top, PIPE] < 0)):
         fields[OPEN + stack[top, KIND]] -= 1
+        top -= 1
+    fields[DEPTH] = top + 1
     if fields[HEADING]:
         # What is still open keeps its places in the output: nothing before them is cut.
-        top = fields[DEPTH] - 1
         least = max(stack[top, BEGIN], stack[top, PIPE]) if top >= 0 else 0
-        while fields[OUT] > least and (out[fields[OUT] - 1] == 61 or out[fields[OUT] - 1] == 32):
+        while fields[OUT] > least and (s.out[fields[OUT] - 1] == 61 or s.out[fields[OUT] - 1] == 32):
             fields[OUT] -= 1
         fields[HEADING] = 0
-    emit(out, fields, 10)
-    return begin_line(src, i + 1, stack, fields)
+    emit(s, 10)
+    return begin_line(s, i + 1)
 
 
 @_part
@@ -338,96 +324,68 @@ def tag_end(src: np.ndarray, i: int) -> int:
 
 
 @_part
-def find_closing_tag(src: np.ndarray, i: int, name: int) -> int:
-    """Return where the closing tag of a name begins, at or after `i`, or -1."""
-    for k in range(i, len(src) - 2):
-        if src[k] == 60 and src[k + 1] == 47 and tag_name(src, k + 2)[0] == name:
-            return k
-    return -1
-
-
-@_part
-def comment(src: np.ndarray, i: int, fields: np.ndarray) -> int:
+def comment(s: Strip, i: int) -> int:
     """Skip a comment; one without an end is skipped as four characters."""
-    if fields[NO_COMMENT_END] == 0:
-        for k in range(i + 4, len(src) - 2):
-            if src[k] == 45 and src[k + 1] == 45 and src[k + 2] == 62:
+    if s.fields[NO_COMMENT_END] == 0:
+        for k in range(i + 4, len(s.src) - 2):
+            if s.src[k] == 45 and s.src[k + 1] == 45 and s.src[k + 2] == 62:
                 return k + 3
-        fields[NO_COMMENT_END] = 1
+        s.fields[NO_COMMENT_END] = 1
     return i + 4
 
 
 @_part
-def element(src: np.ndarray, i: int, which: int, name: int, out: np.ndarray, fields: np.ndarray) -> int:
+def element(s: Strip, i: int, which: int) -> int:
     """Drop an element, or keep it verbatim, starting after its opening tag; return its end."""
-    if fields[NO_TAG_END + which]:
+    src, close = s.src, i
+    if s.fields[NO_TAG_END + which]:
         return i
-    close = find_closing_tag(src, i, name)
-    if close < 0:
+    while close < len(src) - 2 and not (
+        matches(src, close, 60, 47) and tag_name(src, close + 2)[0] == DROPPED_HASHES[which]
+    ):
+        close += 1
+    if close >= len(src) - 2:
         # Looked for only once: a thousand unclosed tags cost no more than one.
-        fields[NO_TAG_END + which] = 1
+        s.fields[NO_TAG_END + which] = 1
         return i
     if which >= FIRST_VERBATIM:
         for k in range(i, close):
-            emit(out, fields, src[k])
+            emit(s, src[k])
     end = tag_end(src, close + 2)
     return close + 2 if end < 0 else end + 1
 
 
 @_part
-def angle(src: np.ndarray, i: int, out: np.ndarray, stack: np.ndarray, fields: np.ndarray) -> int:  # noqa: C901 - one branch a kind of tag
+def angle(s: Strip, i: int) -> int:
     """Skip a comment, a tag, or a whole element, at <."""
+    src = s.src
     if matches(src, i + 1, 33, 45) and i + 3 < len(src) and src[i + 3] == 45:
-        return comment(src, i, fields)
+        return comment(s, i)
     closing = i + 1 < len(src) and src[i + 1] == 47
     name, k = tag_name(src, i + 1 + closing)
     end = tag_end(src, k) if k > i + 1 + closing else -1
     if end < 0:
-        emit(out, fields, 60)
+        emit(s, 60)
         return i + 1
-    self_closing = src[end - 1] == 47
-    if name == TABLE_HASH:
-        if closing:
-            pop_and_cut(stack, fields, HTML_TABLE)
-        elif not self_closing:
-            push(stack, fields, HTML_TABLE)
+    is_opening = not closing and src[end - 1] != 47
+    if name == TABLE_HASH and closing:
+        pop_and_cut(s, HTML_TABLE)
+    elif name == TABLE_HASH and is_opening:
+        push(s, HTML_TABLE)
     for parting in PARTING_HASHES:
         if parting == name:
-            emit(out, fields, 32)
-    if not closing and not self_closing:
-        for which in range(len(DROPPED_HASHES)):
-            if DROPPED_HASHES[which] == name:
-                return element(src, end + 1, which, name, out, fields)
+            emit(s, 32)
+    for which in range(len(DROPPED_HASHES) if is_opening else 0):
+        if DROPPED_HASHES[which] == name:
+            return element(s, end + 1, which)
     return end + 1
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def strip(
-    src: np.ndarray,
-    out: np.ndarray,
-    stack: np.ndarray,
-    fields: np.ndarray,
-    names: np.ndarray,
-    name_stops: np.ndarray,
-) -> int:
-    """Write the plain text of `src` to `out`, which has the same length; return the length of the text.
-
-    Parameters
-    ----------
-    src : uint8 array
-        Wikitext.
-    out : uint8 array
-        Output.
-    stack : int64 array (MAX_DEPTH, 3)
-        Working memory.
-    fields : int64 array (N_FIELDS,)
-        Working memory, all zeros.
-    names : uint8 array
-        The lower-case names of the namespaces whose links are dropped, one after the other.
-    name_stops : int array
-        The end of each name.
-    """
-    i = begin_line(src, 0, stack, fields)
+def strip(s: Strip) -> int:
+    """Write the plain text of wikitext to the output; return its length."""
+    src, out, fields = s.src, s.out, s.fields
+    i = begin_line(s, 0)
     while i < len(src):
         byte = src[i]
         if not SPECIAL[byte]:
@@ -435,19 +393,13 @@ def strip(
             fields[OUT] += 1
             i += 1
         elif byte == 10:
-            i = end_line(src, i, out, stack, fields)
-        elif byte == 91:
-            i = open_bracket(src, i, out, stack, fields)
-        elif byte == 93:
-            i = close_bracket(src, i, out, stack, fields, names, name_stops)
+            i = end_line(s, i)
+        elif byte in (91, 93):
+            i = bracket(s, i)
         elif byte == 60:
-            i = angle(src, i, out, stack, fields)
-        elif byte == 124:
-            i = bar(i, out, stack, fields)
-        elif byte == 39:
-            i = quotes(src, i, out, fields)
-        elif byte == 95:
-            i = underscore(src, i, out, fields)
+            i = angle(s, i)
+        elif byte in (123, 125):
+            i = brace(s, i)
         else:
-            i = brace(src, i, out, stack, fields)
+            i = punctuation(s, i)
     return fields[OUT]

@@ -63,7 +63,7 @@ class Stripper:
         source = np.frombuffer(wikitext, np.uint8)
         out = np.empty(len(source) + 1, np.uint8)
         fields = np.zeros(markup.N_FIELDS, np.int64)
-        n = markup.strip(source, out, self.stack, fields, self.names, self.name_stops)
+        n = markup.strip(markup.Strip(source, out, self.stack, fields, self.names, self.name_stops))
         text = out[:n].tobytes()
         if b"&" in text:
             text = ENTITY.sub(lambda found: entity_text(found.group()), text.replace(b"&nbsp;", b"\xc2\xa0"))
