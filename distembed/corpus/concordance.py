@@ -95,26 +95,6 @@ def beginnings(tokens: Tokens, documents: NDArray[np.int64], n: int) -> dict[int
     }
 
 
-def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
-    """Return the first n passages of a word, in the order of the corpus."""
-    found: list[Passage] = []
-    for partition in tokens.partitions:
-        words = tokens.words(partition)["word"].combine_chunks()
-        number = words.index(word).as_py()
-        for batch, own in _with_margins(tokens.iter_partition(partition), MARGIN) if number >= 0 else ():
-            places = own.start + np.flatnonzero(batch.ids[own] == number)[: n - len(found)]
-            for _, document, ids, marked in _cut(batch, places, places, places):
-                text = words.take(pa.array(ids)).to_pylist()
-                found.append(_passage(tokens.documents(partition), document, tuple(text), marked))
-            if len(found) == n:
-                return found
-    return found
-
-
-Found = tuple[int, int, NDArray[np.int32], tuple[int, ...]]
-"""A passage of a partition: the numbers of its pair and its document, its ids, and the marked ones of them."""
-
-
 def find_passages(
     tokens: Tokens,
     pairs: Sequence[Pair],
@@ -122,10 +102,12 @@ def find_passages(
     window: int,
     n: int = 3,
     wanted: NDArray[np.bool_] | None = None,
+    several: bool = False,
 ) -> dict[Pair, list[Passage]]:
     """Return the first passages where the words of each pair stand within `window` places of each other.
 
-    A document gives one passage of a pair. The partitions are read in their order, until every pair has its passages.
+    A document gives one passage of a pair, or `several`. The partitions are read in their order, until every pair has
+    its passages. Without a window, the passages of a word are those of its pair with itself.
 
     Parameters
     ----------
@@ -137,6 +119,8 @@ def find_passages(
         The number of passages of each pair.
     wanted : bool array (documents,), optional
         The documents that passages may be of, by default all.
+    several : bool
+        Whether a document may give several passages of a pair.
 
     Returns
     -------
@@ -149,27 +133,36 @@ def find_passages(
         left = [pair for pair in found if len(found[pair]) < n]
         if not left:
             break
-        documents, words = tokens.documents(partition), tokens.words(partition)["word"].combine_chunks()
-        first, last = last, last + documents.num_rows
+        words = tokens.words(partition)["word"].combine_chunks()
         # Of each word of the dictionary its place among the keywords, and among the contexts; -1 for others.
         sides = [list(dict.fromkeys(side)) for side in zip(*left, strict=True)]
         places = [
             np.asarray(pc.fill_null(pc.index_in(words, pa.array(side, pa.string())), -1)).astype(np.int32)
             for side in sides
         ]
-        if min(side.max(initial=-1) for side in places) < 0:
+        is_there = min(side.max(initial=-1) for side in places) >= 0
+        if not is_there and wanted is None:
             continue
+        documents = tokens.documents(partition)
+        first, last = last, last + documents.num_rows
         numbers, seen = np.full([len(side) for side in sides], -1, np.int64), set[tuple[int, int]]()
         for number, (keyword, context) in enumerate(left):
             numbers[sides[0].index(keyword), sides[1].index(context)] = number
-        for batch, own in _with_margins(tokens.iter_partition(partition), window + MARGIN):
-            met = meetings(batch.ids, batch.document, places[0], places[1], numbers, window=window)
+        for batch, own in (
+            _with_margins(tokens.iter_partition(partition), window + MARGIN) if is_there else ()
+        ):
+            met = meetings(batch.ids, batch.document, *places, numbers, window=window)
             is_own = (met[0] >= own.start) & (met[0] < own.stop)
-            for number, document, ids, marked in _cut(batch, *(part[is_own] for part in met)):
-                passages, is_wanted = found[left[number]], wanted is None or wanted[first + document]
-                if len(passages) < n and is_wanted and (number, document) not in seen:
+            for place, other, number in zip(*(part[is_own].tolist() for part in met), strict=True):
+                passages, document = found[left[number]], int(batch.document[place])
+                is_wanted = wanted is None or wanted[first + document]
+                if len(passages) < n and is_wanted and (several or (number, document) not in seen):
                     seen.add((number, document))
-                    text = words.take(pa.array(ids)).to_pylist()
+                    around = slice(max(min(place, other) - MARGIN, 0), max(place, other) + MARGIN + 1)
+                    shown = (batch.document[around] == document) & (batch.ids[around] >= 0)
+                    rank = np.cumsum(shown) - 1
+                    marked = tuple(sorted({int(rank[at - around.start]) for at in (place, other)}))
+                    text = words.take(pa.array(batch.ids[around][shown])).to_pylist()
                     passages.append(_passage(documents, document, tuple(text), marked))
             if all(len(found[pair]) == n for pair in left):
                 break
@@ -198,7 +191,7 @@ def meetings(
     pairs : (n_keywords, n_contexts) int64
         The number of each pair that is looked for; -1 for others.
     window : int
-        The largest distance, in places.
+        The largest distance, in places; without one a word meets itself.
 
     Returns
     -------
@@ -210,7 +203,7 @@ def meetings(
     keyword, context = (np.where(tokens, numbers[ids], -1) for numbers in (keywords, contexts))
     borders = np.cumsum(~tokens)
     places = np.flatnonzero(keyword >= 0)
-    steps = np.array([step for size in range(1, window + 1) for step in (-size, size)])
+    steps = np.array([step for size in range(1, window + 1) for step in (-size, size)] or [0])
     own, others = np.repeat(places, len(steps)), (places[:, None] + steps).ravel()
     inside = (others >= 0) & (others < len(ids))
     own, others = own[inside], others[inside]
@@ -231,17 +224,6 @@ def _with_margins(batches: Iterator[TokenBatch], margin: int) -> Iterator[tuple[
         ids = np.concatenate([before.ids, batch.ids, after.ids[:margin]])
         yield TokenBatch(documents, ids), slice(begin, begin + len(batch.ids))
         before, batch = TokenBatch(batch.document[-margin:], batch.ids[-margin:]), after
-
-
-def _cut(batch: TokenBatch, *met: NDArray[np.int64]) -> Iterator[Found]:
-    """Yield each meeting of a batch with the ids around it, of the same document and without its borders."""
-    for place, other, pair in zip(*(part.tolist() for part in met), strict=True):
-        begin, end = min(place, other), max(place, other)
-        around = slice(max(begin - MARGIN, 0), end + MARGIN + 1)
-        kept = (batch.document[around] == batch.document[place]) & (batch.ids[around] >= 0)
-        rank = np.cumsum(kept) - 1
-        marked = tuple(sorted({int(rank[at - around.start]) for at in (place, other)}))
-        yield pair, int(batch.document[place]), batch.ids[around][kept], marked
 
 
 def _passage(documents: pa.Table, number: int, words: tuple[str, ...], marked: tuple[int, ...]) -> Passage:

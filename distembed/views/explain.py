@@ -12,7 +12,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distembed.corpus.concordance import find_passages, place_of, word_passages
+from distembed.corpus.concordance import find_passages, place_of
 from distembed.display import plural
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.contexts import SimilarityExplanation, explain_similarity
@@ -82,7 +82,8 @@ def passages_of_word(workspace: Workspace, word: str, n: int) -> Answer:
     words = workspace.table("vocabulary")["word"].to_pylist()
     (word,), notes = known_words([word], words)
     try:
-        lines = word_passages(titled_tokens(workspace), word, n)
+        pair = word, word
+        lines = find_passages(titled_tokens(workspace), [pair], window=0, n=n, several=True)[pair]
     except (KeyError, FileNotFoundError):
         raise ValueError(NO_TOKENS) from None
     if not lines:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import partitions
 from distembed.corpus.concordance import (
+    Passage,
     beginnings,
     document_passages,
     find_passages,
     meetings,
     place_of,
-    word_passages,
 )
 from distembed.corpus.partitions import Tokens, iter_partition
 from distembed.corpus.tokenizer import Tokenizer
@@ -30,6 +30,10 @@ TEXTS = [
     {"id": "two", "title": "Second", "text": "A king. Nothing else."},
     {"id": "three", "title": "Third", "text": "The throne of the king"},
 ]
+
+
+def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
+    return find_passages(tokens, [(word, word)], window=0, n=n, several=True)[word, word]
 
 
 def tokens_of(folder: Path, **options: str) -> de.corpus.Tokens:
@@ -58,6 +62,11 @@ def test_the_first_passages_of_a_word(tmp_path: Path) -> None:
         assert [passage.document for passage in found] == ["one", "one", "two", "three"][:n]
         assert all([passage.words[place] for place in passage.marked] == ["king"] for passage in found)
     assert word_passages(tokens, "queen", 3) == []
+    assert [one.document for one in find_passages(tokens, [("king", "king")], window=0)["king", "king"]] == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
 def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
