@@ -21,7 +21,7 @@ import pytest
 import distembed as de
 from distembed import files
 from distembed.corpus.document_columns import DOCUMENTS_SCHEMA
-from distembed.corpus.partitions import iter_partition, partition_writers, token_rows, write_group
+from distembed.corpus.partitions import Tokens, partition_writers, token_rows, write_group
 from distembed.corpus.paths import files_below
 from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
@@ -182,12 +182,12 @@ def write_tokens(part: str) -> Path:
 
 def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     file = write_tokens(f"{tmp_path}/p")
-    assert sum(len(batch.ids) for batch in iter_partition(f"{tmp_path}/p")) == 1000
+    assert sum(len(batch.ids) for batch in Tokens(()).iter_partition(f"{tmp_path}/p")) == 1000
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(ValueError, match=r"p\.tokens\.parquet is damaged"):
-        list(iter_partition(f"{tmp_path}/p"))
+        list(Tokens(()).iter_partition(f"{tmp_path}/p"))
 
 
 def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ from distembed.corpus.document_columns import (
     document_heads,
     documents_schema,
 )
-from distembed.corpus.errors import BadRecord, CorpusError
+from distembed.corpus.errors import CorpusError
 from distembed.corpus.mediawiki import read_pages
 from distembed.corpus.records import Batch, in_pieces, read_blocks, read_file, read_lines
 from distembed.corpus.scanners import WORDS_SCHEMA, Scanner
@@ -79,34 +79,6 @@ TOKENS_SCHEMA = pa.schema(
 )
 
 
-class PartitionSummary(NamedTuple):
-    """What one task read and wrote."""
-
-    partition: str
-    """The URL prefix of the partition's files."""
-    n_documents: int
-    n_tokens: int
-    n_words: int
-    """What was written; words are rows of the dictionary."""
-    n_bytes_read: int
-    """Bytes of the file as it is stored."""
-    n_bytes_text: int
-    """Bytes of UTF-8 text."""
-    n_skipped_namespace: int
-    n_skipped_redirect: int
-    """Pages left out: those of other namespaces, and redirects."""
-    n_short_segments: int
-    """Documents, lines or sentences below the minimum length."""
-    n_long_tokens: int
-    """Tokens of more than 1 KiB."""
-    n_replaced: int
-    """Bytes that were not UTF-8."""
-    n_bad_records: int = 0
-    """Records that could not be read."""
-    bad_records: tuple[BadRecord, ...] = ()
-    """The first records that could not be read."""
-
-
 class TokenBatch(NamedTuple):
     """Some ids of a partition: ``ids[k]`` (int32) is a token of the document ``document[k]`` (int64)."""
 
@@ -129,8 +101,8 @@ def tokenize_partition(
     target: str,
     *,
     n_excerpt: int = 0,
-) -> PartitionSummary:
-    """Tokenize a partition, or several as one, into three files.
+) -> Progress:
+    """Tokenize a partition, or several as one, into three files, and return what was read and written.
 
     They appear at the prefix `target` when they are complete. Documents keep the first `n_excerpt` characters of their
     text in a column "excerpt".
@@ -146,54 +118,41 @@ def tokenize_partition(
     >>> from distembed.demos import titles
     >>> docs = de.read_corpus(titles())
     >>> from distembed.corpus.partitions import tokenize_partition
-    >>> summary = tokenize_partition(docs.partitions[0], de.Tokenizer(), "part-0")
-    >>> summary.n_documents, summary.n_tokens, summary.n_words
+    >>> done = tokenize_partition(docs.partitions[0], de.Tokenizer(), "part-0")
+    >>> done.n_documents, done.n_tokens, done.n_words
     (9, 69, 42)
     >>> from pathlib import Path
     >>> sorted(path.name for path in Path().iterdir())
     ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
-    words, progress, n_bytes_text = scanner(tokenizer), Progress(), 0
+    words, progress = scanner(tokenizer), Progress()
     with partition_writers(target, documents_schema(bundle[0], n_excerpt=n_excerpt)) as writers:
-        rows = PartitionRows(writers, n_excerpt=n_excerpt)
+        rows = PartitionRows(writers, words, progress)
         for one in bundle:
             words.source.url = one.url
             for batch in read_batches(one, progress):
-                n_bytes_text += batch.n_bytes
-                rows.add(one, batch, words)
-                if max(rows.n_documents, rows.n_words + words.n_words) > LARGEST_ID:
+                rows.add(batch, document_heads(one, batch, n_excerpt=n_excerpt))
+                if max(progress.n_documents, progress.n_words + words.n_words) > LARGEST_ID:
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
         rows.write_ids()
         rows.write_documents()
-        rows.write_words(words)
-    return PartitionSummary(
-        partition=target,
-        n_documents=rows.n_documents,
-        n_tokens=rows.n_tokens,
-        n_words=rows.n_words,
-        n_bytes_read=progress.n_bytes_read,
-        n_bytes_text=n_bytes_text,
-        n_skipped_namespace=progress.n_skipped_namespace,
-        n_skipped_redirect=progress.n_skipped_redirect,
-        n_short_segments=words.n_short,
-        n_long_tokens=words.source.n_long,
-        n_replaced=progress.n_replaced,
-        n_bad_records=progress.n_bad_records,
-        bad_records=tuple(progress.bad_records),
-    )
+        rows.write_words()
+    progress.n_short_segments, progress.n_long_tokens = words.n_short, words.source.n_long
+    return progress
 
 
 def tokenize_bundle(
     index: int, prefix: str, *, bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer, n_excerpt: int
 ) -> Mapping[str, Any]:
     """Tokenize a bundle of partitions and return its numbers, those that follow from its content alone."""
-    summary = tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt)._asdict()
-    del summary["n_bytes_read"]
-    bad = [list(record) for record in summary.pop("bad_records")]
-    numbers = {name: value for name, value in summary.items() if isinstance(value, int)}
+    found = vars(tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt))
+    numbers = {
+        name: value for name, value in found.items() if name.startswith("n_") and name != "n_bytes_read"
+    }
+    bad = [list(record) for record in found["bad_records"]]
     return {**numbers, "bad_records": bad} if bad else numbers
 
 
@@ -251,50 +210,48 @@ def token_rows(ids: NDArray[np.int32], stops: NDArray[np.int64], documents: NDAr
 class PartitionRows:
     """A buffer for the rows of a partition's files, which never holds more than one row group."""
 
-    def __init__(self, writers: dict[str, pq.ParquetWriter], *, n_excerpt: int = 0):
-        self.writers, self.n_excerpt = writers, n_excerpt
-        self.n_tokens = self.n_documents = self.n_words = 0
+    def __init__(self, writers: dict[str, pq.ParquetWriter], words: Scanner, progress: Progress):
+        self.writers, self.words, self.progress = writers, words, progress
         self.ids: list[pa.Table] = []
-        self.n_held = 0
         # Heads of documents come before their numbers of tokens.
         self.heads: list[pa.Table] = []
         self.counts: list[NDArray[np.int64]] = []
-        self.n_counts = 0
+        self.n_ids = self.n_counts = 0
 
-    def add(self, partition: Partition, batch: Batch, words: Scanner) -> None:
-        """Scan a batch and add its rows; a full dictionary is replaced."""
-        ids, stops, n_tokens = words.scan(batch)
-        if self.n_words:
-            ids[ids >= 0] += self.n_words
+    def add(self, batch: Batch, heads: pa.Table) -> None:
+        """Scan a batch and add its rows, the heads of its documents among them; a full dictionary is replaced."""
+        ids, stops, n_tokens = self.words.scan(batch)
+        if self.progress.n_words:
+            ids[ids >= 0] += self.progress.n_words
         # The ids after the last closed document are the beginning of the next.
-        documents = self.n_documents + np.arange(len(stops) + 1)
+        documents = self.progress.n_documents + np.arange(len(stops) + 1)
         # `ids` is a view of a buffer as large as the text: keep only what is used.
         self.ids.append(token_rows(ids.copy(), np.append(stops, len(ids)), documents))
-        self.n_held += len(ids)
-        self.heads.append(document_heads(partition, batch, n_excerpt=self.n_excerpt))
+        self.heads.append(heads)
         self.counts.append(n_tokens)
-        self.n_counts += len(n_tokens)
-        self.n_tokens += int(n_tokens.sum())
-        self.n_documents += len(n_tokens)
-        if self.n_held >= ROW_GROUP_IDS:
+        self.n_ids, self.n_counts = self.n_ids + len(ids), self.n_counts + len(n_tokens)
+        self.progress.n_bytes_text += batch.n_bytes
+        self.progress.n_tokens += int(n_tokens.sum())
+        self.progress.n_documents += len(n_tokens)
+        if self.n_ids >= ROW_GROUP_IDS:
             self.write_ids()
         if self.n_counts >= DOCUMENTS_HELD:
             self.write_documents()
-        if words.n_words >= DICTIONARY_WORDS:
-            self.write_words(words)
-            words.forget()
+        if self.words.n_words >= DICTIONARY_WORDS:
+            self.write_words()
+            self.words.forget()
 
-    def write_words(self, words: Scanner) -> None:
+    def write_words(self) -> None:
         """Write the dictionary."""
-        table = words.words()
+        table = self.words.words()
         write_group(self.writers["words"], table.columns)
-        self.n_words += len(table)
+        self.progress.n_words += len(table)
 
     def write_ids(self) -> None:
         """Write the ids."""
         if self.ids:
             write_group(self.writers["tokens"], pa.concat_tables(self.ids).combine_chunks().columns)
-        self.ids, self.n_held = [], 0
+        self.ids, self.n_ids = [], 0
 
     def write_documents(self) -> None:
         """Write the documents that are complete; a document that is still open stays in the buffer."""
@@ -322,8 +279,8 @@ class Tokens:
 
     partitions: tuple[str, ...]
     """The URL prefixes of the files of each partition."""
-    summaries: tuple[PartitionSummary, ...] = field(default=(), compare=False, repr=False)
-    """The summaries of the tasks that wrote them, where these are known."""
+    summaries: tuple[Progress, ...] = field(default=(), compare=False, repr=False)
+    """What each of the tasks that wrote them has read and written, where this is known."""
     columns: DocumentColumns = field(default=DocumentColumns(), compare=False, repr=False)
     """What is joined to the documents."""
     # The temporary folder that holds the partitions lives as long as anything that reads them.
@@ -354,7 +311,23 @@ class Tokens:
         >>> batch.document[:9].tolist()  # the first title has eight tokens
         [0, 0, 0, 0, 0, 0, 0, 0, 1]
         """
-        return iter_partition(partition, n_ids=n_ids)
+        with open_partition(partition, "tokens") as file:
+            for group in range(file.num_row_groups):
+                with _naming_damage(partition, "tokens"):
+                    table = file.read_row_group(group, use_threads=False)
+                ids = table.column("ids").combine_chunks()
+                offsets = ids.offsets.to_numpy().astype(np.int64)
+                values, documents = (
+                    ids.values.to_numpy(),
+                    table.column("document").to_numpy().astype(np.int64),
+                )
+                row = 0
+                while row < len(documents):  # whole rows
+                    stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)
+                    repeats = np.diff(offsets[row : stop + 1])
+                    ids_of_rows = values[offsets[row] : offsets[stop]]
+                    yield TokenBatch(np.repeat(documents[row:stop], repeats), ids_of_rows)
+                    row = stop
 
     def words(self, partition: str) -> pa.Table:
         """Return the dictionary of a partition: word, count, document_count.
@@ -414,34 +387,3 @@ def read_partition(partition: str, kind: str) -> pa.Table:
     """Return the whole of one of the files of a partition."""
     with open_partition(partition, kind) as file, _naming_damage(partition, kind):
         return file.read(use_threads=False)
-
-
-def iter_partition(partition: str, *, n_ids: int = ROW_GROUP_IDS) -> Iterator[TokenBatch]:
-    """Yield the ids of a partition in order, at most max(n_ids, 2^16) at a time.
-
-    Examples
-    --------
-    >>> import distembed as de
-    >>> from distembed.demos import titles
-    >>> docs = de.read_corpus(titles())
-    >>> tokens = docs.tokenize()
-    >>> [partition] = tokens.partitions
-    >>> from distembed.corpus.partitions import iter_partition
-    >>> [batch] = iter_partition(partition)
-    >>> len(batch.ids)
-    69
-    """
-    with open_partition(partition, "tokens") as file:
-        for group in range(file.num_row_groups):
-            with _naming_damage(partition, "tokens"):
-                table = file.read_row_group(group, use_threads=False)
-            ids = table.column("ids").combine_chunks()
-            offsets = ids.offsets.to_numpy().astype(np.int64)
-            values, documents = ids.values.to_numpy(), table.column("document").to_numpy().astype(np.int64)
-            row = 0
-            while row < len(documents):  # whole rows
-                stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)
-                repeats = np.diff(offsets[row : stop + 1])
-                ids_of_rows = values[offsets[row] : offsets[stop]]
-                yield TokenBatch(np.repeat(documents[row:stop], repeats), ids_of_rows)
-                row = stop

@@ -130,17 +130,33 @@ class Partition:
         return f'{name}="{value}"' if value else f"{name}="
 
 
+@dataclass
 class Progress:
-    """The counts of a task while it reads: bytes, records left out for each reason, bytes replaced; the first records.
+    """What a task has read, left out and written so far."""
 
-    At most `most_bad` bad records are skipped.
-    """
-
-    def __init__(self, most_bad: float = math.inf) -> None:
-        self.n_bytes_read = self.n_skipped_namespace = self.n_skipped_redirect = 0
-        self.n_bad_records = self.n_replaced = 0
-        self.bad_records: list[BadRecord] = []
-        self.most_bad = most_bad
+    n_documents: int = 0
+    n_tokens: int = 0
+    n_words: int = 0
+    """What was written; words are rows of the dictionary."""
+    n_bytes_read: int = 0
+    """Bytes of the file as it is stored."""
+    n_bytes_text: int = 0
+    """Bytes of UTF-8 text."""
+    n_skipped_namespace: int = 0
+    n_skipped_redirect: int = 0
+    """Pages left out: those of other namespaces, and redirects."""
+    n_short_segments: int = 0
+    """Documents, lines or sentences below the minimum length."""
+    n_long_tokens: int = 0
+    """Tokens above the maximum length, which are left out."""
+    n_replaced: int = 0
+    """Bytes that were not valid UTF-8 and were replaced."""
+    n_bad_records: int = 0
+    """Records that could not be read."""
+    bad_records: list[BadRecord] = field(default_factory=list)
+    """The first records that could not be read."""
+    most_bad: float = field(default=math.inf, repr=False)
+    """At most so many bad records are skipped."""
 
     def pass_over(self, partition: Partition, error: RecordError) -> None:
         """Count and note a bad record, or raise its error where the partition does not skip any."""

@@ -13,9 +13,8 @@ import pytest
 
 import distembed as de
 from distembed.corpus import records
-from distembed.corpus.partitions import PartitionSummary
 from distembed.corpus.records import Batch, document_table
-from distembed.corpus.streams import NAMED_RECORDS
+from distembed.corpus.streams import NAMED_RECORDS, Progress
 
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">
@@ -39,11 +38,11 @@ def batch_of(*texts: bytes, is_open: bool = False, continues: bool = False) -> B
     return records.batch_of(texts, document_table(nothing), is_open=is_open)
 
 
-def total(summaries: Sequence[PartitionSummary]) -> PartitionSummary:
+def total(summaries: Sequence[Progress]) -> Progress:
     """Return the sums over all partitions, and the first of their bad records."""
-    _, *numbers, records_of = zip(*summaries, strict=True)
-    bad = tuple(record for some in records_of for record in some)
-    return PartitionSummary("", *map(sum, numbers), bad[:NAMED_RECORDS])
+    *numbers, records_of, _ = zip(*(vars(one).values() for one in summaries), strict=True)
+    bad = [record for some in records_of for record in some]
+    return Progress(*map(sum, numbers), bad[:NAMED_RECORDS])
 
 
 def pieces_after_white_space(text: bytes, size: int) -> list[bytes]:

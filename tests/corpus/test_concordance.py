@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from distembed.corpus.concordance import (
     meetings,
     place_of,
 )
-from distembed.corpus.partitions import Tokens, iter_partition
+from distembed.corpus.partitions import Tokens
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens
 
@@ -139,7 +140,7 @@ def test_passages_go_on_where_a_batch_ends(tmp_path: Path, monkeypatch: pytest.M
     expected = de.read_corpus(tmp_path / "a.txt").tokenize()
     monkeypatch.setattr(partitions, "MAX_ROW_IDS", 16)
     tokens = de.read_corpus(tmp_path / "a.txt").tokenize()
-    monkeypatch.setattr(Tokens, "iter_partition", lambda _, one: iter_partition(one, n_ids=16))
+    monkeypatch.setattr(Tokens, "iter_partition", partial(Tokens.iter_partition, tokens, n_ids=16))
     found = find_passages(tokens, pairs, window=2)
     assert all(len(passages) == 1 for passages in found.values())
     assert [word_passages(tokens, pair[0], 2) for pair in pairs] == [

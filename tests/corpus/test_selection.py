@@ -111,7 +111,7 @@ def test_digests_tell_texts_apart_in_batches_of_any_size(tmp_path_factory, docum
     small = Tokens(tokens.partitions)
     digests = document_digests(tokens, tokens.partitions[0])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, n_ids))
+        patch.setattr(Tokens, "iter_partition", lambda self, partition: in_batches(self, partition, n_ids))
         np.testing.assert_array_equal(document_digests(small, tokens.partitions[0]), digests)
     for i, one in enumerate(documents):
         assert (digests[i] == 0) == (not one)
@@ -119,9 +119,12 @@ def test_digests_tell_texts_apart_in_batches_of_any_size(tmp_path_factory, docum
             assert (digests[i] == digests[j]) == (one == other)
 
 
-def module_iter(partition: str, n_ids: int):
+whole_batches = Tokens.iter_partition
+
+
+def in_batches(tokens: Tokens, partition: str, n_ids: int):
     """Yield the ids of a partition `n_ids` at a time, also within a document."""
-    for batch in partitions.iter_partition(partition):
+    for batch in whole_batches(tokens, partition):
         for start in range(0, len(batch.ids), n_ids):
             yield partitions.TokenBatch(
                 batch.document[start : start + n_ids], batch.ids[start : start + n_ids]
@@ -130,7 +133,7 @@ def module_iter(partition: str, n_ids: int):
 
 def test_a_document_over_many_batches_stays_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = tokens_of(tmp_path, RECORDS)
-    monkeypatch.setattr(Tokens, "iter_partition", lambda self, partition: module_iter(partition, 2))
+    monkeypatch.setattr(Tokens, "iter_partition", lambda self, partition: in_batches(self, partition, 2))
     monkeypatch.setattr(partitions, "MAX_ROW_IDS", 2)
     first_and_last = np.array([1, 0, 0, 0, 1], dtype=bool)
     select_documents(tokens, tokens.partitions[0], first_and_last, str(tmp_path / "chosen"))
