@@ -90,7 +90,7 @@ def grow_state(state: ScanState) -> ScanState:
     bigger.starts[: n_words + 1] = state.starts[: n_words + 1]
     bigger.lengths[:n_words] = state.lengths[:n_words]
     grown = bigger._replace(fields=state.fields, token=state.token, arena=arena)
-    fill_slots(grown.slots, grown.arena, grown.starts, grown.lengths, n_words)
+    fill_slots(grown, n_words)
     return grown
 
 
@@ -116,16 +116,9 @@ def first_slot(key: np.uint64, mask: int) -> np.int64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def find_slot(
-    key: np.uint64,
-    words: np.ndarray,
-    length: int,
-    slots: np.ndarray,
-    arena: np.ndarray,
-    starts: np.ndarray,
-    lengths: np.ndarray,
-) -> np.int64:
+def find_slot(state: ScanState, key: np.uint64, words: np.ndarray, length: int) -> np.int64:
     """Return the slot that holds the word, or the empty slot where it belongs."""
+    slots, starts = state.slots, state.starts
     mask = len(slots) - 1
     slot = first_slot(key, mask)
     while slots[slot, 1] != 0:
@@ -133,9 +126,9 @@ def find_slot(
             if length <= 8:
                 return slot
             other = np.int64(slots[slot, 1]) - 1
-            n_units = (length + 7) >> 3 if length == lengths[other] else 0
+            n_units = (length + 7) >> 3 if length == state.lengths[other] else 0
             k = 0
-            while k < n_units and words[k] == arena[starts[other] + k]:
+            while k < n_units and words[k] == state.arena[starts[other] + k]:
                 k += 1
             if 0 < k == n_units:
                 return slot
@@ -144,24 +137,21 @@ def find_slot(
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def fill_slots(
-    slots: np.ndarray, arena: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n_words: int
-) -> None:
+def fill_slots(state: ScanState, n_words: int) -> None:
     """Enter the first `n_words` words into an empty table, in the order of their ids."""
     for word in range(n_words):
-        units = arena[starts[word] : starts[word + 1]]
-        key = key_of(units, lengths[word])
-        slot = find_slot(key, units, lengths[word], slots, arena, starts, lengths)
-        slots[slot, 0] = key
-        slots[slot, 1] = word + 1
+        units = state.arena[state.starts[word] : state.starts[word + 1]]
+        key = key_of(units, state.lengths[word])
+        slot = find_slot(state, key, units, state.lengths[word])
+        state.slots[slot, 0] = key
+        state.slots[slot, 1] = word + 1
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def identify(state: ScanState) -> np.int64:
-    """Return the id of the unfinished token, adding a new word to the table; -1 if there is no room."""
-    f, length = state.fields, state.fields[LENGTH]
-    key = key_of(state.token, length)
-    slot = find_slot(key, state.token, length, state.slots, state.arena, state.starts, state.lengths)
+def identify(state: ScanState, token: np.ndarray, length: int) -> np.int64:
+    """Return the id of a token, adding a new word to the table; -1 if there is no room."""
+    f, key = state.fields, key_of(token, length)
+    slot = find_slot(state, key, token, length)
     if state.slots[slot, 1] != 0:
         return np.int64(state.slots[slot, 1]) - 1
     word, n_units = f[N_WORDS], (length + 7) >> 3
@@ -169,7 +159,7 @@ def identify(state: ScanState) -> np.int64:
     if word == len(state.lengths) or start + n_units > len(state.arena):
         return np.int64(-1)
     for k in range(n_units):
-        state.arena[start + k] = state.token[k]
+        state.arena[start + k] = token[k]
     state.starts[word + 1] = start + n_units
     state.lengths[word] = length
     state.slots[slot, 0] = key
@@ -179,31 +169,26 @@ def identify(state: ScanState) -> np.int64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def add_id(state: ScanState, word: int, ids: np.ndarray) -> None:
-    """Append an id to the output, after a border where it is the first of a segment but not of the document."""
-    f = state.fields
-    if f[SEGMENT_TOKENS] == 0 and f[DOCUMENT_TOKENS] > 0:
-        ids[f[N_IDS]] = -1
-        f[N_IDS] += 1
-    ids[f[N_IDS]] = word
-    f[N_IDS] += 1
-    f[SEGMENT_TOKENS] += 1
-    f[DOCUMENT_TOKENS] += 1
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def end_token(state: ScanState, ids: np.ndarray) -> bool:
-    """Finish the current token, if any; return False if the table must grow first."""
+    """Finish the current token, if any; return False if the table must grow first.
+
+    The first id of a segment that is not the first of the document comes after a border.
+    """
     f = state.fields
     length = f[LENGTH]
     if length > 0:
         if length > MAX_TOKEN_BYTES:
             f[N_LONG_TOKENS] += 1
         else:
-            word = identify(state)
+            word = identify(state, state.token, length)
             if word < 0:
                 return False
-            add_id(state, word, ids)
+            if f[SEGMENT_TOKENS] == 0 and f[DOCUMENT_TOKENS] > 0:
+                ids[f[N_IDS]] = -1
+                f[N_IDS] += 1
+            ids[f[N_IDS]] = word
+            for counter in (N_IDS, SEGMENT_TOKENS, DOCUMENT_TOKENS):
+                f[counter] += 1
         for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
             state.token[k] = 0
         f[LENGTH] = 0
@@ -212,27 +197,13 @@ def end_token(state: ScanState, ids: np.ndarray) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def end_segment(state: ScanState) -> None:
-    """Finish a document, line or sentence."""
-    state.fields[SEGMENT_TOKENS] = 0
-    state.fields[SENTENCE] = 0
-
-
 @njit(cache=True, nogil=True)
 def intern(state: ScanState, word: np.ndarray) -> np.int64:
     """Return the id of the bytes of a word, adding a new one to the table; -1 if there is no room."""
-    f, token = state.fields, state.token.copy()
-    length = f[LENGTH]
-    for k in range(TOKEN_WORDS):
-        state.token[k] = 0
+    token = np.zeros(TOKEN_WORDS, np.uint64)
     for k in range(len(word)):
-        state.token[k >> 3] |= np.uint64(word[k]) << np.uint64((k & 7) << 3)
-    f[LENGTH] = len(word)
-    found = identify(state)
-    state.token[:] = token
-    f[LENGTH] = length
-    return found
+        token[k >> 3] |= np.uint64(word[k]) << np.uint64((k & 7) << 3)
+    return identify(state, token, len(word))
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -261,14 +232,6 @@ def push_point(state: ScanState, point: int) -> None:
             push_byte(state, 0x80 | ((point >> 12) & 0x3F))
         push_byte(state, 0x80 | ((point >> 6) & 0x3F))
     push_byte(state, 0x80 | (point & 0x3F))
-
-
-@njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def push_letter(state: ScanState, v: int) -> None:
-    """Append a letter or mark to the current token; after a mark, the letter before it is still the last letter."""
-    push_point(state, v & POINT)
-    if v & WORD:
-        state.fields[LAST_LETTER] = v & POINT
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -371,7 +334,7 @@ def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
     if length > 0:
         f[LAST_LENGTH] = 1 if is_letter else length
     if v & NEWLINE:
-        end_segment(state)
+        f[SEGMENT_TOKENS] = f[SENTENCE] = 0
     elif border == BORDER_SENTENCE:
         note_punctuation(f, v)
     return True
@@ -386,7 +349,7 @@ def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
     f = state.fields
     if f[SENTENCE] != 0:
         if f[SENTENCE] == 3 or (f[SENTENCE] == 2 and v & LOWER == 0):
-            end_segment(state)
+            f[SEGMENT_TOKENS] = 0
         f[SENTENCE] = 0
     held = f[HELD]
     if held < 0 and not is_hebrew(v & POINT):
@@ -465,25 +428,14 @@ def scan_span(
             if data[i] < 0x80:
                 i = take_letters(state, data, i, stop, table)
                 continue
-            push_letter(state, v)
+            push_point(state, v & POINT)
+            if v & WORD:  # after a mark, the letter before it is still the last letter
+                f[LAST_LETTER] = v & POINT
         elif v & IGNORED == 0 and not separate(state, v, border, ids):
             f[POSITION] = i
             return False
         i += width
     f[POSITION] = i
-    return True
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def end_document(state: ScanState, ids: np.ndarray, id_stops: np.ndarray) -> bool:
-    """Close the current document; return False if the table must grow first."""
-    f = state.fields
-    if not end_token(state, ids):
-        return False
-    end_segment(state)
-    id_stops[f[N_CLOSED]] = f[N_IDS]
-    f[N_CLOSED] += 1
-    f[DOCUMENT_TOKENS] = 0
     return True
 
 
@@ -531,7 +483,11 @@ def scan(
         begin = max(f[POSITION], starts[span])
         if not scan_span(state, data, begin, stops[span], table, border, ids):
             return False
-        if span < n_closed and not end_document(state, ids, id_stops):
-            return False
+        if span < n_closed:
+            if not end_token(state, ids):
+                return False
+            f[SEGMENT_TOKENS] = f[SENTENCE] = f[DOCUMENT_TOKENS] = 0
+            id_stops[f[N_CLOSED]] = f[N_IDS]
+            f[N_CLOSED] += 1
         f[SPAN] = span + 1
     return True
