@@ -22,7 +22,7 @@ import distembed as de
 from distembed import files
 from distembed.corpus.document_columns import DOCUMENTS_SCHEMA
 from distembed.corpus.partitions import Tokens, partition_writers, token_rows, write_group
-from distembed.corpus.paths import files_below
+from distembed.corpus.paths import files_at
 from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.files import (
@@ -268,7 +268,7 @@ def test_folders_far_inside_each_other_are_one_sentence(
     for read in (
         lambda: de.read_corpus(tmp_path),
         lambda: find_sets([tmp_path]),
-        lambda: files_below(tmp_path),
+        lambda: files_at(str(tmp_path)),
     ):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
             read()

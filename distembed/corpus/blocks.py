@@ -33,6 +33,8 @@ MIDDLE = 1 << 31  # belongs to a token between two letters, in any text (the mid
 
 MAX_TOKEN_BYTES = 1024
 TOKEN_WORDS = MAX_TOKEN_BYTES // 8 + 2
+CHUNK = 1 << 13
+"""Bytes of text before which the table grows, if need be: no words of theirs take more entries, or units."""
 
 # Fields of the state array.
 (
@@ -149,15 +151,13 @@ def fill_slots(state: ScanState, n_words: int) -> None:
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
 def identify(state: ScanState, token: np.ndarray, length: int) -> np.int64:
-    """Return the id of a token, adding a new word to the table; -1 if there is no room."""
+    """Return the id of a token, adding a new word to the table, which has room."""
     f, key = state.fields, key_of(token, length)
     slot = find_slot(state, key, token, length)
     if state.slots[slot, 1] != 0:
         return np.int64(state.slots[slot, 1]) - 1
     word, n_units = f[N_WORDS], (length + 7) >> 3
     start = state.starts[word]
-    if word == len(state.lengths) or start + n_units > len(state.arena):
-        return np.int64(-1)
     for k in range(n_units):
         state.arena[start + k] = token[k]
     state.starts[word + 1] = start + n_units
@@ -169,41 +169,23 @@ def identify(state: ScanState, token: np.ndarray, length: int) -> np.int64:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def end_token(state: ScanState, ids: np.ndarray) -> bool:
-    """Finish the current token, if any; return False if the table must grow first.
-
-    The first id of a segment that is not the first of the document comes after a border.
-    """
+def end_token(state: ScanState, ids: np.ndarray) -> None:
+    """Finish the current token, if any; the first id of a segment but that of the document comes after a border."""
     f = state.fields
     length = f[LENGTH]
-    if length > 0:
-        if length > MAX_TOKEN_BYTES:
-            f[N_LONG_TOKENS] += 1
-        else:
-            word = identify(state, state.token, length)
-            if word < 0:
-                return False
-            if f[SEGMENT_TOKENS] == 0 and f[DOCUMENT_TOKENS] > 0:
-                ids[f[N_IDS]] = -1
-                f[N_IDS] += 1
-            ids[f[N_IDS]] = word
-            for counter in (N_IDS, SEGMENT_TOKENS, DOCUMENT_TOKENS):
-                f[counter] += 1
-        for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
-            state.token[k] = 0
-        f[LENGTH] = 0
-    f[HELD] = 0
-    f[LAST_LETTER] = 0
-    return True
-
-
-@njit(cache=True, nogil=True)
-def intern(state: ScanState, word: np.ndarray) -> np.int64:
-    """Return the id of the bytes of a word, adding a new one to the table; -1 if there is no room."""
-    token = np.zeros(TOKEN_WORDS, np.uint64)
-    for k in range(len(word)):
-        token[k >> 3] |= np.uint64(word[k]) << np.uint64((k & 7) << 3)
-    return identify(state, token, len(word))
+    if length > MAX_TOKEN_BYTES:
+        f[N_LONG_TOKENS] += 1
+    elif length > 0:
+        if f[SEGMENT_TOKENS] == 0 and f[DOCUMENT_TOKENS] > 0:
+            ids[f[N_IDS]] = -1
+            f[N_IDS] += 1
+        ids[f[N_IDS]] = identify(state, state.token, length)
+        f[N_IDS] += 1
+        f[SEGMENT_TOKENS] += 1
+        f[DOCUMENT_TOKENS] += 1
+    for k in range((min(length, MAX_TOKEN_BYTES) + 7) >> 3):
+        state.token[k] = 0
+    f[LENGTH] = f[HELD] = f[LAST_LETTER] = 0
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
@@ -319,33 +301,28 @@ def note_punctuation(fields: np.ndarray, v: int) -> None:
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> bool:
+def separate(state: ScanState, v: int, border: int, ids: np.ndarray) -> None:
     """End the token before a character that is not part of a word, and the segment if the border requires it."""
     f = state.fields
     if hold(f, v):
-        return True
+        return
     length = f[LENGTH]
     lead = np.int64(state.token[0] & np.uint64(0xFF))
     is_letter = length == 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
-    if not end_token(state, ids):
-        return False
+    end_token(state, ids)
     if border == BORDER_DOCUMENT:
-        return True
+        return
     if length > 0:
         f[LAST_LENGTH] = 1 if is_letter else length
     if v & NEWLINE:
         f[SEGMENT_TOKENS] = f[SENTENCE] = 0
     elif border == BORDER_SENTENCE:
         note_punctuation(f, v)
-    return True
 
 
 @njit(cache=True, nogil=True, _nrt=False, forceinline=True)
-def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
-    """Prepare for a word character: end the sentence before it, or add the held character to the token.
-
-    Return False if the table must grow first.
-    """
+def begin_character(state: ScanState, v: int, ids: np.ndarray) -> None:
+    """Prepare for a word character: end the sentence before it, or add the held character to the token."""
     f = state.fields
     if f[SENTENCE] != 0:
         if f[SENTENCE] == 3 or (f[SENTENCE] == 2 and v & LOWER == 0):
@@ -353,11 +330,10 @@ def begin_character(state: ScanState, v: int, ids: np.ndarray) -> bool:
         f[SENTENCE] = 0
     held = f[HELD]
     if held < 0 and not is_hebrew(v & POINT):
-        return end_token(state, ids)
-    if held != 0:
+        end_token(state, ids)
+    elif held != 0:
         push_point(state, abs(held))
         f[HELD] = 0
-    return True
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -399,15 +375,9 @@ def take_known_words(
 
 @njit(cache=True, nogil=True, _nrt=False)
 def scan_span(
-    state: ScanState,
-    data: np.ndarray,
-    i: int,
-    stop: int,
-    table: np.ndarray,
-    border: int,
-    ids: np.ndarray,
-) -> bool:
-    """Scan `data[i:stop]`; return False, with the place in the POSITION field, if the table must grow first."""
+    state: ScanState, data: np.ndarray, i: int, stop: int, table: np.ndarray, border: int, ids: np.ndarray
+) -> int:
+    """Scan the characters that begin in `data[i:stop]`; return the end of the last."""
     f = state.fields
     special = APOSTROPHE | (NEWLINE if border == BORDER_LINE else 0)
     while i < stop:
@@ -422,21 +392,26 @@ def scan_span(
             point, width = decode(data, i)
             v = np.int64(table[point])
         if v & WORD or (v & EXTEND and f[LENGTH] > 0 and f[HELD] == 0):
-            if f[SENTENCE] | f[HELD] != 0 and not begin_character(state, v, ids):
-                f[POSITION] = i
-                return False
+            if f[SENTENCE] | f[HELD] != 0:
+                begin_character(state, v, ids)
             if data[i] < 0x80:
                 i = take_letters(state, data, i, stop, table)
                 continue
             push_point(state, v & POINT)
             if v & WORD:  # after a mark, the letter before it is still the last letter
                 f[LAST_LETTER] = v & POINT
-        elif v & IGNORED == 0 and not separate(state, v, border, ids):
-            f[POSITION] = i
-            return False
+        elif v & IGNORED == 0:
+            separate(state, v, border, ids)
         i += width
-    f[POSITION] = i
-    return True
+    return i
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def has_room(state: ScanState) -> bool:
+    """Return whether the table has room for the words of the next `CHUNK` bytes, and for one that has begun."""
+    n_words = state.fields[N_WORDS]
+    n_free = min(len(state.lengths) - n_words, len(state.arena) - TOKEN_WORDS - state.starts[n_words])
+    return n_free > CHUNK
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -475,19 +450,19 @@ def scan(
     Returns
     -------
     bool
-        Whether all is scanned; otherwise call again with a grown state.
+        Whether all is scanned; otherwise call again with a grown state, which goes on at the same place.
     """
     f = state.fields
-    while f[SPAN] < len(starts):
-        span = f[SPAN]
-        begin = max(f[POSITION], starts[span])
-        if not scan_span(state, data, begin, stops[span], table, border, ids):
-            return False
-        if span < n_closed:
-            if not end_token(state, ids):
+    for span in range(f[SPAN], len(starts)):
+        i, stop = max(f[POSITION], starts[span]), stops[span]
+        while i < stop:
+            if not has_room(state):
+                f[SPAN], f[POSITION] = span, i
                 return False
+            i = scan_span(state, data, i, min(i + CHUNK, stop), table, border, ids)
+        if span < n_closed:
+            end_token(state, ids)
             f[SEGMENT_TOKENS] = f[SENTENCE] = f[DOCUMENT_TOKENS] = 0
             id_stops[f[N_CLOSED]] = f[N_IDS]
             f[N_CLOSED] += 1
-        f[SPAN] = span + 1
     return True

@@ -92,35 +92,29 @@ def characters_of(points: range) -> str:
     return np.arange(points.start, points.stop, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
-class Normalizer:
-    """Brings batches of text into a normalization form, or leaves them as they are.
+def normalized(batch: Batch, form: Form) -> Batch:
+    """Return a batch with its text in a normalization form; text that is normalized already is not copied.
 
     A document that comes in pieces is cut after white space, which combines with nothing.
     """
-
-    def __init__(self, form: Form):
-        self.form = form
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return a batch with its text normalized; text that is already normalized is not copied."""
-        if self.form == "none":
-            return batch
-        data, starts, stops, *_ = batch
-        data = data.view()
-        data.flags.writeable = False  # the kernel is compiled once, and not for a writable array as well
-        # From the first aligned address on.
-        lead = min(-data.ctypes.data % 8, len(data))
-        words = data[lead : len(data) - (len(data) - lead) % 8].view(np.uint64)
-        spans = changing_spans(data, words, lead, starts, stops, combining_classes(self.form))
-        form: Any = self.form.upper()
-        pieces, end, growth = list[NDArray[np.uint8]](), 0, np.zeros(len(starts), np.int64)
-        for span in np.flatnonzero(spans):
-            start, stop = int(starts[span]), int(stops[span])
-            normal = unicodedata.normalize(form, data[start:stop].tobytes().decode()).encode()
-            pieces += [data[end:start], np.frombuffer(normal, np.uint8)]
-            growth[span], end = len(normal) - (stop - start), stop
-        if not pieces:
-            return batch
-        shift = np.cumsum(growth)
-        data = np.concatenate([*pieces, data[end:]])
-        return batch._replace(data=data, starts=starts + shift - growth, stops=stops + shift)
+    if form == "none":
+        return batch
+    data, starts, stops, *_ = batch
+    data = data.view()
+    data.flags.writeable = False  # the kernel is compiled once, and not for a writable array as well
+    # From the first aligned address on.
+    lead = min(-data.ctypes.data % 8, len(data))
+    words = data[lead : len(data) - (len(data) - lead) % 8].view(np.uint64)
+    spans = changing_spans(data, words, lead, starts, stops, combining_classes(form))
+    name: Any = form.upper()
+    pieces, end, growth = list[NDArray[np.uint8]](), 0, np.zeros(len(starts), np.int64)
+    for span in np.flatnonzero(spans):
+        start, stop = int(starts[span]), int(stops[span])
+        normal = unicodedata.normalize(name, data[start:stop].tobytes().decode()).encode()
+        pieces += [data[end:start], np.frombuffer(normal, np.uint8)]
+        growth[span], end = len(normal) - (stop - start), stop
+    if not pieces:
+        return batch
+    shift = np.cumsum(growth)
+    data = np.concatenate([*pieces, data[end:]])
+    return batch._replace(data=data, starts=starts + shift - growth, stops=stops + shift)

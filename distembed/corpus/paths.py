@@ -110,15 +110,6 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
     return folder, {name: info for name, info in infos.items() if is_file[name]}
 
 
-def files_below(folder: Path) -> list[Path]:
-    """Return the files of a local folder and of all below it that are not hidden, in order; a file itself."""
-    if folder.is_file():
-        return [folder]
-    with depth_told(folder):
-        found = [file for file in folder.rglob("*") if file.is_file()]
-    return sorted(file for file in found if not is_hidden(file.relative_to(folder).as_posix()))
-
-
 def is_hidden(name: str) -> bool:
     """Return whether a file below a folder is hidden, in a hidden folder, or a file that desktops put beside others.
 

@@ -124,19 +124,20 @@ def _plan_file(
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
     if kind == "parquet":
         return _parquet_partitions(partition, partition_bytes)
-    if kind == "mediawiki":
-        data = read_beginning(partition, MAX_HEAD_BYTES, end=b"</siteinfo>")
-        _check_is_text(partition, data)
+    is_dump, is_table = kind == "mediawiki", kind in ("csv", "tsv")
+    head = {"n_bytes": MAX_HEAD_BYTES, "end": b"</siteinfo>"} if is_dump else {}
+    data = read_beginning(partition, **head)
+    what, remedy = sniffed(data, url)
+    if what:
+        raise CorpusError(f"{url} is {what}, not text: {remedy}.")
+    if is_dump:
         declared, namespaces = read_head(partition, data)
         partition = replace(partition, encoding=declared, namespace_names=namespaces)
     else:
-        data = read_beginning(partition)
         partition = _with_encoding(partition, encoding, data)
-    is_whole = kind in ("csv", "tsv") or partition.is_one_document
-    if kind in ("csv", "tsv"):
-        partition = _with_columns(partition, data)
-    can_begin_inside = partition.compression in (("", "bz2") if kind == "mediawiki" else ("",))
-    if is_whole or not can_begin_inside or not partition.is_utf8 or size <= partition_bytes:
+    partition = _with_columns(partition, data) if is_table else partition
+    can_be_cut = partition.compression in ("", "bz2" if is_dump else "") and partition.is_utf8
+    if is_table or partition.is_one_document or not can_be_cut or size <= partition_bytes:
         return [partition]
     n_partitions = -(-size // partition_bytes)
     bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
@@ -178,13 +179,6 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
     return data[:n_bytes]
 
 
-def _check_is_text(partition: Partition, data: bytes) -> None:
-    """Refuse an archive, and the other files that `sniffed` tells from text; the message says how to get the text."""
-    what, remedy = sniffed(data, partition.url)
-    if what:
-        raise CorpusError(f"{partition.url} is {what}, not text: {remedy}.")
-
-
 def _check_line_ends(partition: Partition, text: str) -> None:
     """Refuse a file whose lines, at its beginning, end in carriage returns alone."""
     if "\r" in text and "\n" not in text:
@@ -202,9 +196,8 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
     Raises
     ------
     CorpusError
-        If the file is no text, or its beginning is in none of these.
+        If the file holds binary data, or its beginning is in none of these.
     """
-    _check_is_text(partition, data)
     found = next((name for mark, name in MARKS if data.startswith(mark)), None)
     if found is None and encoding is None and 100 * len(CONTROL.findall(data)) > len(data):
         raise CorpusError(

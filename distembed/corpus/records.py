@@ -339,9 +339,9 @@ def encoding_advice(partition: Partition, data: bytes) -> str:
 def line_of(partition: Partition, offset: int) -> int:
     """Return the number of the line that holds a byte of the text of a file, whose beginning is read for it."""
     n_lines, left = 1, offset
-    for piece in pieces_of(replace(partition, start=0, stop=None), Progress()):
-        n_lines += piece.data[:left].count(b"\n")
-        left -= len(piece.data)
+    for piece, _ in pieces_of(replace(partition, start=0, stop=None), Progress()):
+        n_lines += piece[:left].count(b"\n")
+        left -= len(piece)
         if left <= 0:
             break
     return n_lines

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.files import Unpacked
@@ -170,11 +170,8 @@ class Progress:
             raise RecordError(self.bad_records[0])
 
 
-class Piece(NamedTuple):
-    """Consecutive bytes, and whether a document that begins in them belongs to the partition."""
-
-    data: bytes
-    owned: bool
+Piece = tuple[bytes, bool]
+"""Consecutive bytes, and whether a document that begins in them belongs to the partition."""
 
 
 def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
@@ -189,9 +186,9 @@ def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
     n_before = 0
     try:
         for data, owned in stored_pieces(partition, progress):
-            yield Piece(decoder.decode(data).encode(), owned)
+            yield decoder.decode(data).encode(), owned
             n_before += len(data)
-        yield Piece(decoder.decode(b"", True).encode(), owned=True)
+        yield decoder.decode(b"", True).encode(), True
     except UnicodeDecodeError as error:
         raise not_decoded(partition, error, n_before) from error
 
@@ -208,7 +205,7 @@ def stored_pieces(partition: Partition, progress: Progress) -> Iterator[Piece]:
             file = Unpacked(raw, partition.compression, partition.url)
             while data := file.read(partition.piece_bytes):
                 progress.n_bytes_read = n_before + file.n_stored
-                yield Piece(data, begin + file.begin < stop)
+                yield data, begin + file.begin < stop
             progress.n_bytes_read = n_before + file.n_stored
             return
         position = partition.start
@@ -217,7 +214,7 @@ def stored_pieces(partition: Partition, progress: Progress) -> Iterator[Piece]:
             int(min(partition.piece_bytes, stop - position if position < stop else math.inf))
         ):
             progress.n_bytes_read += len(data)
-            yield Piece(data, position < stop)
+            yield data, position < stop
             position += len(data)
 
 

@@ -27,7 +27,7 @@ from distembed.corpus.records import (
     too_long,
     whole_records,
 )
-from distembed.corpus.streams import Partition, Piece, Progress, pieces_of
+from distembed.corpus.streams import Partition, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
@@ -257,10 +257,10 @@ def rows_of(
     CorpusError
         If a quote is never closed: the rows after it cannot be told apart. If a row is too long.
     """
-    end = Piece(b"\n", owned=True)  # of the last row
     rest, line, is_first = b"", 1, True
-    for piece in chain(pieces_of(partition, progress), [end]):
-        data = rest + piece.data
+    last = b"\n", True  # the end of the last row
+    for piece in chain(pieces_of(partition, progress), [last]):
+        data = rest + piece[0]
         if is_first and data:  # a line that names the separator becomes empty
             data, is_first = data.removeprefix(codecs.BOM_UTF8), False
             if separated(data[:16].decode("utf-8", "replace")).separator is not None:
@@ -268,7 +268,7 @@ def rows_of(
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
         found = find_rows(data, partition.delimiter, has_quotes=partition.quotes == "double")
         is_long = len(data) - found.stop > RECORD_BYTES
-        if found.opened >= 0 and (found.is_lost or is_long or piece is end):
+        if found.opened >= 0 and (found.is_lost or is_long or piece is last):
             place = line + np.searchsorted(ends, found.opened)
             raise CorpusError(
                 f"{partition.url}, line {place}, has a quote that is never closed; correct the row, or give "

@@ -119,12 +119,12 @@ def store_texts(
             "a corpus was given where texts are needed: give the list, column or data frame of them"
         )
     is_lazy = is_dask_collection(texts) and hasattr(texts, "to_delayed")
-    names = column_names(texts)
-    if isinstance(texts, Mapping | Set) or not (is_lazy or names is not None or hasattr(texts, "__iter__")):
+    columns = columns_of(texts)
+    if isinstance(texts, Mapping | Set) or not (is_lazy or columns is not None or hasattr(texts, "__iter__")):
         raise TypeError(
             f"a {type(texts).__name__} was given where texts are needed: give a list, a column or a data frame of them"
         )
-    names = [text_field] if names is None else names
+    names = [text_field] if columns is None else [*columns]
     fields = {"text_field": text_field}
     for option in ("id_field", "title_field", "label_field"):
         usual = option.removesuffix("_field")
@@ -162,10 +162,10 @@ def write_texts(texts: Any, path: str, numbered: str = "", *, text_field: str, i
 
     Without a column of ids they are the index, or numbers after `numbered` where that is not empty.
     """
-    names = column_names(texts)
+    found = columns_of(texts)
     columns = {
         name: text_array(column) if name == text_field else string_array(column, name)
-        for name, column in ({text_field: texts} if names is None else columns_of(texts)).items()
+        for name, column in ({text_field: texts} if found is None else found).items()
     }
     n_texts = len(columns[text_field])
     if id_field is None:
@@ -180,27 +180,22 @@ def write_texts(texts: Any, path: str, numbered: str = "", *, text_field: str, i
 # ---- columns ---------------------------------------------------------------------------------------------------
 
 
-def column_names(X: Any) -> list[str] | None:
-    """Return the names of the columns of a data frame or a table of pyarrow; None for anything else.
+def columns_of(X: Any) -> dict[str, Any] | None:
+    """Return the columns of a data frame or a table of pyarrow by name; None for anything else.
 
     Raises
     ------
     ValueError
-        If two are equal.
+        If two have one name.
     """
-    found = getattr(X, "column_names", None)
-    if found is None and getattr(X, "ndim", 2) == 2:  # a Series of Dask has columns, too
-        found = getattr(X, "columns", None)
-    names = None if found is None else [str(name) for name in found]
-    if names and (again := first_repeat(names)):
-        raise ValueError(f"the table has the column {again[0]!r} twice: rename one")
-    return names
-
-
-def columns_of(X: Any) -> dict[str, Any]:
-    """Return the columns of a data frame or a table of pyarrow by name."""
     names = getattr(X, "column_names", None)
-    return {str(name): X[name] for name in (X.columns if names is None else names)}
+    if names is None and getattr(X, "ndim", 2) == 2:  # a Series of Dask has columns, too
+        names = getattr(X, "columns", None)
+    if names is None:
+        return None
+    if again := first_repeat([*map(str, names)]):
+        raise ValueError(f"the table has the column {again[0]!r} twice: rename one")
+    return {str(name): X[name] for name in names}
 
 
 def to_list(column: Any) -> list[Any]:

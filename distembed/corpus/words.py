@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus import blocks
 from distembed.corpus.errors import CorpusError
-from distembed.corpus.normalization import Form, Normalizer
+from distembed.corpus.normalization import Form, normalized
 from distembed.corpus.records import Batch
 
 # Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
@@ -41,7 +41,7 @@ class WordScanner:
     url = ""
 
     def __init__(self, table: NDArray[np.uint32], border: str, form: Form):
-        self.table, self.border, self.normalize = table, list(BORDERS).index(border), Normalizer(form)
+        self.table, self.border, self.form = table, list(BORDERS).index(border), form
         self.state = blocks.new_state()
 
     @property
@@ -56,7 +56,7 @@ class WordScanner:
 
     def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of the next batch; the dictionary grows as needed."""
-        data, starts, stops, *_ = self.normalize(batch)
+        data, starts, stops, *_ = normalized(batch, self.form)
         fields, data = self.state.fields, data.view()
         data.flags.writeable = False  # the kernels are compiled once, and not for a writable array as well
         fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
@@ -74,10 +74,11 @@ class WordScanner:
 
     def intern(self, word: str) -> int:
         """Return the id of a word, a new one where the dictionary lacks it."""
-        data = np.frombuffer(word.encode(), np.uint8)
-        while (found := blocks.intern(self.state, data)) < 0:
+        data, token = word.encode(), np.zeros(blocks.TOKEN_WORDS, np.uint64)
+        token.view(np.uint8)[: len(data)] = np.frombuffer(data, np.uint8)
+        while not blocks.has_room(self.state):
             self.state = blocks.grow_state(self.state)
-        return int(found)
+        return int(blocks.identify(self.state, token, len(data)))
 
     def texts(self, first: int, last: int) -> pa.Array:
         """Return some words of the dictionary by their ids."""
@@ -106,7 +107,7 @@ class CallableScanner:
         form: Form,
     ):
         self.function, self.cut, self.name, self.lowercase = function, cut, name, lowercase
-        self.normalize, self.index = Normalizer(form), dict[str, int]()
+        self.form, self.index = form, dict[str, int]()
         self.url = self.document = ""  # that are read
         self.place = 0  # 0 before the first token of a document, 1 after one, 2 after one and a border
 
@@ -117,7 +118,7 @@ class CallableScanner:
 
     def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of the next batch."""
-        ids, stops, batch = list[int](), list[int](), self.normalize(batch)
+        ids, stops, batch = list[int](), list[int](), normalized(batch, self.form)
         names = [self.document] if batch.continues else batch.documents["id"].to_pylist()
         for span, (text, self.document) in enumerate(zip(batch.texts(), names, strict=True)):
             self.place = 0 if span or not batch.continues else self.place

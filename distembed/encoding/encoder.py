@@ -23,7 +23,7 @@ from distembed.corpus import records
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.records import HEADS, Batch, document_table
 from distembed.corpus.streams import Partition
-from distembed.corpus.texts import column_names, columns_of, text_array, to_list
+from distembed.corpus.texts import columns_of, text_array, to_list
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -264,8 +264,8 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             encoder = shared(copy(self))
             return lift(encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=encoder)
         texts: Any = X
-        if column_names(X) is not None:
-            columns = {name: to_list(column) for name, column in columns_of(X).items()}
+        if (found := columns_of(X)) is not None:
+            columns = {name: to_list(column) for name, column in found.items()}
             named = [
                 name for name, values in columns.items() if any(isinstance(each, str) for each in values)
             ]

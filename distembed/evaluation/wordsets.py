@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from distembed.corpus.paths import files_below
+from distembed.corpus.paths import files_at
 from distembed.dtypes import Float64s, Mask
 from distembed.evaluation.similarity_files import (
     LineError,
@@ -172,7 +172,7 @@ def find_sets(
             )
             continue
         n_sets, n_passed = len(found.sets), len(found.passed_over)
-        for file in sorted(files_below(Path(path))):
+        for file in sorted(Path(path) / one.path for one in files_at(str(path))):
             name = file.relative_to(path)
             if "crosslingual" in name.parts:
                 found.passed_over.append(f"{name} (its pairs need one space for two languages)")

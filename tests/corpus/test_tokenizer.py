@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
-from distembed.corpus.normalization import Normalizer
+from distembed.corpus.normalization import normalized
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner
 from tests.corpus.conftest import batch_of, pieces_after_white_space
@@ -119,7 +119,7 @@ def test_every_decomposed_character_is_composed():
     decomposed = filter(unicodedata.decomposition, map(chr, range(0x110000)))
     texts = sorted({unicodedata.normalize("NFD", character) for character in decomposed})
     encoded = [text.encode() for text in texts]
-    found = [text.decode() for text in Normalizer("nfc")(batch_of(*encoded)).texts()]
+    found = [text.decode() for text in normalized(batch_of(*encoded), "nfc").texts()]
     assert found == [unicodedata.normalize("NFC", text) for text in texts]
 
 
