@@ -205,7 +205,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     rows = weigh_rows(*each)
                     moments += (rows * shares[part, None]).T @ rows
                 map_ = whitening_map(moments, self.whitening_)
-            folded = [fold_rows(*each, map_) for each in parts]
+            folded = [weigh_rows(*each, map_).astype(np.float32) for each in parts]
         self.rows_, self.n_features_out_ = np.concatenate(folded), d
         # Further words are as rare as the rarest of the vocabulary.
         self._rest = self.vectors, None if weights is None else weights.max(keepdims=True), map_
@@ -381,7 +381,7 @@ class TextStream:
             # Those of which no n-gram is known are left out.
             rows[places] = np.where(table.n_known(unknown) == 0, -1, len(vectors) + np.arange(len(places)))
             with one_blas_thread():
-                extra = fold_rows(table.compose(unknown), weight, map_)
+                extra = weigh_rows(table.compose(unknown), weight, map_).astype(np.float32)
         means, n_known, self.n_open = mean_rows(
             self.encoder.rows_, extra, rows[scanned.ids], scanned.id_stops, self.total, self.n_open
         )
@@ -493,15 +493,10 @@ def whitening_map(moments: Float64s, whitening: str) -> Float64s:
     return np.asarray((directions * scale) @ directions.T)
 
 
-def fold_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None) -> Float32s:
-    """Return the weighted and whitened rows whose mean over the words of a text is its vector."""
-    rows = weigh_rows(vectors, weights)
-    return np.asarray(rows if map_ is None else rows @ map_, dtype=np.float32)
-
-
-def weigh_rows(vectors: Float32s, weights: Float64s | None) -> Float64s:
-    """Return the unit vectors of words times their weights; the vectors as they are where these are None."""
-    return vectors.astype(np.float64) if weights is None else unit_rows(vectors) * weights[:, None]
+def weigh_rows(vectors: Float32s, weights: Float64s | None, map_: Float64s | None = None) -> Float64s:
+    """Return the unit vectors of words times their weights, or the vectors as they are, mapped where there is a map."""
+    rows = vectors.astype(np.float64) if weights is None else unit_rows(vectors) * weights[:, None]
+    return rows if map_ is None else np.asarray(rows @ map_)
 
 
 def word_shares(vectors: WordVectors, counts: Counts | None) -> tuple[Float64s, str]:

@@ -20,7 +20,7 @@ from distembed.execution import compute
 from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, StageSpec, sections
-from distembed.plan import Dimension, Dimensions, StagePlan
+from distembed.plan import Dimension, Dimensions
 from distembed.stages import outputs
 from distembed.stages.corpus import (
     DOCUMENTS,
@@ -56,7 +56,12 @@ def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
     made_of = ("tokens", "vocabulary")
     terms = StageSpec(
-        "terms", made_of, sections(terms={"sublinear"}, grid=True), run_terms, plan_terms, counts=True
+        "terms",
+        made_of,
+        sections(terms={"sublinear"}, grid=True),
+        run_terms,
+        plan_document_terms,
+        counts=True,
     )
     return tuple(of_collection(spec, side) for spec in (TOKENS, DOCUMENTS, VOCABULARY, terms))
 
@@ -89,11 +94,6 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
 
 
 # ---- the words of documents -------------------------------------------------------------------------------
-
-
-def plan_terms(job: Any, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
-    """Return the plan of counting and weighing the words of documents."""
-    return plan_document_terms(job, dims)
 
 
 def run_terms(ctx: Context, *, side: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -167,11 +168,22 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     stage = stage_of("tokens", side)
     if path := corpus.tokenizer.phrases_file:
         ctx.reporter.note(f"{stage}: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
-    n_excerpt = EXCERPT_CHARACTERS if side else 0
+    section, n_excerpt = section_of_side(ctx.job, side), EXCERPT_CHARACTERS if side else 0
+    # What the tokens of a bundle are made from: all but the place of its files.
+    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
+    options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
+    files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
+    tokenizer = [TOKENS_VERSION, n_excerpt, options, [list(versions_at(file).values()) for file in files]]
+    keys = [
+        digest_of_json([tokenizer, [[part.reading, versions[part.url]] for part in bundle]])
+        for bundle in corpus.bundles
+    ]
     make = partial(tokenize_bundle, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt)
-    keys = _partition_keys(section_of_side(ctx.job, side), corpus, n_excerpt)
     partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
-    facts = _totals(partition.summary for partition in partitions)
+    totals: Counter[str] = Counter()
+    for partition in partitions:
+        totals.update({name: n for name, n in partition.summary.items() if isinstance(n, int)})
+    facts: dict[str, Any] = dict(totals)
     if corpus.refused:
         facts["n_files_left_out"] = len(corpus.refused)
     bad = [*map(list, corpus.refused)]
@@ -181,18 +193,6 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     if omitted := left_out(facts):
         ctx.reporter.note(f"{stage}: left out {omitted}")
     return facts
-
-
-def _partition_keys(section: Any, corpus: Corpus, n_excerpt: int) -> list[str]:
-    """Return, for each bundle of partitions, the digest of all that its tokens are made from but its files' place."""
-    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
-    options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
-    files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
-    tokenizer = [TOKENS_VERSION, n_excerpt, options, [list(versions_at(file).values()) for file in files]]
-    return [
-        digest_of_json([tokenizer, [[part.reading, versions[part.url]] for part in bundle]])
-        for bundle in corpus.bundles
-    ]
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
@@ -205,16 +205,6 @@ def left_out(tokens: Mapping[str, Any]) -> str:
         "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
     }
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))
-
-
-def _totals(summaries: Any) -> dict[str, Any]:
-    """Add up the numbers of all partitions."""
-    totals: dict[str, Any] = {}
-    for summary in summaries:
-        for name, value in summary.items():
-            if isinstance(value, int | float):
-                totals[name] = totals.get(name, 0) + value
-    return totals
 
 
 def omissions(tokens: Mapping[str, Any]) -> dict[str, str]:
@@ -283,13 +273,12 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
     partitions = tokens_of(ctx.workspace, of_side(tokens, side)).partitions
     columns = DocumentColumns() if side else columns_of(ctx.job)
     n_documents = sum(open_partition(one, "documents").metadata.num_rows for one in partitions)
-    n_missing = 0
+    n_missing = list[int]()
 
     def joined() -> Iterator[pa.Table]:
-        nonlocal n_missing
         for partition in partitions:
             documents, n = columns.join(read_partition(partition, "documents"))
-            n_missing += n
+            n_missing.append(n)
             yield documents
 
     tables = joined()
@@ -298,25 +287,18 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
     if len(partitions) > MANY_PARTITIONS:
         # A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
         every = join_slices(every, GROUP_DOCUMENTS)
-    name = of_side(outputs.DOCUMENTS, side).name
-    ctx.stage.store_batches(name, first.schema, every, n_rows=n_documents)
-    if columns.metadata is not None:
-        ctx.reporter.note(
-            f"documents: {_joined(ctx.job.corpus.metadata, columns.metadata, first, n_documents, n_missing)}"
-        )
-    return {"n_documents": n_documents}
-
-
-def _joined(path: str, metadata: pa.Table, documents: pa.Table, n_documents: int, n_missing: int) -> str:
-    """Return how many documents have a row in the table of metadata, of which one must have."""
-    if n_missing < n_documents:
+    ctx.stage.store_batches(of_side(outputs.DOCUMENTS, side).name, first.schema, every, n_rows=n_documents)
+    if (table := columns.metadata) is not None:
+        path, n_found = ctx.job.corpus.metadata, n_documents - sum(n_missing)
+        if not n_found:
+            row = next(iter(table.column(0).to_pylist()), "nothing")
+            raise CorpusError(
+                f'no document has a row in {path}: its column "{table.column_names[0]}" begins with {row!r}, and the '
+                f"first document has the id {first['id'][0].as_py()!r}; give ids, or names of files."
+            )
         rows = plural(n_documents, "document")
-        return f"{n_documents - n_missing:,} of {rows} have a row in {path}"
-    row = next(iter(metadata.column(0).to_pylist()), "nothing")
-    raise CorpusError(
-        f'no document has a row in {path}: its column "{metadata.column_names[0]}" begins with {row!r}, and the first '
-        f"document has the id {documents['id'][0].as_py()!r}; give ids, or names of files."
-    )
+        ctx.reporter.note(f"documents: {n_found:,} of {rows} have a row in {path}")
+    return {"n_documents": n_documents}
 
 
 def vocabulary_parameters(job: Any, *, side: str = "") -> dict[str, Any]:
@@ -414,7 +396,7 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
-def plan_document_terms(job: Any, dims: Dimensions) -> StagePlan:  # noqa: ARG001
+def plan_document_terms(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
     counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
     return stage_plan(
