@@ -135,20 +135,8 @@ def test_quantized_and_foreign_files(tmp_path, written):
 
 
 ODD_WORDS = [
-    "the",
-    "a",
-    "",
-    "größe",
-    "日本語",
-    "👍🏽",
-    "é",
-    "e\u0301",
-    "x<y>",
-    "aaaa",
-    "42",
-    "\udcff",
-    "ß" * 7,
-]
+    "the", "a", "", "größe", "日本語", "👍🏽", "é", "e\u0301", "x<y>", "aaaa", "42", "\udcff", "ß" * 7,
+]  # fmt: skip
 LENGTHS = [(1, 1), (1, 4), (2, 2), (3, 6)]
 
 

@@ -271,11 +271,6 @@ def test_table_of_another_program_in_half_precision(tmp_path, stringy):
     assert np.allclose(read["runs"], stringy["runs"], atol=1e-2)
 
 
-def test_the_exact_word_goes_before_that_of_another_case():
-    vectors = WordVectors(["us", "US", "Them"], np.eye(3))
-    assert vectors.index(["US", "us", "Us", "them"], ignore_case=True).tolist() == [1, 0, 0, 2]
-
-
 def test_words_to_be_near_to_and_far_from_are_asked_as_gensim_asks(tmp_path):
     rng = np.random.default_rng(0)
     vectors = de.WordVectors([f"w{i}" for i in range(30)], rng.normal(size=(30, 5)).astype(np.float32))
