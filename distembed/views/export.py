@@ -61,6 +61,14 @@ def table_format(path: str) -> TableFormat | None:
     return suffix if suffix in TABLE_FORMATS else None
 
 
+def refuse_compression(path: str, format: TableFormat) -> None:  # noqa: A002
+    """Refuse a Parquet or npy file whose name asks for the compression of all of it."""
+    if format in ("parquet", "npy") and compression_of(path):
+        raise ValueError(
+            f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
+        )
+
+
 def write_table(
     path: str,
     table: Table,
@@ -85,10 +93,7 @@ def write_table(
     ValueError
         If "npy" is asked of a table without numbers, or a Parquet or npy file is to be compressed as a whole.
     """
-    if format in ("parquet", "npy") and compression_of(path):
-        raise ValueError(
-            f"{path}: {format} files are not compressed as a whole; leave out {Path(path).suffix}"
-        )
+    refuse_compression(path, format)
     schema = table.rows.schema
     last = schema.field(len(schema) - 1)
     width = last.type.list_size if pa.types.is_fixed_size_list(last.type) else 0

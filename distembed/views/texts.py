@@ -41,7 +41,7 @@ from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
-from distembed.views.export import TABLE_FORMATS, table_format, write_table
+from distembed.views.export import TABLE_FORMATS, refuse_compression, table_format, write_table
 
 TASKS_TOGETHER = 4 * CPU_COUNT
 """Partitions between two signs of progress."""
@@ -108,12 +108,13 @@ def encode_files(encoder: TextEncoder, corpus: Corpus, target: str, reporter: Re
     Raises
     ------
     ValueError
-        If the end of the target's name is none of these, or there is no text.
+        If the end of the target's name is none of these, or compresses a .parquet or .npy, or there is no text.
     OSError
         If it cannot be written.
     """
     if (ending := table_format(target)) is None:
         raise unknown_format(target, [f".{name}" for name in TABLE_FORMATS])
+    refuse_compression(target, ending)
     filesystem, place = url_to_fs(target)
     own = Path(place).absolute()
     check_folder(target, str(own))

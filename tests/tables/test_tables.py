@@ -115,41 +115,41 @@ def test_the_published_domain_matrix(shared: Path) -> None:
     assert len(set(domain.labels)) == 11
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("name,a\nu,1\nu,2\n", {}, "the name 'u' twice"),
-        ("name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
-        ("name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
-        ("name,a\nu,one\nv,zwei\n", {}, "no column of numbers"),
-        (
-            "name,a\nu,one\nv,2.5\n",
-            {},
-            r"1 cell without a number in the column 'a', first 'one' in the row of 'u' \(row 2\)",
-        ),
-        ("name,a\nu,one\nv,two\n", {"columns": ("a",)}, "text in the column 'a', not numbers"),
-        ("name,a\nu,1\n", {"name_column": "id"}, "no column 'id'; it has 'name', 'a'"),
-        ("name,a\nu,1\n", {"drop": ("b",)}, "no column 'b'"),
-        ("name,a\nu,1\n", {"columns": ("b",)}, "no column 'b'"),
-        ("name,a\nu,1\n", {"label_column": "b"}, "no column 'b'"),
-        ("name\nu\nv\n", {}, "no column of numbers"),
-        (
-            "date,X\n2020-01-01,2\n2020-01-02,3\n2020-01-03,5\n",
-            {"transform": "return_correlation"},
-            "for 1 names",
-        ),
-        (
-            "date,X\n2020-01-01,a\n2020-01-02,b\n2020-01-03,c\n",
-            {"transform": "return_correlation"},
-            "no column of numbers",
-        ),
-        ("name,a\nu,1,2\n", {}, "not a table"),
-    ],
-)
-def test_a_bad_domain_is_refused(tmp_path: Path, text: str, options: dict[str, object], message: str) -> None:
-    section = PricesSection if "transform" in options else DomainSection
+RETURNS = {"transform": "return_correlation"}
+DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
+REFUSED = [
+    ("t.csv", "name,a\nu,1\nu,2\n", {}, "the name 'u' twice"),
+    ("t.csv", "name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
+    ("t.csv", "name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
+    ("t.csv", "name,a\nu,one\nv,zwei\n", {}, "no column of numbers"),
+    ("t.csv", "name,a\nu,one\nv,2.5\n", {},
+     r"1 cell without a number in the column 'a', first 'one' in the row of 'u' \(row 2\)"),
+    ("t.csv", "name,a\nu,one\nv,two\n", {"columns": ("a",)}, "text in the column 'a', not numbers"),
+    ("t.csv", "name,a\nu,1\n", {"name_column": "id"}, "no column 'id'; it has 'name', 'a'"),
+    ("t.csv", "name,a\nu,1\n", {"drop": ("b",)}, "no column 'b'"),
+    ("t.csv", "name,a\nu,1\n", {"columns": ("b",)}, "no column 'b'"),
+    ("t.csv", "name,a\nu,1\n", {"label_column": "b"}, "no column 'b'"),
+    ("t.csv", "name\nu\nv\n", {}, "no column of numbers"),
+    ("t.csv", DAYS.format(2, 3, 5), RETURNS, "for 1 names"),
+    ("t.csv", DAYS.format("a", "b", "c"), RETURNS, "no column of numbers"),
+    ("t.csv", "name,a\nu,1,2\n", {}, "not a table"),
+    ("t.xls", b"\xd0\xcf\x11\xe0", {}, "is an old office document: save it as .xlsx, or its sheet as CSV"),
+    ("t.xlsx", b"PK\x03\x04", {}, "cannot be read as a workbook"),
+    ("t.db", b"SQLite format 3\0..", {}, "is a database of SQLite, not a table: save a table of it as CSV"),
+    ("t.csv", b"PK\x03\x04....", {}, "is a ZIP archive or an office document, not a table: unpack it"),
+    ("t.csv", b"", {}, r"t\.csv has no header"),
+    ("t.csv", "n,a\nu,1\nv,1,2\n", {}, "1 row has another number: row 3 has 3 fields"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "options", "message"), REFUSED)
+def test_a_bad_table_is_refused(
+    tmp_path: Path, name: str, data: str | bytes, options: dict[str, object], message: str
+) -> None:
+    (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+    section = PricesSection if options is RETURNS else DomainSection
     with pytest.raises(TableError, match=message):
-        read_domain(section(path=write(tmp_path, text), **options))
+        read_domain(section(path=str(tmp_path / name), **options))
 
 
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:
@@ -279,27 +279,6 @@ def test_a_point_is_never_taken_for_thousands_by_itself(tmp_path: Path) -> None:
         match=r"2 cells without a number in the column 'a', first '12\.345' .*: set decimal = \"\.\"",
     ):
         read_domain(DomainSection(path=path, delimiter=";", decimal=","))
-
-
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        (
-            "t.xls",
-            b"\xd0\xcf\x11\xe0",
-            "is an old office document: save it as .xlsx, or its sheet as CSV",
-        ),
-        ("t.xlsx", b"PK\x03\x04", "cannot be read as a workbook"),
-        ("t.db", b"SQLite format 3\0..", "is a database of SQLite, not a table: save a table of it as CSV"),
-        ("t.csv", b"PK\x03\x04....", "is a ZIP archive or an office document, not a table: unpack it"),
-        ("t.csv", b"", r"t\.csv has no header"),
-        ("t.csv", b"n,a\nu,1\nv,1,2\n", "1 row has another number: row 3 has 3 fields"),
-    ],
-)
-def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, data: bytes, message: str) -> None:
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(TableError, match=message):
-        read_domain(DomainSection(path=str(tmp_path / name)))
 
 
 def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def test_a_stopped_run_leaves_nothing_and_starts_again_to_the_same_bytes(workspa
             if done == 4:
                 raise KeyboardInterrupt
 
+    with pytest.raises(ValueError, match="npy files are not compressed as a whole"):  # before any is encoded
+        texts.encode_files(encoder, corpus, str(tmp_path / "v.npy.gz"), Stopping())
     with pytest.raises(KeyboardInterrupt):
         texts.encode_files(encoder, corpus, str(target), Stopping())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["many.txt", "whole.parquet"]
