@@ -151,7 +151,7 @@ def find_passages(
         for batch, own in (
             _with_margins(tokens.iter_partition(partition), window + MARGIN) if is_there else ()
         ):
-            met = meetings(batch.ids, batch.document, *places, numbers, window=window)
+            met = meetings(batch.ids, batch.document, places[0], places[1], numbers, window=window)
             is_own = (met[0] >= own.start) & (met[0] < own.stop)
             for place, other, number in zip(*(part[is_own].tolist() for part in met), strict=True):
                 passages, document = found[left[number]], int(batch.document[place])

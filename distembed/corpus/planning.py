@@ -125,8 +125,8 @@ def _plan_file(
     if kind == "parquet":
         return _parquet_partitions(partition, partition_bytes)
     is_dump, is_table = kind == "mediawiki", kind in ("csv", "tsv")
-    head = {"n_bytes": MAX_HEAD_BYTES, "end": b"</siteinfo>"} if is_dump else {}
-    data = read_beginning(partition, **head)
+    n_bytes, end = (MAX_HEAD_BYTES, b"</siteinfo>") if is_dump else (HEAD_BYTES, None)
+    data = read_beginning(partition, n_bytes, end=end)
     what, remedy = sniffed(data, url)
     if what:
         raise CorpusError(f"{url} is {what}, not text: {remedy}.")

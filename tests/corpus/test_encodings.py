@@ -31,7 +31,8 @@ def test_encodings_are_told_apart(encoding, found):
     assert detect_encoding(GERMAN.encode(encoding)) == found
 
 
-RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастлива по-своему.\n" * 3
+RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.\n" * 3
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n" * 40
 CHINESE = "道可道，非常道。名可名，非常名。 第 1 章\n" * 30
 TABLE = "Eine Tabelle mit vielen Strichen:\n" + ("┌" + 40 * "─" + "┐\n") * 5  # their low byte is zero
 
@@ -79,8 +80,12 @@ def test_an_encoding_is_that_of_files_that_are_not_utf8_and_have_no_mark(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"), [(GERMAN, "cp1252"), (RUSSIAN, "koi8-r"), (RUSSIAN, "cp1251"), (CHINESE, "gb18030")]
-)
+    ("text", "encoding"),
+    [
+        (GERMAN, "cp1252"), (RUSSIAN, "koi8_r"), (RUSSIAN, "cp1251"), (CHINESE, "gb18030"), (JAPANESE, "euc_jp"),
+        (JAPANESE, "shift_jis"),
+    ],
+)  # fmt: skip
 def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, encoding):
     """It was read as Windows-1252, so that Russian became letters of western Europe."""
     data = text.encode(encoding)
@@ -95,6 +100,9 @@ def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, 
         with pytest.raises(CorpusError, match=rf"{name}, line [12], is not UTF-8 .*give encoding="):
             read_corpus(tmp_path / name).tokenize()
     guess = re.search(r'encoding="([\w-]+)"', str(error.value))[1]
+    assert guess == encoding
+    shown = f"it reads as text in {guess} ('{text.split(chr(10))[0][:30].strip()}" in str(error.value)
+    assert shown == (guess != "cp1252")
     assert read_corpus(tmp_path / "a.txt", encoding=guess).tokenize().n_documents
     [first, *_] = read_corpus(tmp_path / "a.txt", encoding=encoding).documents()
     assert first.text == text.split("\n")[0]

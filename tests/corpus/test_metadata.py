@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus.document_columns import file_keys
 from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition
 
@@ -130,10 +129,6 @@ def test_the_text_of_json_may_lie_inside_other_fields(tmp_path: Path) -> None:
     assert [document.text for document in found.documents()] == ["inside", "flat"]
     with pytest.raises(CorpusError, match=r'has no field "body" \(it has doc.body.text\)'):
         list(de.read_corpus(tmp_path / "a.jsonl", text_field="body").documents())
-
-
-def test_files_are_called_by_path_name_or_stem() -> None:
-    assert file_keys("a/b.txt.xz") == ("a/b.txt.xz", "a/b", "b.txt.xz", "b")
 
 
 def test_the_protocol_of_a_url_is_no_folder():

@@ -82,13 +82,6 @@ def test_files_of_one_name_have_their_folders_in_the_ids(tmp_path):
     assert [document.id for document in alone.documents()] == ["x.txt:0", "y.txt:0"]
 
 
-def test_globs_and_lists_in_order(tmp_path):
-    for name in ("b", "a", "c"):
-        write(tmp_path / f"{name}.txt", f"text {name}\n".encode())
-    corpus = read_corpus([tmp_path / "c.txt", str(tmp_path / "[ab].txt")])
-    assert [d.text for d in corpus.documents()] == ["text c", "text a", "text b"]
-
-
 def test_remote_url():
     import fsspec
 

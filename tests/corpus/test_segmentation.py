@@ -15,7 +15,6 @@ from distembed.corpus.segmentation import scripts_without_spaces
 
 CHINESE = "今天天气很好，我们去公园散步。"
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
-RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.\n"
 
 
 @pytest.mark.parametrize(
@@ -99,23 +98,3 @@ def test_a_function_is_called_by_one_thread_at_a_time(tmp_path: Path) -> None:
     assert len(docs.bundles) == 8
     assert docs.tokenize().n_documents == 8
     assert most == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "encoding", "told"),
-    [
-        (f"{JAPANESE}\n" * 40, "euc_jp", "euc_jp"),
-        (f"{JAPANESE}\n" * 40, "shift_jis", "shift_jis"),
-        (3 * CHINESE, "gb18030", "gb18030"),
-        (3 * RUSSIAN, "koi8_r", "koi8_r"),
-        (3 * RUSSIAN, "cp1251", "cp1251"),
-    ],
-)
-def test_an_encoding_is_guessed_with_its_evidence(
-    tmp_path: Path, text: str, encoding: str, told: str
-) -> None:
-    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
-    with pytest.raises(CorpusError) as error:
-        de.read_corpus(tmp_path / "a.txt", section="corpus")
-    assert f"reads as text in {told} ('{text[:30].strip()}" in str(error.value)
-    assert f'give corpus.encoding = "{told}"' in str(error.value)
