@@ -73,21 +73,22 @@ def options_of(source: Callable[..., Any]) -> dict[str, Option]:
     }
 
 
-def check_options(estimator: Any) -> None:
+def check_options(source: Any, values: Mapping[str, Any] | None = None) -> None:
     """Raise for the first option whose value is outside the type and the range of the signature.
 
     Parameters
     ----------
-    estimator : object
-        An instance of a class that stores its options under their names.
+    source : object or function
+        An instance of a class that stores its options under their names; or a function, of whose options `values` are.
+    values : mapping of str to value, optional
 
     Raises
     ------
     ValueError
         The option, its value, and what it may be.
     """
-    for name, option in options_of(type(estimator)).items():
-        value = getattr(estimator, name)
+    for name, option in options_of(type(source) if values is None else source).items():
+        value = getattr(source, name) if values is None else values[name]
         if not fits(value, option.annotation):
             raise ValueError(f"{name} is {value!r}: give {described(option.annotation)}")
 

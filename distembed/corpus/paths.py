@@ -8,14 +8,13 @@ import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from distembed.files import depth_told, failures_told
 from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.urls import check_regular, url_to_fs
 
 Format = Literal["auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"]
-FORMATS: tuple[str, ...] = get_args(Format)[1:]
 OF_WIKIPEDIA = ".xml-p"
 """What stands in Wikipedia's own names: enwiki-20240101-pages-articles1.xml-p1p41242."""
 

@@ -22,14 +22,14 @@ import pyarrow as pa
 from distembed.corpus.document_columns import FILE, OF_DOCUMENTS, DocumentColumns, read_metadata
 from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
-from distembed.corpus.paths import FORMATS, Format, find_files, name_files
+from distembed.corpus.paths import Format, find_files, name_files
 from distembed.corpus.planning import plan_files
 from distembed.corpus.records import HEADS
 from distembed.corpus.streams import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
-from distembed.options import PositiveInt
+from distembed.options import PositiveInt, check_options
 from distembed.scratch import Scratch
 
 # One task: a second of text, some five seconds of compressed XML.
@@ -319,7 +319,7 @@ def read_corpus(
     Raises
     ------
     TypeError, ValueError
-        If something that was given is no path; nothing is opened.
+        If something that was given is no path, or an option is none of its choices; nothing is opened.
     FileNotFoundError
         If a path or glob matches no file.
     CorpusError
@@ -338,15 +338,16 @@ def read_corpus(
     Tom | cat | The cat sat.
     Rex | dog | A dog barked.
     """
+    check_options(read_corpus, locals())
     named = _check_paths([paths] if isinstance(paths, str | Path) else paths)
     template = Partition(
         url="",
-        format=check_choice("format", format, ("auto", *FORMATS)),
-        errors=check_choice("errors", errors, ("strict", "replace")),
+        format=format,
+        errors=errors,
         delimiter=delimiter,
-        quotes=check_choice("quotes", quotes, ("auto", "double", "none")),
+        quotes=quotes,
         section=section,
-        layout=check_choice("layout", layout, ("line", "blocks", "file")),
+        layout=layout,
         fields=(
             (text_field,) if isinstance(text_field, str) else tuple(text_field),
             id_field,
@@ -358,11 +359,8 @@ def read_corpus(
         namespaces=None if namespaces is None else tuple(namespaces),
         redirects=redirects,
         piece_words=piece_words,
-        bad_records=check_choice("bad_records", bad_records, ("error", "skip")),
+        bad_records=bad_records,
     )
-    for name, value in (("partition_bytes", partition_bytes), ("piece_words", piece_words)):
-        if value is not None and value < 1:
-            raise ValueError(f"{name} is {value}; give 1 or more.")
     table = None if metadata is None else read_metadata(str(metadata))
     names = [*carry_fields, *path_fields, *DocumentColumns(metadata=table).names]
     for name in names:
@@ -410,10 +408,3 @@ def _check_paths(paths: Any) -> list[str | Path]:
         if isinstance(path, str) and ("\n" in path or ("://" in path and any(map(str.isspace, path)))):
             raise ValueError(f"number {number}, {path[:60]!r}, is a text and no path or URL: {remedy}")
     return list(paths)
-
-
-def check_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return the value of an option if it is one of the choices, which the error lists otherwise."""
-    if value not in choices:
-        raise ValueError(f"{option} is {value!r}; give one of {', '.join(map(repr, choices))}.")
-    return value

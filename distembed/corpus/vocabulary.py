@@ -34,7 +34,7 @@ from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import damage_told, replacing
 from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
-from distembed.options import PositiveInt
+from distembed.options import PositiveInt, check_options
 from distembed.typing import Frame
 from distembed.urls import opened
 
@@ -403,14 +403,13 @@ def build_vocabulary(  # noqa: C901 - one rule after the other
     >>> vocabulary.words[:5], vocabulary.counts[:5].tolist()
     (['graph', 'trees', 'user', 'computer', 'eps'], [3, 3, 3, 2, 2])
     """
-    if min_count < 1 or (max_size is not None and max_size < 1):
-        raise ValueError(f"min_count is {min_count} and max_size {max_size}; give 1 or more.")
     if min_documents != int(min_documents):
         raise TypeError(
             f"min_documents is {min_documents!r}; give a number of documents, or a share as max_share."
         )
     if isinstance(keep, str):
         raise TypeError(f"keep is the text {keep!r}; give a list of words.")
+    check_options(build_vocabulary, locals())
     tokens, left_out = tokenized(docs, scratch), stop_words_of(stop_words)
     kept = pa.array(set(keep), pa.string())
     # The share is the decimal that it is read as: 29 of 100 are one of 0.29, although 0.29 * 100 is a little less.

@@ -45,6 +45,7 @@ from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
 from distembed.formats.streams import Stream, check_folder, local_copy, reading, writing
+from distembed.options import PositiveInt, check_options
 from distembed.urls import url_to_fs
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
@@ -247,7 +248,7 @@ def read_vectors(
     path: str | Path,
     *,
     format: VectorFormat = "auto",  # noqa: A002 (the word every reader of files uses for this)
-    max_words: int | None = None,
+    max_words: PositiveInt | None = None,
     encoding: str = "utf-8",
     errors: Literal["strict", "replace", "ignore"] = "strict",
     duplicates: Literal["error", "first"] = "error",
@@ -285,11 +286,8 @@ def read_vectors(
     FileNotFoundError
         If there is no such file.
     """
+    check_options(read_vectors, locals())
     name = str(path)
-    if max_words is not None and max_words < 1:
-        raise ValueError(f"max_words is {max_words}; give 1 or more")
-    if format not in ("auto", *FORMATS):
-        raise ValueError(f"format is {format!r}; give one of {', '.join(('auto', *FORMATS))}")
     by_suffix = vector_format(name)
     chosen = by_suffix if format == "auto" and by_suffix in ("parquet", "safetensors") else format
 

@@ -54,5 +54,5 @@ def test_pieces_have_the_columns_of_their_document(tmp_path: Path) -> None:
     table = tokens.documents(tokens.partitions[0])
     assert table["year"].to_pylist() == ["1865", "1865", "1870"]
     assert table["kind"].to_pylist() == ["novel", "novel", None]
-    with pytest.raises(ValueError, match="piece_words is 0; give 1 or more"):
+    with pytest.raises(ValueError, match="piece_words is 0: give an integer of 1 or more"):
         read_corpus(tmp_path / "a.jsonl", piece_words=0)

@@ -210,8 +210,8 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, data, message):
     ("options", "error", "message"),
     [
         ({"min_count": 99999}, CorpusError, r"min_count is 99999 and the largest count of a word is \d+"),
-        ({"min_count": 0}, ValueError, "give 1 or more"),
-        ({"max_size": 0}, ValueError, "give 1 or more"),
+        ({"min_count": 0}, ValueError, "give an integer of 1 or more"),
+        ({"max_size": 0}, ValueError, "give an integer of 1 or more"),
         ({"min_documents": 0.5}, TypeError, "min_documents is 0.5; give a number of documents, or a share"),
         ({"keep": "cat"}, TypeError, "keep is the text 'cat'; give a list of words"),
         ({"min_documents": 11}, ValueError, "None of 2 words is in 11 or more documents"),

@@ -297,7 +297,7 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
 
 
 def test_options_that_do_not_exist(tmp_path, vectors):
-    with pytest.raises(ValueError, match="format is 'csv'; give one of auto, word2vec"):
+    with pytest.raises(ValueError, match='format is .csv.: give "auto", "word2vec"'):
         WordVectors.load(tmp_path / "x", format="csv")
     with pytest.raises(ValueError, match=r"cannot be detected from its name: end it in \.txt"):
         vectors.save(tmp_path / "v.dat")
@@ -305,7 +305,7 @@ def test_options_that_do_not_exist(tmp_path, vectors):
         vectors.save(tmp_path / "v.parquet.gz")
     with pytest.raises(FileNotFoundError):
         WordVectors.load(tmp_path / "absent.txt")
-    with pytest.raises(ValueError, match="max_words is 0; give 1 or more"):
+    with pytest.raises(ValueError, match="max_words is 0: give an integer of 1 or more"):
         WordVectors.load(tmp_path / "absent.txt", max_words=0)
 
 
