@@ -297,7 +297,7 @@ def test_other_programs_parquet_and_safetensors(tmp_path, vectors):
 
 
 def test_options_that_do_not_exist(tmp_path, vectors):
-    with pytest.raises(ValueError, match='format is .csv.: give "auto", "word2vec"'):
+    with pytest.raises(ValueError, match=r'format is .csv.: give "auto", "word2vec"'):
         WordVectors.load(tmp_path / "x", format="csv")
     with pytest.raises(ValueError, match=r"cannot be detected from its name: end it in \.txt"):
         vectors.save(tmp_path / "v.dat")
