@@ -1,4 +1,4 @@
-"""The quality of clusters and topics: agreement with labels, coherence of words, similarity within classes."""
+"""The quality of clusters and topics: agreement with labels, coherence of words."""
 
 from __future__ import annotations
 

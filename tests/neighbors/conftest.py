@@ -7,19 +7,13 @@ import pytest
 
 from distembed.neighbors import distances
 
-CUTS = {"whole": 24, "even": 8, "ragged": 7, "a row alone": 23}
+CUTS = {"whole": 24, "even": 8, "ragged": 7, "a row alone": 23, "single rows": 1}
 
 
 @pytest.fixture(params=CUTS)
 def cut(request, monkeypatch):
-    """Make the grid cut 24 rows into one, three or ragged blocks, or leave one row alone in the last block."""
+    """Make the grid cut 24 rows into one, three or ragged blocks or single rows, or leave one alone in the last."""
     cut_into(CUTS[request.param], monkeypatch)
-
-
-@pytest.fixture
-def single_rows(monkeypatch):
-    """Make every row a block: a search of n rows has n (n + 1) / 2 tiles, so that few rows are enough."""
-    cut_into(1, monkeypatch)
 
 
 def cut_into(chunk, monkeypatch):

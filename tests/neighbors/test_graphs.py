@@ -64,13 +64,6 @@ def test_weights_follow_their_formulas():
         np.testing.assert_allclose(graph[both], np.maximum(expected, 1e-6)[both], rtol=1e-9)
 
 
-@pytest.mark.parametrize("chunks", [(50, 6), (25, 3), (17, 6), (1, 6)])
-def test_dask_rows_give_the_same_graph(chunks):
-    X = rows()
-    expected = neighbor_affinity(X, 8)
-    assert (neighbor_affinity(da.from_array(X, chunks=chunks), 8) != expected).nnz == 0
-
-
 def test_sparse_rows_give_the_same_graph():
     X = np.where(rows() > 0.3, rows(), 0.0)
     X[:, 0] += 1
@@ -180,6 +173,9 @@ def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
     assert blocks.shape == (90, 90)
     difference = sp.csr_array(blocks.compute()) - whole
     assert abs(difference).max() < (1e-15 if affinity == "gaussian" else 1e-300)
+    for chunks in ((90, 6), (25, 3), (1, 6)):
+        lazy = da.from_array(X, chunks=chunks)
+        assert (neighbor_affinity(lazy, 6, affinity=affinity, symmetry=symmetry) != whole).nnz == 0
 
 
 @pytest.mark.parametrize("affinity", ["gaussian", "local"])

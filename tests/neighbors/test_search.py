@@ -289,15 +289,19 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
 # --------------------------------------------------------------------------- how it is searched
 
 
-@pytest.mark.parametrize("chunk", [24, 8, 7, 1])
+@pytest.mark.parametrize("chunk", [24, 8, 7, 23, 1])
 def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
-    """One row is nearer to another than float32 products tell apart."""
+    """One row is nearer to another than float32 products tell apart; a block may have one row."""
     X, ids = points(dtype=np.float32), np.arange(N)
     X[7] = X[3] * (1 + 2.0**-20)
     cut_into(chunk, monkeypatch)
     rows = domain_rows(X, metric="cosine")
     found = [search.search_lists(rows, ids, rows, ids, k=6, single=one).compute() for one in (True, False)]
     assert found[0].tobytes() == found[1].tobytes()
+    for given, metric in ((X, "cosine"), (sp.csr_array(X), "cosine"), (X, "euclidean")):
+        expected = plain_distances(given, given, metric)
+        np.fill_diagonal(expected, np.inf)
+        assert_nearest(de.nearest_neighbors(given, 6, metric=metric), expected, 6)
 
 
 def test_pairs_nearer_than_float32_tells_apart_are_measured():

@@ -179,7 +179,10 @@ def test_words_of_few_novels_that_differ_have_no_change_below_zero(tmp_path):
     columns = changes_in(tmp_path).between("left", "right")
     is_judged = np.array(columns["verdict"]) != UNJUDGED
     assert abs(columns["change"][is_judged].mean()) < 0.05
-    assert (columns["high"][is_judged] < 0).mean() < 0.05
+    below, above = columns["high"] < 0, columns["low"] > 0
+    assert below[is_judged].mean() < 0.05
+    is_planted = np.isin(columns["word"], ["for", "but"])
+    assert abs(below[is_judged & ~is_planted].mean() - above[is_judged & ~is_planted].mean()) < 0.05
 
 
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):
