@@ -186,13 +186,12 @@ class LatentSemanticImputation(BaseEstimator):
             rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
         )
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
-        found = impute(
+        vectors, solution, self.regressor_ = impute(
             self.weights_, Y, known, matrix,
             regressor=self.regressor, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
-        self.regressor_ = found.regressor
-        self.vectors_ = in_frame(found.vectors, *frames)
-        self.n_iter_, self.residual_, self.converged_, self.history_ = found.solution[1:]
+        self.vectors_ = in_frame(vectors, *frames)
+        self.n_iter_, self.residual_, self.converged_, self.history_ = solution[1:]
         return self
 
     def _training_matrix(self, X: DenseMatrix) -> Any:

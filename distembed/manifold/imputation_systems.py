@@ -251,14 +251,6 @@ class Solution(NamedTuple):
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
-class Imputed(NamedTuple):
-    """The vectors of all rows, the solution behind them, and the regressor whose residuals were imputed, if any."""
-
-    vectors: Any
-    solution: Solution
-    regressor: Any
-
-
 def impute(
     W: sp.csr_array,
     Y: Any,
@@ -269,8 +261,10 @@ def impute(
     solver: str = "krylov",
     tol: float = 1e-6,
     max_iter: int = 10_000,
-) -> Imputed:
-    """Return Y with its unknown rows solved from the weights, or with a regressor those of its residuals added.
+) -> tuple[Any, Solution, Any]:
+    """Return Y with its unknown rows solved from the weights, the solution, and the fitted regressor.
+
+    With a regressor its residuals are solved for, and added to its predictions.
 
     Parameters
     ----------
@@ -317,7 +311,7 @@ def impute(
         vectors = lift(fill, "nc,cq->nc", of_columns, found, dtype=values.dtype, known=known)
         if regressor is not None:
             vectors = with_known(Y, base + vectors.rechunk(base.chunks), known)
-        return Imputed(vectors if isinstance(Y, da.Array) else compute(vectors), solved, model)
+        return vectors if isinstance(Y, da.Array) else compute(vectors), solved, model
 
 
 def array_blocks(array: Any) -> da.Array:
@@ -420,7 +414,7 @@ def krylov(
     return solve_columns(inside, *_sides(Y, carried, known), tol=tol, max_iter=max_iter).T
 
 
-@block(temporaries=2)
+@block(temporaries=4)
 def power_sweeps(
     Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, last: int
 ) -> Float64s:
@@ -451,7 +445,7 @@ def power_sweeps(
     return np.concatenate([vectors.T, moves, sizes], axis=1)
 
 
-@block(temporaries=2)
+@block(temporaries=4)
 def power_residuals(
     Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
 ) -> Float64s:

@@ -72,7 +72,7 @@ def infer(
         return np.asarray(mixtures).astype(vectors.dtype)
 
 
-@block(temporaries=6)
+@block(temporaries=6.5)
 def place_rows(
     X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric
 ) -> Float64s:

@@ -19,7 +19,7 @@ from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
 from distembed.systems.imputation import report, solving, stages
 from distembed.tables.domain import read_domain
-from tests.commands import job_fixtures, run, run_once, succeed, untimed
+from tests.commands import job_fixtures, run, succeed, untimed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -142,12 +142,6 @@ def test_a_table_of_noise_is_said_to_predict_nothing(job: Path, tmp_path: Path) 
     assert "no better than names drawn at random" in (tmp_path / "w/report/index.html").read_text()
 
 
-def test_one_known_name_cannot_be_hidden(job: Path, tmp_path: Path) -> None:
-    (tmp_path / "one.txt").write_text("name_3 1 2 3\n")
-    done = succeed("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'one.txt'}'")
-    assert "cannot be judged: 1 name with a known vector is too few" in done.output
-
-
 def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [f"name {i},{rng.random()},{1e9 * rng.random()}" for i in range(N_NAMES)]
@@ -213,28 +207,20 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
     )
 
 
-@pytest.fixture(scope="module")
-def chosen(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Return the workspace of the job with its method chosen, and what the run printed."""
-    return run_once(tmp_path_factory, job, "--set", "imputation.method=auto")
-
-
-def test_the_graph_is_the_default_and_its_vectors_are_the_same(
-    chosen: tuple[Path, str], finished: Any
+@pytest.mark.parametrize(
+    ("n_known", "method", "why"),
+    [
+        (1, "graph", "cannot be judged: 1 name with a known vector is too few"),
+        (9, "auto", "9 names with a known vector are too few to choose a method by"),
+    ],
+)
+def test_too_few_known_names_judge_and_choose_nothing(
+    job: Path, tmp_path: Path, n_known: int, method: str, why: str
 ) -> None:
-    graph, other = de.Workspace.open(finished[0]), de.Workspace.open(chosen[0])
-    assert graph.stages()["vectors"].facts["method"] == "graph"
-    for output in ("domain", "graph", "weights"):
-        assert graph.describe(output).digest == other.describe(output).digest
-    assert graph.describe("vectors").digest != other.describe("vectors").digest
-
-
-def test_too_few_known_names_choose_nothing(job: Path, tmp_path: Path) -> None:
     known = de.WordVectors.load(job.parent / "known.txt")
-    de.WordVectors(known.words[:9], known.vectors[:9]).save(tmp_path / "few.txt")
-    settings = ("--set", f"known.path='{tmp_path / 'few.txt'}'", "--set", "imputation.method=auto")
-    taken = succeed("run", job, "--workspace", tmp_path / "w", *settings)
-    assert "9 names with a known vector are too few to choose a method by" in taken.output
+    de.WordVectors(known.words[:n_known], known.vectors[:n_known]).save(tmp_path / "few.txt")
+    settings = ("--set", f"known.path='{tmp_path / 'few.txt'}'", "--set", f"imputation.method={method}")
+    assert why in succeed("run", job, "--workspace", tmp_path / "w", *settings).output
     assert de.Workspace.open(tmp_path / "w").stages()["vectors"].facts["method"] == "graph"
 
 
@@ -283,39 +269,35 @@ def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> No
     assert kept.whole_bytes - left.whole_bytes == vectors
 
 
-def damaged(folder: Path, what: str) -> tuple[str, Path]:
-    """Write one input with a fault; return the key of the job that names it, and its file."""
-    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i},{i * i % 7},{i % 5}" for i in range(N_NAMES)]
-    words = [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
-    if what == "not a number":
-        rows[4] = "name 3,x,3,,3"
-    elif what == "a name twice":
-        rows[5] = rows[4]
-    elif what == "one row":
-        rows = rows[:2]
-    elif what == "vectors of different length":
-        words[2] = "name_2 1 2"
-    elif what == "a word twice":
-        words[2] = words[1]
-    table = what in ("not a number", "a name twice", "one row")
-    path = folder / ("domain.csv" if table else "known.txt")
-    path.write_text("\n".join(rows if table else words) + "\n")
-    return ("domain.path" if table else "known.path"), path
-
-
 @pytest.mark.parametrize(
-    ("what", "message"),
+    ("file", "line", "text", "message"),
     [
-        ("not a number", "no finite number for 1 of 60 names in the column 'b', first 'name 3'"),
-        ("a name twice", "the name 'name 3' twice: keep one"),
-        ("one row", "min_degree = 4 needs more rows than the 1 of X: lower it, or give more rows"),
-        ("vectors of different length", "known.txt"),
-        ("a word twice", "name_1"),
+        (
+            "domain.csv",
+            4,
+            "name 3,x,3,,3",
+            "no finite number for 1 of 60 names in the column 'b', first 'name 3'",
+        ),
+        ("domain.csv", 5, "name 3,x,3,2,3", "the name 'name 3' twice: keep one"),
+        (
+            "domain.csv",
+            None,
+            "",
+            "min_degree = 4 needs more rows than the 1 of X: lower it, or give more rows",
+        ),
+        ("known.txt", 2, "name_2 1 2", "known.txt"),
+        ("known.txt", 2, "name_1 1 2 3", "name_1"),
     ],
 )
-def test_a_fault_of_an_input_names_file_and_place(job: Path, tmp_path: Path, what: str, message: str) -> None:
-    key, path = damaged(tmp_path, what)
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"{key}='{path}'")
+def test_a_fault_of_an_input_names_file_and_place(
+    job: Path, tmp_path: Path, file: str, line: int | None, text: str, message: str
+) -> None:
+    rows = ["name,kind,a,b,c"] + [f"name {i},x,{i},{i * i % 7},{i % 5}" for i in range(N_NAMES)]
+    lines = rows if file == "domain.csv" else [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
+    lines = lines[:2] if line is None else [*lines[:line], text, *lines[line + 1 :]]
+    (tmp_path / file).write_text("\n".join(lines) + "\n")
+    setting = f"{file.partition('.')[0]}.path='{tmp_path / file}'"
+    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
     assert done.exit_code == 2, done.output
     assert message in done.output.splitlines()[-1]
 

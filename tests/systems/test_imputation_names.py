@@ -108,6 +108,14 @@ def test_the_method_is_the_best_row_of_the_hold_out(best: tuple[Path, str], fini
     )
 
 
+def test_the_graph_is_the_default_and_its_vectors_are_the_same(best: tuple[Path, str], finished: Any) -> None:
+    graph, other = de.Workspace.open(finished[0]), de.Workspace.open(best[0])
+    assert graph.stages()["vectors"].facts["method"] == "graph"
+    for output in ("domain", "graph", "weights"):
+        assert graph.describe(output).digest == other.describe(output).digest
+    assert graph.describe("vectors").digest != other.describe("vectors").digest
+
+
 def test_each_fold_takes_what_is_best_on_the_others(best: tuple[Path, str]) -> None:
     names = de.Workspace.open(best[0]).table("hold_out_names").to_pylist()
     cosines = {

@@ -14,12 +14,10 @@ import pytest
 
 import distembed as de
 from distembed.job.load import load_job
-from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
 from distembed.linalg.operators import whole_csr
-from distembed.manifold.correspondences import correspondence_matrix, shared_values
+from distembed.manifold.correspondences import correspondence_matrix
 from distembed.neighbors.graphs import joint_adjacency, laplacian
-from distembed.systems.transfer import report as views
 from distembed.systems.transfer import stages as stage_graphs
 from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
@@ -56,20 +54,6 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
         "Objective of the embedding",
     ):
         assert title in page
-
-
-def test_the_job_is_the_library(job: Path, finished: tuple[Path, str]) -> None:
-    workspace = de.Workspace.open(finished[0])
-    graphs = [whole_csr(workspace.array(f"{side}_graph")) for side in ("first", "second")]
-    links, topics = whole_csr(workspace.array("second_links")), workspace.array("first_topics").compute()
-    model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(
-        joint_adjacency(graphs, {(0, 1): links}), *shared_values(topics, links)
-    )
-    inferred = workspace.array("second_topics").compute()
-    np.testing.assert_allclose(inferred, model.features_[N_DOCUMENTS:], atol=1e-6)
-    np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
-    objective = np.asarray(workspace.table("objective")["objective"])
-    assert np.all(np.diff(objective) <= 0)
 
 
 AS_PRINTED = {
@@ -141,24 +125,6 @@ def test_counterparts_are_found(finished: tuple[Path, str]) -> None:
     assert (
         links != stage_graphs.known_links(load_job(finished[0] / "job.toml"), workspace, "second")
     ).nnz == 0
-
-
-def test_the_documents_of_both_collections_are_given_away(finished: tuple[Path, str], tmp_path: Path) -> None:
-    done = run("export", finished[0], "--to", tmp_path / "documents.parquet")
-    assert done.output.startswith("240 documents of 2 collections and 4 topics in ")
-    rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
-    workspace = de.Workspace.open(finished[0])
-    for side, array in (("first", "first_topics"), ("second", "second_topics")):
-        own = [row for row in rows if row["collection"] == side]
-        shares = workspace.array(array).compute()
-        assert [row["topic"] for row in own] == shares.argmax(axis=1).tolist()
-        assert [row["weight_2"] for row in own] == shares[:, 2].tolist()
-        assert [row["id"] for row in own] == workspace.table(f"{side}_documents")["id"].to_pylist()
-    aligned = workspace.table("second_aligned").to_pylist()
-    assert [row["counterpart"] for row in rows[120:]] == [row["counterpart"] for row in aligned]
-    assert {row["counterpart"] for row in rows[:120]} == {None}
-    done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
-    assert done.output.startswith("4 topics in ")
 
 
 def test_one_option_redoes_only_what_depends_on_it(job: Path, copy: Path) -> None:
@@ -297,21 +263,6 @@ def test_the_job_on_the_real_help_pages(shared: Path, tmp_path: Path) -> None:
     table = errors(done.output)
     ours = table.pop("feature-preserving embedding")
     assert all(ours[0] < other[0] for other in table.values())
-
-
-def test_the_page_to_explore_shows_counterparts_of_both_collections(finished: tuple[Path, str]) -> None:
-    workspace = de.Workspace.open(str(finished[0]))
-    items = views.items(open_job(workspace.url), workspace)
-    assert len(items.names) == 240
-    assert items.colorings[1].key == ["first collection", "second collection"]
-    aligned = [row for row in workspace.table("second_aligned").to_pylist() if row["counterpart"]]
-    near = items.lists[0]
-    for row in aligned[:20]:
-        second = 120 + items.names[120:].index(row["id"])
-        first = int(near.rows[second][0])
-        assert (items.names[first], first < 120) == (row["counterpart"], True)
-        assert near.values[second][0] == pytest.approx(row["probability"])
-        assert second in near.rows[first]
 
 
 @pytest.mark.parametrize(

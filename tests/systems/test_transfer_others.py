@@ -54,6 +54,8 @@ def test_the_job_is_the_library_on_one_joint_graph(finished: tuple[Path, str]) -
     joint = joint_adjacency(graphs, {(0, 1): second, (0, 2): third})
     model = de.FeaturePreservingEmbedding(4, regularization=0.1).fit_graph(joint, *known)
     bounds = np.cumsum([0, *(graph.shape[0] for graph in graphs)])
+    np.testing.assert_allclose(topics.sum(axis=1), 1, atol=1e-6)
+    assert np.all(np.diff(workspace.table("objective")["objective"]) <= 0)
     for side, rows in zip(SIDES, map(slice, bounds[:-1], bounds[1:]), strict=True):
         found = workspace.array(f"{side}_embedding").compute()
         np.testing.assert_allclose(found, model.embedding_[rows], atol=1e-6)
@@ -107,17 +109,28 @@ def test_export_and_explorer_have_the_documents_of_all_three(
     assert done.output.startswith("330 documents of 3 collections and 4 topics in ")
     rows = pq.read_table(tmp_path / "documents.parquet").to_pylist()
     workspace = de.Workspace.open(finished[0])
-    own = [row for row in rows if row["collection"] == "third"]
+    for side in SIDES:
+        own, shares = (
+            [row for row in rows if row["collection"] == side],
+            workspace.array(f"{side}_topics").compute(),
+        )
+        assert [row["topic"] for row in own] == shares.argmax(axis=1).tolist()
+        assert [row["weight_2"] for row in own] == shares[:, 2].tolist()
+        assert [row["id"] for row in own] == workspace.table(f"{side}_documents")["id"].to_pylist()
+    assert {row["counterpart"] for row in rows[:120]} == {None}
+    done = run("export", finished[0], "--what", "topics", "--to", tmp_path / "topics.tsv")
+    assert done.output.startswith("4 topics in ")
     aligned = workspace.table("third_aligned").to_pylist()
     assert [(row["id"], row["counterpart"]) for row in own] == [
         (row["id"], row["counterpart"]) for row in aligned
     ]
-    assert [row["weight_2"] for row in own] == workspace.array("third_topics").compute()[:, 2].tolist()
     items = views.items(open_job(workspace.url), workspace)
-    assert (len(items.names), len(items.colorings[1].key)) == (330, 3)
+    assert len(items.names) == 330
+    assert items.colorings[1].key == [f"{side} collection" for side in SIDES]
     near = items.lists[0]
     for row, pair in enumerate(aligned[:20], start=240):
         assert items.names[near.rows[row][0]] == pair["counterpart"]
+        assert near.values[row][0] == pytest.approx(pair["probability"])
         assert row in near.rows[near.rows[row][0]]
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from distembed.execution import one_blas_thread
 from distembed.formats.tables import is_text
-from distembed.job.inputs import file_sizes, recorded_bytes
+from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted
 from distembed.linalg.chunks import row_chunk
@@ -19,7 +19,6 @@ from distembed.linalg.columns import RECORDED_STEPS
 from distembed.linalg.operators import row_blocks, whole_csr
 from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation_systems import (
-    Imputed,
     entries_per_batch,
     impute,
     krylov,
@@ -78,33 +77,33 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
     The vectors of a word that is no name are known, too, and all names may be known, until both are joined.
     """
     if counted is not None and "join" in counted.stages:
-        made, facts = counted.stages["join"], counted.stages["join"].facts
+        facts, notes = counted.stages["join"].facts, tuple[str, ...]()
         (n, d), (_, s) = (counted.workspace.describe(name).spec.shape for name in ("domain", "known_vectors"))
-        n_known, n_input, notes = facts["n_known"], recorded_bytes(made.parameters), tuple[str, ...]()
-        n_unknown, held = n - n_known, 4 * s * (n_known + facts["n_unmatched_words"])
+        n_known, n_unknown = facts["n_known"], n - facts["n_known"]
+        held = 4 * s * (n_known + facts["n_unmatched_words"])
     else:
-        (n, d), notes = _read_once(
-            job.domain, tuple(file_sizes([job.domain.path]).values()), job.imputation.metric
-        )
+        stamp = tuple(file_sizes([job.domain.path]).values())
+        (n, d), notes = _read_once(job.domain, stamp, job.imputation.metric)
         n_known, n_unknown, (s, held) = n, n, known_size(job.known)
-        n_input = sum(file_sizes([job.domain.path, job.known.path]).values())
     memory, n_edges = job.resources.block_memory, n * (job.imputation.min_degree + 2)
-    n_fitted, n_hidden = min(n_known, LINEAR_ROWS), min(n_known, job.evaluation.max_names)
+    n_hidden = min(n_known, job.evaluation.max_names)
     sizes = f"{n:,} names x {d:,} numbers, vectors of {s} components"
     dimensions = {
         "name": Dimension(n, row_chunk(n, 8 * (d + s), memory)),
-        "column": Dimension(d, d),
         "component": Dimension(s, system_columns(s, n_unknown, memory)),
-        "known": Dimension(n_known, n_known),
-        "unknown": Dimension(n_unknown, n_unknown),
-        "fitted": Dimension(n_fitted, n_fitted),
         "kernel": Dimension(min(n_known, KERNEL_ROWS), PREDICTED_ROWS),
         "hidden": Dimension(n_hidden, -(-n_hidden // job.evaluation.n_folds)),
         "edge": Dimension(n_edges, entries_per_batch(n_edges, 8 * d, memory)),
-        "input": Dimension(n_input, n_input),
         "other": Dimension(held if job.known.keep_others else 0, memory),
-        "vector": Dimension(held, held),
     }
+    whole = {
+        "column": d,
+        "known": n_known,
+        "unknown": n_unknown,
+        "fitted": min(n_known, LINEAR_ROWS),
+        "vector": held,
+    }
+    dimensions |= {name: Dimension(size, size) for name, size in whole.items()}
     return Dimensions(dimensions, "\n".join([sizes, *(f"  {note}" for note in notes)]))
 
 
@@ -313,8 +312,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     return {**facts, "method": method}
 
 
-def by_graph(job: ImputationJob, W: Any, X: da.Array, Y: da.Array, *, residuals: bool = False) -> Imputed:
-    """Return the vectors that weights find, or with the residuals of a ridge regression those of both."""
+def by_graph(job: ImputationJob, W: Any, X: da.Array, Y: da.Array, *, residuals: bool = False) -> Any:
+    """Return what `impute` does with weights, of the vectors or of the residuals of a ridge regression."""
     regressor = LinearRidge() if residuals else None
     limits = job.imputation.model_dump(include=SOLVE_OPTIONS)
     return impute(W, Y, known_rows(Y, X.shape[0]), X, regressor=regressor, **limits)

@@ -166,7 +166,7 @@ def _fold(ctx: Context, number: int, folds: list[Int64s], known: Int64s) -> dict
     masked = da.where(is_hidden, np.array(np.nan, Y.dtype), Y)
 
     def graph(W: sp.csr_array, *, residuals: bool = False) -> Floats:
-        found: Floats = compute(solving.by_graph(ctx.job, W, X, masked, residuals=residuals).vectors[hidden])
+        found: Floats = compute(solving.by_graph(ctx.job, W, X, masked, residuals=residuals)[0][hidden])
         return found
 
     def without_graph(imputer: Imputer) -> Floats:
