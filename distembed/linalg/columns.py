@@ -1,8 +1,8 @@
 """Solvers of small or many systems by columns: non-negative least squares, BiCGSTAB, shifted conjugate gradients.
 
-What several columns share is multiplied once for all of them; every column has scalars of its own, so that
-its answer does not depend on its neighbors. NumPy, SciPy and numba only: `solve` has the solvers of
-matrices in row blocks.
+What several columns share is multiplied once for all of them, and every column has scalars of its own. Columns stop
+and restart together, so that the answer of one depends on its neighbors within the tolerance. NumPy, SciPy and numba
+only: `solve` has the solvers of matrices in row blocks.
 """
 
 from __future__ import annotations

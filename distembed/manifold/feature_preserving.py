@@ -264,6 +264,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             values, confidence = shared_values(V1, links)
         names = ("affinity", "symmetry", "metric")
         graph_options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        check_n_components(self.n_components, len(values))  # before the long work
         graphs = []
         for number, X in enumerate(sets, start=1):
             with scope(f"set-{number}", self.n_neighbors, graph_options, X):
@@ -336,8 +337,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         self._degrees = degrees_of(self.adjacency_)
         self.converged_, self.n_iter_ = has_settled(found, self), len(found.residuals)
         self.features_ = inferred[self.sizes_[0] :] if len(sets) == 2 else inferred
-        left = found.residuals[-1] if self.n_iter_ else 0.0
-        if left > self.solver_tol:
+        if (left := found.residuals[-1] if self.n_iter_ else 0.0) > self.solver_tol:
             warnings.warn(
                 f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
                 f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter",

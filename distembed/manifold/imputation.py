@@ -34,6 +34,7 @@ from distembed.neighbors.distances import Metric, domain_rows
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
 from distembed.validation import array_of, training_matrix
+from distembed.vectors import WordVectors
 
 Solver = Literal["krylov", "power"]
 
@@ -139,7 +140,7 @@ class LatentSemanticImputation(BaseEstimator):
         self.regressor = regressor
 
     def fit(
-        self, X: DenseMatrix, Y: DenseMatrix, *, graph: SparseMatrix | da.Array | None = None
+        self, X: DenseMatrix, Y: DenseMatrix | WordVectors, *, graph: SparseMatrix | da.Array | None = None
     ) -> LatentSemanticImputation:
         """Learn the vectors of the rows of Y that are all NaN.
 
@@ -147,7 +148,8 @@ class LatentSemanticImputation(BaseEstimator):
         ----------
         X : NumPy or Dask array or data frame, shape (n, d), no NaN
         Y : NumPy or Dask array, shape (n, s), floats; a row is known, or NaN throughout. Where X and Y are data frames,
-            Y has a row for each known name: rows are matched by the index, and `vectors_` is a frame with that of X
+            Y has a row for each known name: rows are matched by the index, and `vectors_` is a frame with that of X.
+            Beside a data frame Y may be `WordVectors`, whose words are names
         graph : sparse (n, n), optional: row i's stored entries are the rows that i is rebuilt from,
             in place of the MST-kNN graph
 
@@ -175,6 +177,7 @@ class LatentSemanticImputation(BaseEstimator):
         [2. 1.]
         """
         check_options(self)
+        Y = framed(Y, X)
         matrix, frames = self._training_matrix(X), (X, Y)
         known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric)
@@ -202,9 +205,9 @@ class LatentSemanticImputation(BaseEstimator):
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
 
     @overload
-    def fit_transform(self, X: DenseMatrix, Y: DenseInMemory) -> Floats: ...
+    def fit_transform(self, X: DenseMatrix, Y: DenseInMemory | WordVectors) -> Floats: ...
 
-    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix) -> Floats | Frame | da.Array:
+    def fit_transform(self, X: DenseMatrix, Y: DenseMatrix | WordVectors) -> Floats | Frame | da.Array:
         """Fit and return `vectors_`.
 
         Examples
@@ -219,7 +222,7 @@ class LatentSemanticImputation(BaseEstimator):
         vectors: Floats | Frame | da.Array = self.fit(X, Y).vectors_
         return vectors
 
-    def infer(self, X_new: DenseMatrix, X: DenseMatrix, Y: DenseMatrix) -> Floats | da.Array:
+    def infer(self, X_new: DenseMatrix, X: DenseMatrix, Y: DenseMatrix | WordVectors) -> Floats | da.Array:
         """Return the vectors of rows that `fit` has not seen, from the fitted ones; nothing is fitted again.
 
         A new row is rebuilt from its `min_degree` nearest rows of X, which have their vectors, with weights as `fit`
@@ -252,6 +255,7 @@ class LatentSemanticImputation(BaseEstimator):
         [[3.0]]
         """
         check_is_fitted(self, "vectors_")
+        Y = framed(Y, X)
         matrix, given = self._training_matrix(X), (X_new, Y)
         known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])
         options = {"model": self.regressor_, **self.options_}
@@ -262,6 +266,11 @@ class LatentSemanticImputation(BaseEstimator):
 def is_frame(X: Any) -> bool:
     """Return whether X is a data frame in memory whose rows have names, as pandas has them."""
     return all(hasattr(X, name) for name in ("index", "columns", "reindex")) and not is_dask_collection(X)
+
+
+def framed(Y: Any, X: Any) -> Any:
+    """Return word vectors as a frame of the kind of X with the words as its index, any other Y as it is."""
+    return type(X)(Y.vectors, index=list(Y.words)) if isinstance(Y, WordVectors) and is_frame(X) else Y
 
 
 def aligned(X: Any, Y: Any) -> Any:

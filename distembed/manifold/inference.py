@@ -101,11 +101,7 @@ def infer_by_each_method(
         sets.features, axis=0
     )  # in place of unknown features, which the controls cannot handle
     known = sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
-    if sp.issparse(sets.first) or sp.issparse(sets.second):
-        means = np.tile(known.features.mean(axis=0), (links.shape[1], 1))
-        found = {"mean": Inference(means, None)}
-    else:
-        found = linear_controls(known.first, known.second, known.features, links)
+    found = linear_controls(known.first, known.second, known.features, links)
     found["alignment"] = _infer_by_alignment(known, links, ALIGNMENT_COMPONENTS)
     if printed_rounds:
         printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
@@ -148,8 +144,9 @@ def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) 
 
 
 def _mean_of_nearest(first: Float64s, second: Float64s, values: Float64s, n_neighbors: int) -> Float64s:
-    search = NearestNeighbors(n_neighbors=min(n_neighbors, len(first))).fit(first)
-    means: Float64s = values[search.kneighbors(second, return_distance=False)].mean(axis=1)
+    with one_blas_thread():
+        search = NearestNeighbors(n_neighbors=min(n_neighbors, len(first))).fit(first)
+        means: Float64s = values[search.kneighbors(second, return_distance=False)].mean(axis=1)
     return means
 
 
@@ -173,7 +170,7 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
 
     Parameters
     ----------
-    X1, X2 : dense, (n × d1), (m × d2); rows are divided by their lengths
+    X1, X2 : (n × d1), (m × d2); rows are divided by their lengths, and of sparse ones there is the mean alone
     V1 : array (n × f)
         The features of the first set.
     links : (n × m), the strongest entry of a column is its counterpart
@@ -186,6 +183,9 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
     if not links.nnz:
         raise ValueError("the controls are fitted to correspondences, but there are none")
     values, pairs = np.asarray(V1, np.float64), links.tocoo()
+    mean = Inference(np.tile(values.mean(axis=0), (links.shape[1], 1)), None)
+    if sp.issparse(X1) or sp.issparse(X2):
+        return {"mean": mean}
     first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():
@@ -198,7 +198,7 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
         return Inference(nearest_features(first, images, values, n_neighbors=n), (first, images))
 
     return {
-        "mean": Inference(np.tile(values.mean(axis=0), (len(second), 1)), None),
+        "mean": mean,
         "ridge": Inference(direct, None),
         "ridge_map": by_nearest(regressed, NEAREST),
         "procrustes": by_nearest(rotated, NEAREST),

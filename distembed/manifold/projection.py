@@ -39,7 +39,7 @@ from distembed.neighbors.graphs import (
     neighbor_affinity,
     row_is_used,
 )
-from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
+from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
@@ -143,7 +143,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         symmetry: Symmetry = "union",
         degree: PositiveInt = 2,
         solver: Solver = "spectral_regression",
-        alpha: NonNegativeFloat = 0.01,
+        alpha: PositiveFloat = 0.01,
         constant_column: bool = False,
         svd_components: PositiveInt | None = None,
         tol: PositiveFloat = 1e-4,

@@ -177,19 +177,12 @@ def ridge_regression(
     X : (n × m) NumPy, SciPy sparse or Dask array, dense or of CSR row blocks
     targets : (n × k) float64, Y
     alpha : float
-        The ridge.
+        The ridge, above 0.
     tol, max_iter : float, int
         Of the conjugate gradients.
     constant : bool
         Whether X has one more column, of ones.
-
-    Raises
-    ------
-    ValueError
-        If alpha is not above 0.
     """
-    if not alpha > 0:
-        raise ValueError(f"alpha is {alpha}; give a ridge above 0 (0.01 is usual)")
     if sp.issparse(getattr(X, "_meta", X)):
         rows = _with_ones(row_blocks(X)) if constant else row_blocks(X)
         normal = _Normal(rows, transpose_row_blocks(rows).persist(), alpha)

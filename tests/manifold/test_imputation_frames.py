@@ -41,6 +41,15 @@ def test_rows_are_matched_by_the_index(regressor):
     )
 
 
+def test_word_vectors_are_matched_by_their_words():
+    X, Y = frames()
+    words, model = de.WordVectors(list(Y.index), Y.to_numpy()), de.LatentSemanticImputation(min_degree=4)
+    expected = model.fit(X, Y).vectors_
+    np.testing.assert_array_equal(model.fit(X, words).vectors_.to_numpy(), expected.to_numpy())
+    assert model.vectors_.index.equals(X.index)
+    np.testing.assert_array_equal(model.infer(X.iloc[:2], X, words), model.infer(X.iloc[:2], X, Y))
+
+
 def test_names_that_stand_twice_and_frames_without_a_common_name_are_refused():
     X, Y = frames()
     model = de.LatentSemanticImputation(min_degree=4)

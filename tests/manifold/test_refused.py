@@ -122,7 +122,7 @@ REFUSED = [
     (project, {"affinity": "local", "threshold": 0.5}, r"'local' needs nearest neighbors"),
     (project, {"tol": "x"}, r"tol is 'x': give a number above 0"),
     (project, {"solver": "lobpcg"}, r"solver is 'lobpcg': give"),
-    (project, {"alpha": 0.0}, r"alpha is 0.0; give a ridge above 0"),
+    (project, {"alpha": 0.0}, r"alpha is 0.0: give a number above 0"),
     (project, {"solver": "eigen", "constant_column": True}, r"constant_column belongs to the regression"),
     (project, {"X": spoiled(some_rows(), (4, 4), np.nan)}, r"NaN or infinity"),
     (project, {"graph": GRAPH[:5][:, :5]}, r"the graph has shape \(5, 5\); X has 60 rows"),
