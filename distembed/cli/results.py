@@ -36,8 +36,9 @@ from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
-from distembed.views.answers import Answer, TermTable, known_words
+from distembed.views.answers import Answer, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
+from distembed.views.report.page import ShownTable
 from distembed.views.texts import NewFiles, encode_files, export_static, infer_job, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
@@ -317,7 +318,7 @@ def evaluate(
         write_table(items, table_of(table, "items"), format=table_format(items) or "csv")
         write(shown(f"{plural(table.num_rows, 'item')} in {items}"))
     rows = [_score_row(path, score) for path, column in scores.items() for score in column]
-    save_answer(Answer("evaluation", notes, tables=[TermTable("scores", rows)]), target)
+    save_answer(Answer("evaluation", notes, tables=[ShownTable("scores", rows)]), target)
 
 
 def _score_row(path: str, score: Score) -> dict[str, Any]:
@@ -362,7 +363,7 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         write(_of_one_direction(model, word, near) or neighbor_line(word, near, origin=origin))
         names = ("word", "rank", "neighbor", "similarity")
         rows += [dict(zip(names, (word, rank, *one), strict=True)) for rank, one in enumerate(near, 1)]
-    save_answer(Answer("neighbors", [*notes, *unknown], tables=[TermTable("neighbors", rows)]), target)
+    save_answer(Answer("neighbors", [*notes, *unknown], tables=[ShownTable("neighbors", rows)]), target)
     if unknown:
         fail("; ".join(unknown), code=1)
 

@@ -18,7 +18,8 @@ from distembed.job.model import Job
 from distembed.job.opening import open_job
 from distembed.job.terminal import write
 from distembed.views import tuning
-from distembed.views.answers import Answer, TermTable, as_text
+from distembed.views.answers import Answer, as_text
+from distembed.views.report.page import ShownTable
 from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
 
 
@@ -98,7 +99,7 @@ def answer_of(tuned: Tuned) -> Answer:
     ]
     decimals = dict.fromkeys(("value", "low", "high"), 3)
     tables = [
-        TermTable("the half that chooses", chosen, decimals),
-        TermTable("the half that is held out", rest, decimals),
+        ShownTable("the half that chooses", chosen, decimals),
+        ShownTable("the half that is held out", rest, decimals),
     ]
     return Answer(tuned.measure, sentences, tables=tables)

@@ -146,9 +146,9 @@ class System(NamedTuple):
     outputs: tuple[Output, ...] = ()
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
 
-    def page(self, job: Job, workspace: Workspace) -> str:
-        """Return the report of a workspace whose other stages are done."""
-        return str(import_module(self.report).page(job, workspace))
+    def page(self, job: Job, workspace: Workspace) -> Any:
+        """Return the report of a workspace whose other stages are done, a `Page` of `distembed.views.report.page`."""
+        return import_module(self.report).page(job, workspace)
 
     def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
         """Return the last lines of a run, with the place of its report."""
@@ -181,7 +181,7 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
 
     def draw(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note("report: drawing the figures and tables")
-        page = system_of(ctx.job).page(ctx.job, ctx.workspace)
+        page = system_of(ctx.job).page(ctx.job, ctx.workspace).html()
         ctx.stage.store_bytes(REPORT.name, page.encode(), is_page=True)
         return {}
 

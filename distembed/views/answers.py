@@ -5,50 +5,22 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from distembed.corpus.concordance import Passage
-from distembed.display import aligned, fixed, format_number
+from distembed.display import aligned
 from distembed.formats.names import suffix_of
 from distembed.formats.streams import writing
 from distembed.job.tables import table_of
 from distembed.job.terminal import shown
 from distembed.vectors.rows import rows_by_lower_case
 from distembed.views.export import table_format, write_table
+from distembed.views.report.page import Page, Passages, ShownTable
 
 ENDS = (".json", ".html", ".csv", ".tsv", ".parquet")
 """How the names of files end that hold an answer; the last three hold its first table."""
-
-
-class TermTable(NamedTuple):
-    """A table of an answer.
-
-    Attributes
-    ----------
-    title : str
-    rows : sequence of mappings
-        Column to value; None where there is no value.
-    decimals : mapping of column to int
-        The decimals that a column of fractions is written with; other numbers are written as they are.
-    caption : str
-        What the columns are.
-    """
-
-    title: str
-    rows: Sequence[Mapping[str, Any]]
-    decimals: Mapping[str, int] = MappingProxyType({})
-    caption: str = ""
-
-
-class Passages(NamedTuple):
-    """Passages of the corpus under a heading."""
-
-    title: str
-    lines: Sequence[Passage]
 
 
 class Answer(NamedTuple):
@@ -60,7 +32,7 @@ class Answer(NamedTuple):
     sentences : sequence of str
     facts : mapping
         The numbers of the sentences, for programs.
-    tables : sequence of TermTable
+    tables : sequence of ShownTable
     passages : sequence of Passages
     places : mapping of str to str
         The file and the line of documents of the passages.
@@ -69,7 +41,7 @@ class Answer(NamedTuple):
     title: str
     sentences: Sequence[str] = ()
     facts: Mapping[str, Any] = MappingProxyType({})
-    tables: Sequence[TermTable] = ()
+    tables: Sequence[ShownTable] = ()
     passages: Sequence[Passages] = ()
     places: Mapping[str, str] = MappingProxyType({})
 
@@ -103,13 +75,9 @@ def as_text(answer: Answer) -> str:
     """Return an answer as lines of text: sentences, aligned tables, passages with the words in brackets."""
     parts = [answer.title, *answer.sentences]
     for one in answer.tables:
-        columns = _columns(one.rows)
-        shows = {name: partial(fixed, decimals=decimals) for name, decimals in one.decimals.items()}
+        columns = _columns(one)
         cells = [
-            [
-                name,
-                *("–" if cell is None else _shown(cell, shows.get(name, format_number)) for cell in column),
-            ]
+            [name, *("–" if cell is None else _shown(cell, one.show(name)) for cell in column)]
             for name, column in columns.items()
         ]
         lines = list(zip(*cells, strict=True))
@@ -130,10 +98,9 @@ def _shown(cell: Any, show: Callable[[Any], str]) -> str:
     return shown(cell) if isinstance(cell, str) else show(cell)
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the columns of a table, in order of first appearance."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: [_known(row.get(name)) for row in rows] for name in names}
+def _columns(table: ShownTable) -> dict[str, list[Any]]:
+    """Return the columns of a table, None for what is not a number."""
+    return {name: list(map(_known, column)) for name, column in table.columns.items()}
 
 
 def _known(cell: Any) -> Any:
@@ -144,7 +111,7 @@ def save(answer: Answer, path: str) -> None:
     """Write an answer to a file or URL whose name ends in one of `ENDS`: whole, or its first table."""
     form = table_format(path)
     if form is not None:
-        columns = _columns(answer.tables[0].rows) if answer.tables else {}
+        columns = _columns(answer.tables[0]) if answer.tables else {}
         write_table(path, table_of(pa.table(columns), ""), format=form)
         return
     if suffix_of(path) == ".json":
@@ -167,16 +134,4 @@ def save(answer: Answer, path: str) -> None:
 
 def as_page(answer: Answer) -> str:
     """Return an answer as one HTML page."""
-    from distembed.views.report.page import Section, paragraph, passage_item, render_report  # noqa: PLC0415
-    from distembed.views.report.tables import table  # noqa: PLC0415 - they draw, which takes half a second to import
-
-    sections = []
-    for one in answer.tables:
-        formats = {name: partial(fixed, decimals=decimals) for name, decimals in one.decimals.items()}
-        sections.append(table(one.title, one.rows, caption=one.caption, formats=formats))
-    for group in answer.passages:
-        items = "".join(map(passage_item, group.lines))
-        sections.append(
-            Section(group.title, f"<ul>{items}</ul>" if items else paragraph("No passage was found."))
-        )
-    return render_report(answer.title, " ".join(answer.sentences), sections)
+    return Page(answer.title, " ".join(answer.sentences), [*answer.tables, *answer.passages]).html()

@@ -25,7 +25,8 @@ from distembed.stages.corpus import titled_tokens
 from distembed.stages.corpus_sections import CorpusJob, corpus_of
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
-from distembed.views.answers import Answer, Passages, TermTable, known_words
+from distembed.views.answers import Answer, known_words
+from distembed.views.report.page import Passages, ShownTable
 from distembed.weighting.blocks import chosen_columns
 from distembed.weighting.pmi import marginals
 
@@ -234,7 +235,7 @@ class WordCounts(NamedTuple):
         return bool(np.intersect1d(pair[[0]].indices, pair[[1]].indices).size)
 
 
-def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
+def _table(found: SimilarityExplanation, counts: WordCounts) -> ShownTable:
     """Return the contexts with their terms, counts and PMI; the column of terms adds up to the cosine."""
     named = [*found.raising, *found.lowering]
     words, contexts = [found.first, found.second], [one.word for one in named]
@@ -266,4 +267,4 @@ def _table(found: SimilarityExplanation, counts: WordCounts) -> TermTable:
         "The terms add up to the cosine. Counts are of pairs within the window, in both orders; PMI is in nats, "
         "log of the count over that of independent words."
     )
-    return TermTable("contexts", rows, decimals, caption)
+    return ShownTable("contexts", rows, decimals, caption)

@@ -206,6 +206,6 @@ def test_the_report_shows_the_neighbors_of_words_in_each_part(folder: Path) -> N
     assert rows[1]["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
     assert rows[1]["words"] == int(found.any(axis=1).sum())
     assert rows[1]["made_of"] == "counts: window 2, left, flat"
-    shown = page(job, workspace).replace("<wbr>", "")
+    shown = page(job, workspace).html().replace("<wbr>", "")
     assert "Parts</h2>" in shown
     assert "counts: window 2" in shown

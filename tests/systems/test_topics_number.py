@@ -54,7 +54,7 @@ def test_the_number_of_classes_is_found(finished: Any, chosen: de.Workspace) -> 
     assert number_sentence(finished.job, chosen).startswith("3 topics: the largest number tried")
     (section,) = number_sections(finished.job, chosen)
     assert section.title == "Number of topics"
-    assert "least silhouette" in section.html
+    assert "least silhouette" in section.html(section.title)
 
 
 def test_shuffled_words_have_no_number_of_topics(tmp_path: Path) -> None:

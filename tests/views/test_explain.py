@@ -14,8 +14,9 @@ from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.linalg.operators import row_blocks
-from distembed.views.answers import Answer, Passages, TermTable, as_page, as_text
+from distembed.views.answers import Answer, as_page, as_text
 from distembed.views.explain import NO_TOKENS, Request, WordCounts, explain_job
+from distembed.views.report.page import Passages, ShownTable
 from distembed.views.texts import NewFiles, infer_job
 from tests.commands import run, succeed
 
@@ -123,7 +124,7 @@ def test_words_that_share_no_context_are_remarked_on(left: str, right: str, shar
 
 def test_what_is_written_cannot_steer_terminal_or_page() -> None:
     bad = Passage("id", "<script>", ("a", "\x1b[2Jb"), (1,))
-    table = TermTable("terms", [{"context": "<b>\x1b", "term": 0.25}], {"term": 2})
+    table = ShownTable("terms", [{"context": "<b>\x1b", "term": 0.25}], {"term": 2})
     answer = Answer("<title>", ["one"], {}, [table], [Passages("passages", [bad])])
     assert "\x1b" not in as_text(answer)
     page = as_page(answer)

@@ -1,7 +1,8 @@
-"""Figures as files: those of a report, the same bytes for the same input."""
+"""Figures: what they show, and as files of a report, the same bytes for the same input."""
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ import pytest
 
 import distembed as de
 from distembed.stages.words import content_words, words_shown
-from distembed.views import report
 from distembed.views.report import figures, maps
-from distembed.views.report.figures import save_figure
+from distembed.views.report.figures import Figure, Mark
+from distembed.views.report.sections import zipf_curve
 from tests.commands import run, succeed
+from tests.views.test_report import alt_text, html_of, line_chart, points, word_map
 
 pytestmark = pytest.mark.usefixtures("drawn_figures")
 
 BEGINNINGS = {"pdf": b"%PDF-1.", "svg": b"<?xml", "png": b"\x89PNG"}
 RARE = "ᴥ"  # which DejaVu Serif has, and DejaVu Sans has not
+
+
+# ---- files ----
 
 
 def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None:
@@ -30,6 +35,7 @@ def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None
     page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
     assert len(files) == page.count("<figure>") > 2
     assert files[0].name == "01-map-of-frequent-content-words.pdf"
+    assert any(file.name.endswith("-time-and-memory.pdf") for file in files)  # that of its section
     for data in (file.read_bytes() for file in files):
         assert all(word.encode() in data for word in (de.__version__, de.Workspace.open(tiny / "w").digest()))
 
@@ -38,8 +44,9 @@ def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None
 def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path: Path, form: str) -> None:
     written = []
     for number in range(2):
-        save_figure(f"{tmp_path}/{number}.{form}", lambda axes: axes.plot([1, 2]), origin="a job")
-        written.append((tmp_path / f"{number}.{form}").read_bytes())
+        path = f"{tmp_path}/{number}.{form}"
+        Figure("t", lambda figure: figure.subplots().plot([1, 2]), "").save(path, origin="a job")
+        written.append(Path(path).read_bytes())
     assert written[0] == written[1]
     assert written[0].startswith(BEGINNINGS[form])
     assert b"a job" in written[0]
@@ -59,28 +66,85 @@ def test_the_report_names_what_it_was_made_from(tiny: Path) -> None:
     page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
     found = page[page.index("<h2>Version and files</h2>") :]
     manifest = de.Workspace.open(tiny / "w").stages()["tokens"]
-    assert manifest.made_with["distembed"] in found
     ((name, stamp),) = next(iter(manifest.parameters["files"].values())).items()
-    assert name in found
-    assert stamp[-1].removeprefix("content ") in found
+    assert all(
+        text in found for text in (manifest.made_with["distembed"], name, stamp[-1].removeprefix("content "))
+    )
 
 
 def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Matplotlib warns where no font has it, but of an SVG, whose reader brings the fonts."""
-
-    def draw(axes: Any) -> None:
-        axes.set_title(RARE)
-
-    save_figure(f"{tmp_path}/a.svg", draw)
+    figure = Figure("t", lambda figure: figure.subplots().set_title(RARE), "")
+    figure.save(f"{tmp_path}/a.svg")
     assert RARE in (tmp_path / "a.svg").read_text(encoding="utf-8")
     monkeypatch.setattr(figures, "_OTHER_SCRIPTS", ("No Such Font",))
     with pytest.warns(UserWarning, match="Glyph 7461 .* missing"):
-        save_figure(f"{tmp_path}/boxes.pdf", draw)
+        figure.save(f"{tmp_path}/boxes.pdf")
     monkeypatch.setattr(figures, "_OTHER_SCRIPTS", ("DejaVu Serif",))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_figure(f"{tmp_path}/a.pdf", draw)
+        figure.save(f"{tmp_path}/a.pdf")
     assert b"DejaVuSerif" in (tmp_path / "a.pdf").read_bytes()
+
+
+# ---- charts ----
+
+
+@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.3])
+def test_zipf_exponent_is_recovered(exponent: float) -> None:
+    counts = 1e9 / np.arange(1, 20001) ** exponent
+    html = html_of(zipf_curve(counts))
+    assert f"fit, exponent {exponent:.2f}" in html
+    assert html_of(zipf_curve(counts[::-1])) == html
+
+
+def test_lines_follow_their_values() -> None:
+    values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
+    colors = "|".join(figures.COLORS)
+    pattern = rf'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*: (?:{colors})'
+    (path,) = re.findall(pattern, html_of(line_chart({"": values})))
+    line = np.array(re.findall(r"[ML] (\S+) (\S+)", path), dtype=float)  # in units of the SVG: y grows down
+    assert np.corrcoef(-line[:4, 1], values[:4])[0, 1] == pytest.approx(1)
+    assert np.allclose(np.diff(line[:4, 0]), line[1, 0] - line[0, 0], rtol=1e-4)
+
+
+def test_long_curves_are_thinned_but_keep_their_ends() -> None:
+    chart = line_chart({"": np.arange(100_000)})
+    assert "400 points, from 0 to 99,999" in alt_text(chart)
+    assert len(html_of(chart)) < 60_000
+
+
+def test_histogram_says_how_many_values_it_cannot_show() -> None:
+    html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
+    assert "2 values, median 5.5" in html
+    assert "2 values not shown" in html
+
+
+def test_bars_of_names_that_shorten_to_the_same_text_are_all_drawn() -> None:
+    names = {"a" * 50 + "1": 1.0, "a" * 50 + "2": 2.0}
+    assert alt_text(figures.bars("t", names, xlabel="x")).count("aaa…") == 2
+
+
+def places(html: str, axis: str) -> list[float]:
+    return [float(place) for place in re.findall(rf'<use [^>]*\b{axis}="([\d.]+)"', html)]
+
+
+def test_dots_of_one_name_stand_on_lines_of_their_own_and_panels_share_their_axes() -> None:
+    marks = [Mark(name, 0.5, (0.4, 0.6), kind) for name in "ab" for kind in ("first", "second")]
+    html = html_of(figures.small_multiples("t", marks, xlabel="score", spread=True))
+    assert [html.count(f">{text}<") for text in ("a", "b", "first", "second")] == [1, 1, 1, 1]
+    assert len(set(places(html, "y"))) >= 4
+    together = html_of(figures.small_multiples("t", marks, xlabel="score"))
+    assert len(set(places(together, "y"))) == len(set(places(html, "y"))) - 2
+    marks = [
+        Mark(name, value, panel=panel) for panel in ("P", "Q") for name, value in (("a", 0.5), ("b", 1.0))
+    ]
+    drawn = figures.small_multiples("t", marks, xlabel="share")
+    assert [html_of(drawn).count(f">{text}<") for text in ("a", "b", "P", "Q", "share")] == [1, 1, 1, 1, 0]
+    assert alt_text(drawn) == "t. Dots of share: P: a 0.5, b 1; Q: a 0.5, b 1"
+
+
+# ---- maps ----
 
 
 def test_the_words_shown_are_those_named_else_content_words():
@@ -91,15 +155,30 @@ def test_the_words_shown_are_those_named_else_content_words():
     assert content_words(["The", "of", "und", "Haus", "a"], frozenset({"und"})) == ["Haus"]
 
 
+def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
+    style = r'style="font-size: 9px; [^"]*text-anchor: (\w+)[^"]*"'
+    words = [f"word{i}" for i in range(500)]
+    html = html_of(word_map(words, np.random.default_rng(1).normal(size=(500, 20))))
+    found = re.findall(rf'<text {style} x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', html)
+    left = {"start": 0.0, "middle": 0.5, "end": 1.0}
+    boxes = np.array(
+        [(float(x) - left[a] * 4.5 * len(t), float(y) - 6, float(x) + (1 - left[a]) * 4.5 * len(t), float(y))
+         for a, x, y, t in found]
+    )  # fmt: skip
+    assert found[0][-1] == "word0"
+    assert 35 < len(found) < 500
+    apart = boxes[:, None, :2] < boxes[None, :, 2:]
+    overlap = apart.all(2) & (boxes[:, None, 2:] > boxes[None, :, :2]).all(2)
+    assert np.array_equal(overlap, np.eye(len(found), dtype=bool))
+
+
 def test_labels_cover_neither_points_nor_one_another() -> None:
-    rng = np.random.default_rng(0)
-    points = rng.uniform(0, 300, (80, 2))
+    points = np.random.default_rng(0).uniform(0, 300, (80, 2))
     spots = maps._thin_labels(points, ["a label"] * 80, np.array([400.0, 400.0]), np.empty((0, 4)))
     boxes = np.array([maps._box(spot) for spot in spots])
     assert len(spots) > 40
     for x, y in points:
-        inside = (boxes[:, :2] < [x, y]).all(axis=1) & (boxes[:, 2:] > [x, y]).all(axis=1)
-        assert not inside.any()
+        assert not ((boxes[:, :2] < [x, y]).all(axis=1) & (boxes[:, 2:] > [x, y]).all(axis=1)).any()
     assert not any(maps._covers(np.delete(boxes, i, axis=0), box) for i, box in enumerate(boxes))
 
 
@@ -111,5 +190,27 @@ def test_the_key_stands_below_the_points_and_a_title_once() -> None:
     assert placed[:, 1].min() > below
     assert all(maps._box(spot)[1] >= below for spot in spots)
     assert sorted(spot.text for spot in spots) == ["emma", "persuasion"]
-    (section,) = report.word_maps(["emma", "persuasion"] * 30, points, {"Books": None})
-    assert section.html.count(">emma</text>") == 1
+    assert html_of(word_map(["emma", "persuasion"] * 30, points)).count(">emma</text>") == 1
+
+
+def test_small_groups_share_gray_and_many_points_are_one_picture() -> None:
+    groups = [g for g in range(10) for _ in range(20 - g)]
+    html = html_of(points(len(groups), groups))
+    assert "3 others" in html
+    assert html.count(figures.MUTED) >= sum(20 - g for g in (7, 8, 9))
+    html = html_of(points(30_000))
+    assert html.count("data:image/png;base64,") == 1
+    assert len(html) < 600_000
+
+
+def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.MonkeyPatch) -> None:
+    plane, laid_out = maps.plane, list[Any]()
+    monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
+    vectors = np.random.default_rng(0).normal(size=(6, 3))
+    by_sound, plain = maps.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc"), "plain": None})
+    assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
+    (alone,) = maps.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc")})
+    assert html_of(by_sound) == html_of(alone)
+    assert "Across" not in html_of(plain)
+    two_columns = np.random.default_rng(0).normal(size=(8, 2))
+    assert "first coordinate, no unit" in html_of(word_map(list("abcdefgh"), two_columns))

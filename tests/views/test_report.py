@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed import display
-from distembed.views import report
-from distembed.views.report import Section, figures, maps
+from distembed.evaluation.scoring import Score
+from distembed.views.report import figures, maps
+from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable
 from distembed.views.report.run import _flat
+from distembed.views.report.sections import neighbor_table, objective_curve, score_section, zipf_curve
 
 pytestmark = pytest.mark.usefixtures("drawn_figures")
 
@@ -55,45 +57,44 @@ class Outline(HTMLParser):
         return sum(name == tag for name, _ in self.elements)
 
 
-class Score(NamedTuple):
-    set: str
-    task: str
-    metric: str
-    score: float
-    known: int
-    total: int
-    policy: str
-    interval: tuple[float, float] | None
-
-
 WORDS = ["the", "<b>bold</b>", "a&b", "שלום", "東京", "x" * 300, "$x^2$", "\x00\x1b", "naïve", '"quoted"']
 
 
-def word_map(words: Any, vectors: Any, groups: Any = None) -> Section:
-    return report.word_maps(words, vectors, {"Map": groups})[0]
+def word_map(words: Any, vectors: Any, groups: Any = None) -> Part:
+    return maps.word_maps(words, vectors, {"Map": groups})[0]
 
 
-def points(n: int, groups: Any = None) -> Section:
+def points(n: int, groups: Any = None) -> Part:
     return word_map([""] * n, np.random.default_rng(0).normal(size=(n, 2)), groups)
+
+
+def line_chart(series: Any) -> Part:
+    return figures.line_chart("t", series, xlabel="x", ylabel="y")
+
+
+def html_of(part: Part) -> str:
+    return part.html(part.title)
+
+
+def scores(*rows: tuple[Any, ...]) -> list[Score]:
+    return [Score(*row[:4], 15, 19, "lower", row[4]) for row in rows]
 
 
 def full_report() -> str:
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(len(WORDS), 6))
-    scores = [
-        Score("wordsim353", "similarity", "spearman", 0.6123, 348, 353, "known pairs", (0.54, 0.68)),
-        Score("toefl", "synonym", "accuracy", math.nan, 0, 80, "known", None),
-    ]
     sections = [
-        report.zipf_curve(np.floor(1e5 / np.arange(1, 3000))),
-        report.objective_curve([4.0, 3.0, 2.5]),
-        report.table("Evaluation", scores, formats={"interval": report.three_decimals}),
-        report.neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
-        *report.word_maps(WORDS, vectors, {"Map": None, "in groups": [len(w) for w in WORDS]}),
-        report.histogram(rng.poisson(8, 500), "Degrees", xlabel="neighbors"),
+        zipf_curve(np.floor(1e5 / np.arange(1, 3000))),
+        objective_curve([4.0, 3.0, 2.5]),
+        ShownTable(
+            "Evaluation", [{"set": "men", "value": math.nan, "interval": (0.4, 0.6)}], {"interval": 3}
+        ),
+        neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
+        *maps.word_maps(WORDS, vectors, {"Map": None, "in groups": [len(w) for w in WORDS]}),
+        figures.histogram("Degrees", rng.poisson(8, 500), xlabel="neighbors"),
         points(4000, rng.integers(0, 12, 4000).tolist()),
     ]
-    return report.render_report("A <run>", "One & two.", sections, facts={"words": 30000, "speed": 1.5})
+    return Page("A <run>", "One & two.", sections, {"words": 30000, "speed": 1.5}).html()
 
 
 @pytest.fixture(scope="module")
@@ -101,42 +102,35 @@ def page() -> str:
     return full_report()
 
 
-def alt_text(section: Section) -> str:
-    return next(attrs["aria-label"] or "" for tag, attrs in Outline(section.html).elements if tag == "svg")
-
-
-def series_of(section: Section) -> list[np.ndarray]:
-    """Return the vertices of each line drawn in a series color, in units of the SVG (y grows down)."""
-    colors = "|".join(figures.COLORS)
-    lines = re.findall(rf'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*: (?:{colors})', section.html)
-    return [np.array(re.findall(r"[ML] (\S+) (\S+)", line), dtype=float) for line in lines]
+def alt_text(part: Part) -> str:
+    return next(attrs["aria-label"] or "" for tag, attrs in Outline(html_of(part)).elements if tag == "svg")
 
 
 # ---- the page ----
 
 
-def test_page_is_self_contained(page: str) -> None:
+def test_page_is_self_contained_and_every_reference_has_its_target(page: str) -> None:
     outline = Outline(page)
     assert "http" not in page.replace("http-equiv", "")
     assert not {"script", "link", "iframe", "img"} & {tag for tag, _ in outline.elements}
-    targets = [
-        attrs[key] or ""
-        for _, attrs in outline.elements
-        for key in ("src", "href", "xlink:href")
-        if key in attrs
-    ]
+    keys = ("src", "href", "xlink:href")
+    targets = [attrs[key] or "" for _, attrs in outline.elements for key in keys if key in attrs]
     assert targets
     assert all(target.startswith(("#", "data:image/png;base64,")) for target in targets)
-
-
-def test_equal_input_gives_equal_bytes(page: str) -> None:
-    assert full_report() == page
-
-
-def test_ids_are_unique_and_every_reference_has_its_target(page: str) -> None:
-    ids = [attrs["id"] for _, attrs in Outline(page).elements if "id" in attrs]
+    ids = [attrs["id"] for _, attrs in outline.elements if "id" in attrs]
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'(?:href="|url\()#([^")]+)', page)) <= set(ids)
+
+
+def test_equal_parts_give_equal_bytes_whatever_a_user_has_set_in_matplotlib(page: str) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    plain = html_of(objective_curve([3.0, 2.0]))
+    assert full_report() == page
+    assert dict(mpl.rcParams) == before
+    with mpl.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
+        assert html_of(objective_curve([3.0, 2.0])) == plain
 
 
 def test_every_figure_has_alternative_text_and_no_caption_repeats_its_axes(page: str) -> None:
@@ -148,15 +142,12 @@ def test_every_figure_has_alternative_text_and_no_caption_repeats_its_axes(page:
     assert all(attrs.get("role") == "img" for tag, attrs in outline.elements if tag == "svg")
 
 
-def test_words_are_text_never_markup(page: str) -> None:
+def test_words_are_text_never_markup_and_long_ones_can_break(page: str) -> None:
     outline = Outline(page)
     assert outline.count("b") == 0
     assert outline.texts.count("<b>bold</b>") >= 2  # in the table and on the map
     assert "$x^2$" in outline.texts
     assert not re.search(r"[\x00-\x08\x0b-\x1f]", page)
-
-
-def test_a_very_long_word_can_break_and_is_short_on_maps(page: str) -> None:
     assert "x" * 33 not in page
 
 
@@ -166,18 +157,22 @@ def test_figures_stand_on_white_on_light_and_dark_screens(page: str) -> None:
     assert "prefers-color-scheme:dark" in page
 
 
-def test_report_without_sections_is_a_page() -> None:
-    assert Outline(report.render_report("empty", "", [])).count("h1") == 1
+def test_a_section_with_nothing_to_show_never_comes_first() -> None:
+    empty = [ShownTable("Empty", []), Section("Also", [Note("", "n"), ShownTable("", [])])]
+    page = Page("t", "s", [*empty, ShownTable("Full", [{"a": 1}]), neighbor_table({})]).html()
+    order = [page.index(f"<h2>{title}</h2>") for title in ("Full", "Empty", "Also", "Nearest words")]
+    assert order == sorted(order)
+    assert Outline(Page("empty", "", []).html()).count("h1") == 1
 
 
-def test_a_user_s_settings_of_matplotlib_change_no_bytes_and_are_not_changed() -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    plain = report.objective_curve([3.0, 2.0])
-    assert dict(mpl.rcParams) == before
-    with mpl.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
-        assert report.objective_curve([3.0, 2.0]) == plain
+def test_a_part_of_a_section_has_a_subtitle_where_its_title_is_another() -> None:
+    parts = [
+        ShownTable("", [{"a": 1}]),
+        ShownTable("One", [{"a": 1}]),
+        Fold("more", ShownTable("", [{"a": 1}])),
+    ]
+    html = html_of(Section("All", parts))
+    assert [html.count(text) for text in ("<h3>", "<h3>One</h3>", "<summary>more</summary>")] == [1, 1, 1]
 
 
 # ---- numbers ----
@@ -216,166 +211,116 @@ def test_any_number_can_be_written(value: float) -> None:
 # ---- tables ----
 
 
-def test_table_takes_mappings_and_named_tuples_alike() -> None:
-    rows = [Score("s", "t", "m", 0.5, 1, 2, "p", (0.4, 0.6))]
-    assert report.table("t", rows) == report.table("t", [row._asdict() for row in rows])
+@pytest.mark.parametrize(
+    ("rows", "formats", "cells"),
+    [
+        ([{"n": 1}, {"n": None}, {"n": math.nan}], {}, ["n 1", "n –", "n –"]),
+        ([{"a": 1}, {"a": 2, "b": "x"}], {}, ["n 1", " –", "n 2", " x"]),
+        ([{"i": (-0.04, 0.6)}, {"i": (math.nan, math.nan)}], {"i": 3}, ["n [−0.040, 0.600]", "n –"]),
+        ([{"s": 5.0}, {"s": "5"}], {"s": display.format_seconds}, ["n 5.00 s", "n 5"]),
+        ([{"w": [("<a>", 0.5), ("b", 1)], "o": "c"}], {}, ["near w &lt;a&gt; 0.500b 1.000", " c"]),
+        ([{"w": ["d", "e"]}, {"w": []}], {}, ["near  de", "near  –"]),
+    ],
+)
+def test_cells_are_written_by_their_kind(rows: Any, formats: Any, cells: list[str]) -> None:
+    html = html_of(ShownTable("t", rows, formats))
+    found = re.findall(r'<td class="(.*?)".*?>(.*?)</td>', html)
+    assert [f"{kind} {re.sub('<.*?>', '', text)}" for kind, text in found] == cells
 
 
-def test_numbers_are_right_aligned_and_missing_ones_are_dashes() -> None:
-    html = report.table(
-        "t", [{"name": "a", "n": 1}, {"name": "b", "n": None}, {"name": "c", "n": math.nan}]
-    ).html
-    assert re.findall(r'<td class="n">(.*?)</td>', html) == ["1", "–", "–"]
-    assert '<th scope="col" class=n>n</th>' in html
+def test_many_rows_are_folded() -> None:
+    html = html_of(ShownTable("t", [{"a": n} for n in range(12)], n_shown=10))
+    first, rest = html.split("<summary>2 rows more</summary>")
+    assert (first.count("<td"), rest.count("<td")) == (10, 2)
 
 
-def test_a_row_may_lack_a_column_of_another() -> None:
-    html = report.table("t", [{"a": 1}, {"a": 2, "b": "x"}]).html
-    assert html.count("<td") == 4
-
-
-def test_intervals_are_written_as_such() -> None:
-    rows = [
-        Score("s", "t", "m", 0.5, 1, 2, "p", (-0.04, 0.6)),
-        Score("s", "t", "m", 0.5, 1, 2, "p", (math.nan, math.nan)),
-    ]
-    html = report.table("t", rows, formats={"interval": report.three_decimals}).html
-    assert "[−0.040, 0.600]" in html
-    assert "nan" not in html
+def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
+    """The columns of long texts are marked, and each cell has the label that a narrow layout shows above it."""
+    rows = [{"topic": 1, "words": "a text that is longer than the numbers beside it", "n": 2}]
+    html = html_of(ShownTable("t", rows))
+    assert '<table class="folds">' in html
+    assert html.count('class="w"') == 2
+    assert '<td class="n" data-l="topic">' in html  # a narrow screen shows the label above the number
+    assert "folds" not in html_of(ShownTable("t", [{"topic": 1, "word": "short"}]))
+    assert "content:attr(data-l)" in Page("t", "s", []).html()
 
 
 def test_parameters_are_named_with_dots() -> None:
-    assert dict(_flat({"a": {"b": {"c": True}, "d": []}, "e": "<x>"})) == {
-        "a.b.c": "true",
-        "a.d": "(empty)",
-        "e": "<x>",
-    }
+    settings = {"a": {"b": {"c": True}, "d": []}, "e": "<x>"}
+    assert dict(_flat(settings)) == {"a.b.c": "true", "a.d": "(empty)", "e": "<x>"}
 
 
-def test_bars_of_names_that_shorten_to_the_same_text_are_all_drawn() -> None:
-    names = {"a" * 40 + "1": 1.0, "a" * 40 + "2": 2.0}
-    assert alt_text(report.bar_chart(names, "t", xlabel="x")).count("aaa…") == 2
+# ---- scores ----
+
+SCORES = scores(
+    ("MEN", "similarity", "spearman", 0.7, (0.6, 0.8)),
+    ("google", "analogy", "3CosAdd", 0.4, None),
+    ("google", "analogy", "3CosMul", 0.5, None),
+    ("norms", "normed priming", "S1 spearman", 0.9, None),
+    ("norms", "normed priming", "S2 spearman", 0.6, None),
+    ("norms", "normed priming", "S3 spearman", math.nan, None),
+)
+"""A set of one metric, analogies by two, and three parts, one of them not judged."""
 
 
-# ---- figures ----
+def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind() -> None:
+    html = html_of(score_section(SCORES)).replace("<wbr>", "")
+    first, folded = html.split("<details>")
+    assert all(text in first for text in ("0.700", "0.400", "0.750", "mean of 2"))
+    assert "3CosMul" not in first
+    assert all(text in folded for text in ("3CosMul", "S1 spearman", "0.900"))
+    assert html.index("<svg") < html.index("<table")
+    assert "<details>" not in html_of(score_section(SCORES[:1]))
 
 
-@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.3])
-def test_zipf_exponent_is_recovered(exponent: float) -> None:
-    section = report.zipf_curve(1e9 / np.arange(1, 20001) ** exponent)
-    assert f"fit, exponent {exponent:.2f}" in section.html
-
-
-def test_zipf_takes_counts_in_any_order() -> None:
-    counts = np.arange(1, 500) ** 2
-    assert report.zipf_curve(counts) == report.zipf_curve(counts[::-1])
-
-
-def test_lines_follow_their_values() -> None:
-    values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
-    (line,) = series_of(report.line_chart({"": values}, "t", xlabel="x", ylabel="y"))
-    assert np.corrcoef(-line[:4, 1], values[:4])[0, 1] == pytest.approx(1)
-    assert np.allclose(np.diff(line[:4, 0]), line[1, 0] - line[0, 0], rtol=1e-4)
-
-
-def test_long_curves_are_thinned_but_keep_their_ends() -> None:
-    section = report.line_chart({"": np.arange(100_000)}, "t", xlabel="x", ylabel="y")
-    assert "400 points, from 0 to 99,999" in alt_text(section)
-    assert len(section.html) < 60_000
-
-
-def test_histogram_says_how_many_values_it_cannot_show() -> None:
-    html = report.histogram([1.0, 10.0, 0.0, math.nan], "t", xlabel="x", x_scale="log").html
-    assert "2 values, median 5.5" in html
-    assert "2 values not shown" in html
-
-
-def label_boxes(section: Section) -> tuple[list[str], np.ndarray]:
-    style = r'style="font-size: 9px; [^"]*text-anchor: (\w+)[^"]*"'
-    pattern = rf'<text {style} x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>'
-    found = re.findall(pattern, section.html)
-    offset = {"start": 0.0, "middle": 0.5, "end": 1.0}
-    boxes = [
-        (
-            float(x) - offset[a] * 4.5 * len(t),
-            float(y) - 6,
-            float(x) + (1 - offset[a]) * 4.5 * len(t),
-            float(y),
-        )
-        for a, x, y, t in found
-    ]
-    return [text for *_, text in found], np.array(boxes)
-
-
-def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
-    rng = np.random.default_rng(1)
-    words = [f"word{i}" for i in range(500)]
-    shown, boxes = label_boxes(word_map(words, rng.normal(size=(500, 20))))
-    assert shown[0] == "word0"
-    assert 35 < len(shown) < 500
-    overlap = (boxes[:, None, :2] < boxes[None, :, 2:]).all(2) & (
-        boxes[:, None, 2:] > boxes[None, :, :2]
-    ).all(2)
-    assert np.array_equal(overlap, np.eye(len(shown), dtype=bool))
-
-
-def test_small_groups_share_gray() -> None:
-    groups = [g for g in range(10) for _ in range(20 - g)]
-    html = points(len(groups), groups).html
-    assert "3 others" in html
-    assert html.count(figures.MUTED) >= sum(20 - g for g in (7, 8, 9))
-
-
-def test_many_points_are_one_picture() -> None:
-    html = points(30_000).html
-    assert html.count("data:image/png;base64,") == 1
-    assert len(html) < 600_000
-
-
-def test_map_of_two_columns_takes_them_as_they_stand() -> None:
-    points = np.random.default_rng(0).normal(size=(8, 2))
-    words = list("abcdefgh")
-    assert "first coordinate, no unit" in word_map(words, points).html
+def test_a_set_of_few_known_items_has_no_score() -> None:
+    """One pair of 353 was known, and a report gave 1.000."""
+    few = Score("MEN", "similarity", "spearman", 1.0, 6, 353, "lower", (0.9, 1.0), composed=3)
+    assert few._replace(composed=4).in_report.value == 1.0
+    html = html_of(score_section([few.in_report, SCORES[1]]))
+    assert "1.000" not in html
+    assert all(text in html for text in (">6<", ">353<", "No score is shown of fewer than 10 known items."))
 
 
 # ---- degenerate data ----
 
-NOTHING: list[Any] = [
-    report.zipf_curve([]),
-    report.zipf_curve([0, 0]),
-    report.objective_curve([]),
-    report.objective_curve([math.nan]),
-    report.histogram([], "t", xlabel="x"),
-    report.histogram([math.nan], "t", xlabel="x"),
-    report.bar_chart({}, "t", xlabel="x"),
+NOTHING: list[Part] = [
+    zipf_curve([]),
+    zipf_curve([0, 0]),
+    objective_curve([]),
+    objective_curve([math.nan]),
+    figures.histogram("t", [], xlabel="x"),
+    figures.histogram("t", [math.nan], xlabel="x"),
+    figures.bars("t", {}, xlabel="x"),
     points(0),
     word_map([], np.empty((0, 5))),
     word_map(["a"], [[math.nan, 1.0, 2.0]]),
-    report.line_chart({}, "t", xlabel="x", ylabel="y"),
-    report.table("t", []),
-    report.score_sections([]),
-    report.neighbor_table({}),
-    report.group("t", []),
+    line_chart({}),
+    ShownTable("t", []),
+    score_section([]),
+    neighbor_table({}),
+    Section("t", []),
 ]
 
 
-@pytest.mark.parametrize("section", NOTHING, ids=lambda section: section.title)
-def test_nothing_to_show_is_said(section: Section) -> None:
-    assert Outline(section.html).count("svg") == 0
-    assert 'class="note"' in section.html
+@pytest.mark.parametrize("part", NOTHING, ids=lambda part: part.title)
+def test_nothing_to_show_is_said(part: Part) -> None:
+    assert part.is_empty
+    assert Outline(html_of(part)).count("svg") == 0
+    assert 'class="note"' in html_of(part)
 
 
 LITTLE: dict[str, Any] = {
-    "one word": lambda: report.zipf_curve([5]),
-    "equal counts": lambda: report.zipf_curve([3] * 50),
-    "one round": lambda: report.objective_curve([3.0]),
-    "a bar of no length": lambda: report.bar_chart({"s": 0.0}, "t", xlabel="x"),
-    "zero objective": lambda: report.objective_curve([0.0, 0.0]),
-    "a round that is not a number": lambda: report.objective_curve([2.0, math.nan, 1.0]),
-    "equal values": lambda: report.histogram([2.5] * 9, "t", xlabel="x"),
-    "equal values, log": lambda: report.histogram([2.5] * 9, "t", xlabel="x", x_scale="log"),
-    "neighboring floats": lambda: report.histogram([1.0, np.nextafter(1.0, 2.0)], "t", xlabel="x"),
-    "huge values": lambda: report.histogram([1e300, 1e-300], "t", xlabel="x"),
+    "one word": lambda: zipf_curve([5]),
+    "equal counts": lambda: zipf_curve([3] * 50),
+    "one round": lambda: objective_curve([3.0]),
+    "a bar of no length": lambda: figures.bars("t", {"s": 0.0}, xlabel="x"),
+    "zero objective": lambda: objective_curve([0.0, 0.0]),
+    "a round that is not a number": lambda: objective_curve([2.0, math.nan, 1.0]),
+    "equal values": lambda: figures.histogram("t", [2.5] * 9, xlabel="x"),
+    "equal values, log": lambda: figures.histogram("t", [2.5] * 9, xlabel="x", x_scale="log"),
+    "neighboring floats": lambda: figures.histogram("t", [1.0, np.nextafter(1.0, 2.0)], xlabel="x"),
+    "huge values": lambda: figures.histogram("t", [1e300, 1e-300], xlabel="x"),
     "one word on a map": lambda: word_map(["a"], [[1.0, 2.0, 3.0]]),
     "one-dimensional vectors": lambda: word_map(["a", "b", "c"], [[1.0], [2.0], [3.0]]),
     "equal vectors": lambda: word_map(["a", "b", "c"], np.ones((3, 4))),
@@ -387,9 +332,9 @@ LITTLE: dict[str, Any] = {
 @pytest.mark.parametrize("case", LITTLE, ids=str)
 @pytest.mark.filterwarnings("error")
 def test_degenerate_data_is_drawn_without_a_warning(case: str) -> None:
-    section = LITTLE[case]()
-    assert Outline(section.html).count("svg") == 1
-    numbers = re.findall(r'(?:d|x|y|viewBox)="([^"]*)"', section.html)
+    html = html_of(LITTLE[case]())
+    assert Outline(html).count("svg") == 1
+    numbers = re.findall(r'(?:d|x|y|viewBox)="([^"]*)"', html)
     assert not any("nan" in number or "inf" in number for number in numbers)
 
 
@@ -397,13 +342,15 @@ def test_degenerate_data_is_drawn_without_a_warning(case: str) -> None:
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=12), st.integers(0, 3))
 def test_any_word_may_stand_anywhere(words: list[str], n_columns: int) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(words), n_columns))
+    marks = [figures.Mark(word, 1.0, None, word, panel=words[0]) for word in words]
     sections = [
         word_map(words, vectors),
-        report.neighbor_table({word: [(word, 0.5)] for word in words}),
-        report.bar_chart(dict.fromkeys(words, 1.0), words[0], xlabel=words[0]),
-        report.table(words[0], [dict.fromkeys(words, words[0])]),
+        neighbor_table({word: [(word, 0.5)] for word in words}),
+        figures.small_multiples(words[0], marks, xlabel=words[0]),
+        ShownTable(words[0], [dict.fromkeys(words, words[0])]),
+        Section(words[0], [Fold(words[-1], Note(words[-1], words[0]))]),
     ]
-    page = report.render_report(words[0], words[0], sections, facts={words[0]: words[0]})
+    page = Page(words[0], words[0], sections, {words[0]: words[0]}, words[0]).html()
     Outline(page).count("p")
     page.encode("utf-8")
 
@@ -417,6 +364,7 @@ addEventListener("load", () => {
   document.title = sizes.join(" ") + "|" + document.documentElement.scrollWidth;
 });
 </script>"""
+OPTIONS = "headless no-sandbox disable-gpu no-first-run disable-sync disable-background-networking dump-dom"
 
 
 @pytest.mark.parametrize("width", [1200, 500])
@@ -425,59 +373,14 @@ def test_every_figure_has_a_size_in_a_browser(page: str, width: int, tmp_path: A
     if browser is None:
         pytest.skip(f"needs one of {', '.join(BROWSERS)} to render the page")
     # the page forbids scripts: only its policy is taken out, to let the measuring one in
-    (tmp_path / "page.html").write_text(
-        re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", MEASURE + "</body>"), encoding="utf-8"
-    )
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"]
-    options += [
-        "--disable-background-networking",
-        "--disable-component-update",
-        f"--user-data-dir={tmp_path / 'user'}",
-    ]
-    command = [
-        browser,
-        *options,
-        f"--window-size={width},900",
-        "--dump-dom",
-        (tmp_path / "page.html").as_uri(),
-    ]
+    html = re.sub(r"<meta http-equiv[^>]*>", "", page).replace("</body>", MEASURE + "</body>")
+    (tmp_path / "page.html").write_text(html, encoding="utf-8")
+    options = [*OPTIONS.split(), "disable-component-update", f"user-data-dir={tmp_path / 'user'}"]
+    command = [browser, *(f"--{one}" for one in (*options, f"window-size={width},900"))]
+    command.append((tmp_path / "page.html").as_uri())
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     sizes, page_width = re.search(r"<title>([\dx ]+)\|(\d+)</title>", shown).groups()  # type: ignore[union-attr]
     boxes = [tuple(map(int, size.split("x"))) for size in sizes.split()]
     assert len(boxes) == 6 + 6 + 2
     assert all(w > 100 and h > 40 for w, h in boxes), boxes
-    assert int(page_width) <= width, (
-        "the page itself must not scroll sideways; wide figures scroll in their frame"
-    )
-
-
-def test_a_section_with_nothing_to_show_never_comes_first() -> None:
-    page = report.render_report(
-        "t", "s", [report.table("Empty", []), report.table("Full", [{"a": 1}]), report.neighbor_table({})]
-    )
-    order = [page.index(f"<h2>{title}</h2>") for title in ("Full", "Empty", "Nearest words")]
-    assert order == sorted(order)
-
-
-def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
-    """The columns of long texts are marked, and each cell has the label that a narrow layout shows above it."""
-    html = report.table(
-        "t", [{"topic": 1, "words": "a text that is longer than the numbers beside it", "n": 2}]
-    ).html
-    assert '<table class="folds">' in html
-    assert html.count("class=w") == html.count('class="w"') == 1
-    assert '<td class="n" data-l="topic">' in html  # a narrow screen shows the label above the number
-    assert "folds" not in report.table("t", [{"topic": 1, "word": "short"}]).html
-    assert "content:attr(data-l)" in report.render_report("t", "s", [])
-
-
-def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.MonkeyPatch) -> None:
-    plane, laid_out = maps.plane, []
-    monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
-    vectors = np.random.default_rng(0).normal(size=(6, 3))
-    drawings = {"by sound": list("aabbcc"), "plain": None}
-    by_sound, plain = report.word_maps(list("uvwxyz"), vectors, drawings)
-    assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
-    (alone,) = report.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc")})
-    assert by_sound == alone
-    assert "Across" not in plain.html
+    assert int(page_width) <= width, "the page must not scroll sideways; wide figures scroll in their frame"

@@ -10,13 +10,14 @@ import numpy as np
 
 from distembed.display import plural
 from distembed.job.terminal import shown
-from distembed.stages.words import content_words, lacking_facts, lacking_line
+from distembed.stages.words import content_words
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import changes as measured
 from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Changes
 from distembed.systems.comparison.job import ComparisonJob
-from distembed.views import report
-from distembed.views.report.page import Section, escaped, marked, passage_item
+from distembed.views.report.figures import Mark, line_chart, small_multiples
+from distembed.views.report.page import Page, Part, Passages, Section, ShownTable
+from distembed.views.report.run import closing_of, page_of
 
 __all__ = ["TABLES", "closing_text", "page"]
 
@@ -30,47 +31,40 @@ CONTEXTS = 5
 """Contexts of each side that are listed."""
 
 
-def page(job: ComparisonJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
+def page(job: ComparisonJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
     found = measured.changes_of(job, workspace)
     changed = measured.changed_words(found)
     places = {word: place for place, word in enumerate(found.words)}
     content = set(content_words([found.words[word] for word in changed]))
     most = [word for word in changed if found.words[word] in content][: job.report.n_changed]
     words = list(dict.fromkeys([*(places[word] for word in job.report.words if word in places), *most]))
-    facts = workspace.stages()["differences"].facts
-    of_pairs = [found.between(*pair) for pair in found.pairs]
-    rows = []
+    done = workspace.stages()["differences"].facts
+    facts = {
+        "parts": len(found.parts),
+        "words": len(found.words),
+        "words that can be judged": done["n_judged"],
+        "changed words": len(changed),
+        "floor, times the noise": done["floor"],
+    }
+    of_pairs, rows = [found.between(*pair) for pair in found.pairs], []
     for word in words:
         for columns in of_pairs:
             row = {name: values[word] for name, values in columns.items()}
             interval = (float(row.pop("low")), float(row.pop("high")))
             row["interval"] = interval if np.isfinite(interval).all() else None
             rows.append({name: row.pop(name) for name in VERDICT} | row)
-    return report.render_report(
-        job.job.title,
-        f"{_summary(job, found, changed, workspace)} Content digest {workspace.digest()}.",
-        [
-            _figure(found, words),
-            report.first_rows(
-                rows,
-                lambda some: report.table("Words that differ", some, caption=CAPTION, formats=DECIMALS),
-                n_shown=30,
-            ),
-            _sides(job, workspace, found, words),
-            report.table("Parts", workspace.table("parts").to_pylist()),
-            _noise(found),
-            *report.run_sections(job, workspace),
-        ],
-        facts={
-            "parts": len(found.parts),
-            "words": len(found.words),
-            "words that can be judged": facts["n_judged"],
-            "changed words": len(changed),
-            "floor, times the noise": facts["floor"],
-            **lacking_facts(job, workspace),
-        },
-    )
+    sections = [
+        _figure(found, words),
+        ShownTable(
+            "Words that differ", rows, dict.fromkeys(("distance", "change", "floor"), 3), CAPTION, n_shown=30
+        ),
+        _sides(job, workspace, found, words),
+        ShownTable("Parts", workspace.table("parts").to_pylist()),
+        _noise(found),
+    ]
+    summary = _summary(job, found, changed, workspace)
+    return page_of(job, workspace, summary, facts, sections, explorer=False)
 
 
 def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
@@ -78,14 +72,11 @@ def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
     found = measured.changes_of(job, workspace)
     changed = measured.changed_words(found)
     names = ", ".join(shown(found.words[word]) for word in changed[:CLOSING_WORDS])
-    url = shown(workspace.url)
-    ways = (
-        f"report     {shown(where)}\n"
-        f"changes    distembed export {url} --what changes --to changes.csv\n"
-        f"figures    distembed report {url} --figures figures --format pdf"
-    )
-    parts = (_summary(job, found, changed, workspace), names, lacking_line(job, workspace), ways)
-    return "\n\n".join(part for part in parts if part)
+    ways = {
+        "changes": "export {} --what changes --to changes.csv",
+        "figures": "report {} --figures figures --format pdf",
+    }
+    return closing_of(job, workspace, where, [_summary(job, found, changed, workspace), names], **ways)
 
 
 def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
@@ -115,28 +106,26 @@ CAPTION = (
 )
 
 
-DECIMALS = dict.fromkeys(("distance", "change", "floor"), report.three_decimals)
-
-
-def _figure(found: Changes, words: Sequence[int]) -> Section:
+def _figure(found: Changes, words: Sequence[int]) -> Part:
     """Draw the change of each word: its interval between two parts, or its course over several."""
-    title = "Changes"
     if not words:
-        return report.table(title, [])
+        return ShownTable("Changes", [])
     if len(found.parts) == 2:
         columns = found.between(*found.pairs[0])
-        ends = zip(columns["change"].tolist(), columns["low"].tolist(), columns["high"].tolist(), strict=True)
-        of_words = list(zip(found.words, ends, columns["verdict"], strict=True))
-        rows = [
-            report.Interval(name, change, (low, high), verdict)
-            for name, (change, low, high), verdict in (of_words[word] for word in words)
-            if verdict != UNJUDGED
+        ends = np.stack([columns["low"], columns["high"]], axis=1).tolist()
+        marks = [
+            Mark(
+                found.words[word], float(columns["change"][word]), tuple(ends[word]), columns["verdict"][word]
+            )
+            for word in words
+            if columns["verdict"][word] != UNJUDGED
         ]
-        return report.interval_chart(rows, title, xlabel="change between the parts, with its interval")
+        xlabel = "change between the parts, with its interval"
+        return small_multiples("Changes", marks, xlabel=xlabel, spread=True)
     curves, band = course(found, words[:CURVES])
-    return report.line_chart(
+    return line_chart(
+        f"Changes since {found.parts[0]}",
         curves,
-        f"{title} since {found.parts[0]}",
         xlabel="first year of the part" if years_of(found.parts) is not None else "number of the part",
         ylabel="change",
         band=band,
@@ -174,40 +163,40 @@ def course(
 
 def _sides(job: ComparisonJob, workspace: Workspace, found: Changes, words: Sequence[int]) -> Section:
     """Show the neighbors, contexts and passages of each word in each part."""
-    names = [found.words[word] for word in words]
+    names, sections = [found.words[word] for word in words], []
     neighbors = measured.neighbors_of(found, workspace, names, job.report.n_neighbors)
     contexts = measured.own_contexts(found, workspace, words, CONTEXTS) if words else {}
     n_passages = job.report.n_passages
     passages = measured.passages_of(job, workspace, contexts, n_passages) if n_passages else {}
-    sections = []
     for word, name in zip(words, names, strict=True):
-        html = ""
-        for place, part in enumerate(found.parts):
-            near, own = neighbors[name].get(part), contexts[name].get(part)
-            n_documents = plural(int(found.documents[word, place]), "document")
-            lines = [f"{found.counts[word, place]:,} occurrences in {n_documents}"]
-            lines.append(f"near: {', '.join(map(marked, near))}" if near else "too rare for neighbors")
-            lines += [f"own contexts: {', '.join(map(marked, own))}"] if own else []
-            listed = "".join(passage_item(one) for one in passages.get(name, {}).get(part, []))
-            html += f"<p><b>{escaped(part)}</b>: {'; '.join(lines)}</p>"
-            html += f"<ul>{listed}</ul>" if listed else ""
-        sections.append(Section(name, html))
-    return report.group("Both sides of each word", sections)
+        rows = [
+            {
+                "part": part,
+                "occurrences": int(found.counts[word, place]),
+                "documents": int(found.documents[word, place]),
+                "near": neighbors[name].get(part) or "too rare for neighbors",
+                "own contexts": contexts[name].get(part) or None,
+            }
+            for place, part in enumerate(found.parts)
+        ]
+        lines = [Passages(f"{name}, {part}", own) for part, own in passages.get(name, {}).items() if own]
+        sections.append(Section(name, [ShownTable("", rows), *lines]))
+    return Section("Both sides of each word", sections)
 
 
-def _noise(found: Changes) -> Section:
+def _noise(found: Changes) -> Part:
     """Draw how the noise of words falls with their occurrences."""
     noise = np.concatenate([found.measures["noise", part, None] for part in found.parts])
     is_known = np.isfinite(noise)
     if not is_known.any():
-        return report.table("Noise", [])
+        return ShownTable("Noise", [])
     counts, noise = found.counts.T.ravel()[is_known].astype(float), noise[is_known]
     edges = np.unique(np.geomspace(counts.min(), counts.max() + 1, 13))
     bins = np.digitize(counts, edges)
     x, y = (np.array([np.median(one[bins == n]) for n in np.unique(bins)]) for one in (counts, noise))
-    return report.line_chart(
-        {"": (x, y)},
+    return line_chart(
         "Noise",
+        {"": (x, y)},
         xlabel="occurrences in the part",
         ylabel="distance between random halves of the part",
         x_scale="log",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distembed.display import format_number, plural
-from distembed.evaluation.imputation import JUDGED_NAMES, VOTES, MethodRecovery, judge
+from distembed.display import fixed, plural
+from distembed.evaluation.imputation import JUDGED_NAMES, MethodRecovery, judge
 from distembed.job.stage import read_vectors
 from distembed.job.tables import MakeTable, Numbered, Table, paired, rows_of_blocks, with_numbers, words_table
 from distembed.job.terminal import neighbor_line
 from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.operators import whole_csr
-from distembed.stages.words import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
@@ -31,8 +31,12 @@ from distembed.systems.imputation.stages import (
     too_few_to_choose,
 )
 from distembed.vectors import WordVectors
-from distembed.views import report
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
+from distembed.views.report.figures import Figure, Mark, bars, histogram, line_chart, small_multiples
+from distembed.views.report.maps import word_maps
+from distembed.views.report.page import Note, Page, Part, Section, ShownTable
+from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.sections import neighbor_table, paper_tables
 
 _MEASURES = {
     "krylov": ("worst column", "relative residual"),
@@ -44,60 +48,46 @@ LISTED = 1000
 """Imputed names whose nearest known ones the report lists, at most."""
 
 
-def page(job: ImputationJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
+def page(job: ImputationJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
     vectors, join = read_vectors(workspace), workspace.stages()["join"].facts
     graph, weights = (whole_csr(one.read(workspace)) for one in (outputs.GRAPH, outputs.WEIGHTS))
-    found = list(nearest_known(job, workspace, vectors).items())
-    title = "Nearest known names of the imputed ones"
     n_near, n_rebuilt = np.diff(graph.indptr), np.bincount(graph.indices, minlength=graph.shape[0])
-    of_names = "names that have it among their neighbors"
+    near, of_edges = "neighbors it is rebuilt from", {"xlabel": "weight of a neighbor", "ylabel": "edges"}
+    rebuilt = "names that have it among their neighbors"
+    found, title = nearest_known(job, workspace, vectors), "Nearest known names of the imputed ones"
     sections = [
-        report.first_rows(found, lambda rows: report.neighbor_table(dict(rows), title=title)),
+        neighbor_table(found, title, n_shown=10),
         *_maps(job, workspace, vectors),
         hold_out_section(workspace),
         *label_sections(job, workspace),
         _join_section(workspace),
         *_reading_sections(workspace),
         _convergence_section(job, workspace),
-        report.histogram(
-            n_near, "Neighbors of a name", xlabel="neighbors it is rebuilt from", ylabel="names"
-        ),
-        report.histogram(n_rebuilt, "Names rebuilt from a name", xlabel=of_names, ylabel="names"),
-        report.histogram(
-            weights.data,
-            "Weights",
-            xlabel="weight of a neighbor",
-            ylabel="edges",
-            x_scale="log",
-            y_scale="log",
-        ),
-        *report.run_sections(job, workspace),
+        histogram("Neighbors of a name", n_near, xlabel=near, ylabel="names"),
+        histogram("Names rebuilt from a name", n_rebuilt, xlabel=rebuilt, ylabel="names"),
+        histogram("Weights", weights.data, x_scale="log", y_scale="log", **of_edges),
     ]
-    summary = f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions; content digest {workspace.digest()}."
-    facts = {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
-    return report.render_report(
-        job.job.title,
-        f"{_counts(workspace)} {chosen_method(job, workspace)} {verdict(workspace)} {summary}",
-        sections,
-        facts=facts | lacking_facts(job, workspace),
-        invitation=report.invitation(workspace),
+    said = (_counts(workspace), chosen_method(job, workspace), verdict(workspace))
+    summary = (
+        f"{' '.join(filter(None, said))} {len(vectors):,} words x {vectors.vectors.shape[1]} dimensions."
     )
+    facts = {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
+    return page_of(job, workspace, summary, facts, sections)
 
 
 def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
     """Return what matched, how the solution converged, a few imputed names, and where everything is."""
     near = nearest_known(job, workspace, read_vectors(workspace), n_listed=5)
-    lines = (
+    parts = [
         _counts(workspace),
         _convergence(workspace),
         chosen_method(job, workspace),
         hold_out(workspace),
         "\n".join(neighbor_line(word, found) for word, found in near.items()),
-        lacking_line(job, workspace),
-        report.ways_on(workspace, where, table="names", suffix="csv"),
-    )
-    return "\n\n".join(filter(None, lines))
+    ]
+    ways = {"names": "export {} --to names.csv", "neighbors": "neighbors {} WORD ..."}
+    return closing_of(job, workspace, where, parts, **ways)
 
 
 def nearest_known(
@@ -144,7 +134,7 @@ def _convergence(workspace: Workspace) -> str:
     return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}."
 
 
-def _join_section(workspace: Workspace) -> report.Section:
+def _join_section(workspace: Workspace) -> Section:
     """Show what matched: names to impute, names left out, known words that are no name."""
     table, left_out = (
         outputs.VOCABULARY.read(workspace).to_pydict(),
@@ -154,50 +144,50 @@ def _join_section(workspace: Workspace) -> report.Section:
     for origin, word in zip(table["origin"], table["word"], strict=True):
         words[origin].append(word)
     lists = {
+        "known": words["known"],
         "to impute": words["imputed"],
         "left out of the table": [f"{row['name'] or 'no name'} ({row['reason']})" for row in left_out],
         "known words kept that are no name": words["other"],
     }
-    shown = [
-        {"what": what, "how many": len(names), "first of them": ", ".join(names[:12]) or "–"}
+    rows: list[dict[str, Any]] = [
+        {"what": what, "how many": len(names), "first of them": ", ".join(names[:12]) or None}
         for what, names in lists.items()
     ]
-    title = "Names that matched and that did not"
-    sizes = {what: float(len(names)) for what, names in ({"known": words["known"]} | lists).items()}
-    picture = report.bar_chart(sizes, title, xlabel="names")
-    return report.group(title, [picture, report.table(title, shown, caption=_counts(workspace))])
+    picture = bars("", {row["what"]: row["how many"] for row in rows}, xlabel="names")
+    return Section(
+        "Names that matched and that did not", [picture, ShownTable("", rows, caption=_counts(workspace))]
+    )
 
 
-def _reading_sections(workspace: Workspace) -> list[report.Section]:
+def _reading_sections(workspace: Workspace) -> list[ShownTable]:
     """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
-    notes = outputs.READING.read(workspace)["note"].to_pylist()
+    notes = [
+        {"done": f"{note[0].upper()}{note[1:]}."}
+        for note in outputs.READING.read(workspace)["note"].to_pylist()
+    ]
     misses = outputs.NEAR_MISSES.read(workspace).to_pylist()
-    sections = []
-    if notes:
-        html = "".join(report.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes)
-        sections.append(report.Section("How the tables were read", html))
-    if misses:
-        caption = (
-            f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
-            f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
-            "the same; the table near_misses of the workspace has all."
-        )
-        sections.append(report.table("Names that nearly match", misses[:LISTED], caption=caption))
-    return sections
+    caption = (
+        f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
+        f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
+        "the same; the table near_misses of the workspace has all."
+    )
+    tables = [
+        ShownTable("How the tables were read", notes),
+        ShownTable("Names that nearly match", misses[:LISTED], caption=caption),
+    ]
+    return [table for table in tables if table.rows]
 
 
-def _convergence_section(job: ImputationJob, workspace: Workspace) -> report.Section:
+def _convergence_section(job: ImputationJob, workspace: Workspace) -> Section:
     """Draw what the solver watches, step by step, and the tolerance it stopped at."""
     done, table = workspace.stages(), outputs.CONVERGENCE.read(workspace)
-    facts, title = done["vectors"].facts, "Convergence by step"
-    steps, measure = np.asarray(table["step"]), np.asarray(table["measure"])
-    what, ylabel = _MEASURES[job.imputation.solver]
-    nothing = "<p>There was nothing to solve: no vector was imputed from the graph.</p>"
-    curve = report.Section(title, nothing)
-    if steps.size:
+    facts, (what, ylabel) = done["vectors"].facts, _MEASURES[job.imputation.solver]
+    steps, measure = table["step"].to_pylist(), table["measure"].to_pylist()
+    curve: Part = Note("", "There was nothing to solve: no vector was imputed from the graph.")
+    if steps:
         series = {what: (steps, measure), "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2)}
-        curve = report.line_chart(
-            series, title, xlabel="step", ylabel=ylabel, y_scale="log", dashed=["tolerance"]
+        curve = line_chart(
+            "Convergence by step", series, xlabel="step", ylabel=ylabel, y_scale="log", dashed=["tolerance"]
         )
     row = {
         "steps": facts["n_iter"],
@@ -205,12 +195,10 @@ def _convergence_section(job: ImputationJob, workspace: Workspace) -> report.Sec
         "converged": "yes" if facts["converged"] else "no",
         "worst optimality of a row's weights": done["weights"].facts["worst_certificate"],
     }
-    return report.group(
-        "Convergence", [curve, report.table("Convergence", [row], caption=_convergence(workspace))]
-    )
+    return Section("Convergence", [curve, ShownTable("", [row], caption=_convergence(workspace))])
 
 
-def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
+def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[Figure | Note]:
     """Draw names by origin, and by label where the table has labels: one layout, two colorings."""
     table = outputs.VOCABULARY.read(workspace).to_pydict()
     rows = np.flatnonzero(np.array(table["origin"], object) != "other")
@@ -219,7 +207,7 @@ def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> lis
     if any(table["label"]):
         drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
     words = [vectors.words[row] for row in rows]
-    return report.word_maps(words, vectors.vectors[rows], drawings, noun="name")
+    return word_maps(words, vectors.vectors[rows], drawings, noun="name")
 
 
 # --- hidden names that are found again -------------------------------------------------------------------------
@@ -265,7 +253,7 @@ def hold_out(workspace: Workspace) -> str:
     if not methods:
         return verdict(workspace)
     figures = [
-        f"{method} {report.three_decimals(row.centered_cosine)} and {row.median_rank:.0f}"
+        f"{method} {fixed(row.centered_cosine)} and {row.median_rank:.0f}"
         for method, row in methods.items()
         if method not in BASELINES
     ]
@@ -289,7 +277,7 @@ def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
 
 def _advice(methods: Mapping[str, MethodRecovery]) -> str:
     """Return which method finds the hidden names best and by how much, and how a job takes it where it does not."""
-    own, show = next(iter(methods.values())), report.three_decimals
+    own, show = next(iter(methods.values())), fixed
     best = max(METHODS, key=lambda method: methods[METHODS[method]].centered_cosine)
     row, graph = methods[METHODS[best]], methods[METHODS["graph"]]
     if own.method == CHOSEN:
@@ -304,12 +292,13 @@ def _advice(methods: Mapping[str, MethodRecovery]) -> str:
     )
 
 
-def hold_out_section(workspace: Workspace) -> report.Section:
+def hold_out_section(workspace: Workspace) -> Part:
     """Show how well hidden names are found, beside the controls."""
     title, methods = "Hidden names found again", method_rows(workspace).values()
     if not methods:
-        return report.note(title, verdict(workspace))
-    rows = [
+        return Note(title, verdict(workspace))
+    has_labels = any(outputs.VOCABULARY.read(workspace)["label"].to_pylist())
+    rows: list[dict[str, Any]] = [
         {
             "method": row.method,
             "centered cosine": row.centered_cosine,
@@ -317,49 +306,47 @@ def hold_out_section(workspace: Workspace) -> report.Section:
             "median rank": row.median_rank,
             "95 % interval of the rank": (row.rank_low, row.rank_high),
             "mean of 1/rank": row.reciprocal_rank,
-            "neighbors of the same label": row.label_share,
+            **({"neighbors of the same label": row.label_share} if has_labels else {}),
         }
         for row in methods
     ]
-    if not any(outputs.VOCABULARY.read(workspace)["label"].to_pylist()):
-        rows = [{key: value for key, value in row.items() if "label" not in key} for row in rows]
     caption = (
         f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
         "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing. "
         "Intervals are bootstrap percentiles over names."
     )
-    formats = {name: report.three_decimals for name in rows[0] if name not in ("method", "median rank")}
-    formats |= {"95 % interval of the rank": format_number}
-    dots = [
-        report.Interval(row.method, row.centered_cosine, (row.centered_low, row.centered_high))
-        for row in methods
-    ]
-    xlabel = "centered cosine to the true vector, with its 95 % interval"
-    picture = report.interval_chart(dots, title, xlabel=xlabel)
-    return report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)])
+    fractions = ("centered cosine", "95 % interval", "mean of 1/rank", "neighbors of the same label")
+    marks = [Mark(row["method"], row["centered cosine"], row["95 % interval"]) for row in rows]
+    picture = small_multiples("", marks, xlabel="centered cosine to the true vector, with its 95 % interval")
+    return Section(title, [picture, ShownTable("", rows, dict.fromkeys(fractions, 3), caption)])
 
 
 DRAWN = "distance"
 """The votes that the picture of labels draws, those of the authors' program; the table has both."""
 
 
-def label_sections(job: ImputationJob, workspace: Workspace) -> list[report.Section]:
+def label_sections(job: ImputationJob, workspace: Workspace) -> list[Part]:
     """Show how often the neighbors of a name vote for its label, in a paper too; nothing without labels."""
     if "neighbor_labels" not in workspace.stages():
         return []
     title, found = "Labels of neighbors", outputs.NEIGHBOR_LABELS.read(workspace).to_pylist()
     if not found:
-        return [report.note(title, "Too few names have a label to ask their neighbors.")]
-    shares = {(row["rows"], row["votes"], row["n_neighbors"]): row["accuracy"] for row in found}
+        return [Note(title, "Too few names have a label to ask their neighbors.")]
+    shares: dict[tuple[str, int, str], dict[int, float]] = {}
+    for row in found:
+        shares.setdefault((row["rows"], row["n_names"], row["votes"]), {})[row["n_neighbors"]] = row[
+            "accuracy"
+        ]
     counts = sorted({row["n_neighbors"] for row in found})
-    rows, curves = [], {}
-    for name, n in {row["rows"]: row["n_names"] for row in found}.items():
-        for votes in VOTES:
-            figures = {AMONG.format(k): shares.get((name, votes, k)) for k in counts}
-            rows.append({"rows": name, "names": n, "votes": votes, **figures})
-        drawn = [k for k in counts if (name, DRAWN, k) in shares]
-        curve = drawn, [shares[name, DRAWN, k] for k in drawn]
-        curves[name.removeprefix("known and imputed vectors, ")] = curve
+    rows: list[dict[str, Any]] = [
+        {"rows": name, "names": n, "votes": votes} | {AMONG.format(k): own.get(k) for k in counts}
+        for (name, n, votes), own in shares.items()
+    ]
+    curves = {
+        name.removeprefix("known and imputed vectors, "): (sorted(own), [own[k] for k in sorted(own)])
+        for (name, _, votes), own in shares.items()
+        if votes == DRAWN
+    }
     caption = (
         "The share of names whose label is the one that their k nearest others vote for, of "
         f"{workspace.stages()['neighbor_labels'].facts['n_labels']} "
@@ -367,20 +354,17 @@ def label_sections(job: ImputationJob, workspace: Workspace) -> list[report.Sect
         "table knows can only be carried to the imputed names: the table itself is the bound, the shuffled labels "
         "are chance."
     )
-    picture = report.line_chart(
+    picture = line_chart(
+        "",
         curves,
-        title,
         xlabel="neighbors that vote, by their distance",
         ylabel="share of names",
         dashed=[name for name in curves if name.endswith("shuffled")],
         caption="The share of names whose label their neighbors vote for.",
     )
-    formats = {AMONG.format(k): report.three_decimals for k in counts}
     ours = {VOTED.format(row["rows"], row["votes"]): row for row in rows}
-    return [
-        report.group(title, [picture, report.table(title, rows, caption=caption, formats=formats)]),
-        *report.paper_tables(job, ours, **IN_PAPER),
-    ]
+    table = ShownTable("", rows, {AMONG.format(k): 3 for k in counts}, caption)
+    return [Section(title, [picture, table]), *paper_tables(job, ours, **IN_PAPER)]
 
 
 # --- tables and points -----------------------------------------------------------------------------------------

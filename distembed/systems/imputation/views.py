@@ -31,9 +31,10 @@ from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folding
 from distembed.tables.rows import Scales
 from distembed.vectors import WordVectors
-from distembed.views.answers import Answer, TermTable, known_words
+from distembed.views.answers import Answer, known_words
 from distembed.views.explain import Request, refuse_unknown
 from distembed.views.export import ExportOptions, export_vectors, table_format, write_table
+from distembed.views.report.page import ShownTable
 from distembed.views.texts import NewFiles
 
 
@@ -113,8 +114,8 @@ def explain(job: ImputationJob, workspace: Workspace, request: Request) -> Answe
         [sentence],
         {"name": words[row], "difference": difference},
         [
-            TermTable("known names", rows, {"share %": 2, "path %": 2}, caption),
-            TermTable("neighbors", neighbors, {"weight": 3, "distance": 3}, of_neighbors),
+            ShownTable("known names", rows, {"share %": 2, "path %": 2}, caption),
+            ShownTable("neighbors", neighbors, {"weight": 3, "distance": 3}, of_neighbors),
         ],
     )
 

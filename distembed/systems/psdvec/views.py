@@ -14,13 +14,11 @@ from distembed.factorization.joined_vectors import centered_directions
 from distembed.job.stage import SUBWORDS, read_vectors
 from distembed.job.terminal import neighbor_line, shown
 from distembed.lift import lift
-from distembed.stages.corpus import omissions, vocabulary_of
+from distembed.stages.corpus import vocabulary_of
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import (
     common_words,
     content_words,
-    lacking_facts,
-    lacking_line,
     shown_scores,
     values_by_name,
     words_shown,
@@ -29,9 +27,18 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, sides
 from distembed.systems.psdvec.job import METHOD, PSDVecJob
 from distembed.vectors import WordVectors
-from distembed.views import report
-from distembed.views.answers import Answer, TermTable
+from distembed.views.answers import Answer
 from distembed.views.explain import Request, explain_words
+from distembed.views.report.maps import word_maps
+from distembed.views.report.page import Page, Part, ShownTable
+from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.sections import (
+    neighbor_table,
+    objective_curve,
+    paper_tables,
+    score_section,
+    zipf_curve,
+)
 
 PARTS = ("psdvec", "sides")
 """The parts of the vectors of a job with sides."""
@@ -40,44 +47,56 @@ PART_WORDS = 5
 PART_NEIGHBORS = 5
 
 
-def page(job: PSDVecJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
-    vectors = read_vectors(workspace)
-    done = workspace.stages()
-    tokens = done["tokens"].facts
-    vocabulary, counts = (done[name].facts for name in ("vocabulary", "cooccurrence"))
-    shape = workspace.describe("vectors").spec.shape
-    return report.render_report(
-        job.job.title,
-        f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec; content digest {workspace.digest()}.",
-        _sections(job, workspace, vectors),
-        facts={
-            "documents": tokens.get("n_documents", 0),
-            "tokens": tokens.get("n_tokens", 0),
-            "words": vocabulary["n_words"],
-            "pairs": counts["n_nonzero"],
-            **({"n-grams with a vector": done[SUBWORDS].facts["n_ngrams"]} if job.subwords.enabled else {}),
-            **omissions(tokens),
-            **lacking_facts(job, workspace),
-        },
-        invitation=report.invitation(workspace),
+def page(job: PSDVecJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
+    done, vectors, shape = (
+        workspace.stages(),
+        read_vectors(workspace),
+        workspace.describe("vectors").spec.shape,
     )
+    facts = {
+        "documents": done["tokens"].facts.get("n_documents", 0),
+        "tokens": done["tokens"].facts.get("n_tokens", 0),
+        "words": done["vocabulary"].facts["n_words"],
+        "pairs": done["cooccurrence"].facts["n_nonzero"],
+        **({"n-grams with a vector": done[SUBWORDS].facts["n_ngrams"]} if job.subwords.enabled else {}),
+    }
+    common, scores = common_words(workspace), shown_scores(workspace, EVALUATION)
+    drawn, ours = content_words(vectors.words, common)[: job.report.n_map_words], values_by_name(scores)
+    parts = list[Part]()
+    if job.sides is not None:
+        asked = words_shown(job.report.words, vectors.words, common)[:PART_WORDS]
+        caption = (
+            "What each part of the vectors makes near: the same words have other neighbors in another part, and the "
+            "joined vectors weigh both. A word without a vector in a part has no neighbors there."
+        )
+        parts = [ShownTable("Parts", part_neighbors(job, workspace, asked), caption=caption)]
+    noun, maps = "most frequent content word", {"Map of frequent content words": None}
+    objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"]
+    sections = [
+        neighbor_table(neighbors(job, workspace, vectors)),
+        *(word_maps(drawn, vectors[drawn], maps, noun=noun) if drawn else []),
+        score_section(scores),
+        *paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
+        *parts,
+        objective_curve(objective),
+        zipf_curve(workspace.table("vocabulary")["count"]),
+    ]
+    summary = f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec."
+    return page_of(job, workspace, summary, facts, sections)
 
 
 def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
     """Return the evaluation table, the neighbors of the job's words and the place of the report."""
-    vectors = read_vectors(workspace)
-    scores = shown_scores(workspace, EVALUATION)
-    table = (
-        evaluation.format_scores([score._replace(set=shown(score.set)) for score in scores[:MAX_ROWS]])
-        if scores
-        else ""
-    )
-    if len(scores) > MAX_ROWS:
-        table += f"\n{plural(len(scores) - MAX_ROWS, 'more score')} in the report"
-    near = "\n".join(neighbor_line(word, found) for word, found in neighbors(job, workspace, vectors).items())
-    parts = (table, near, lacking_line(job, workspace), report.ways_on(workspace, where))
-    return "\n\n".join(part for part in parts if part)
+    scores, near = shown_scores(workspace, EVALUATION), neighbors(job, workspace, read_vectors(workspace))
+    table = [score._replace(set=shown(score.set)) for score in scores[:MAX_ROWS]]
+    more = f"{plural(len(scores) - MAX_ROWS, 'more score')} in the report" if len(scores) > MAX_ROWS else ""
+    parts = [
+        "\n".join(filter(None, [evaluation.format_scores(table) if table else "", more])),
+        "\n".join(neighbor_line(word, found) for word, found in near.items()),
+    ]
+    ways = {"vectors": "export {} --to vectors.txt", "neighbors": "neighbors {} WORD ..."}
+    return closing_of(job, workspace, where, parts, **ways)
 
 
 def neighbors(
@@ -90,31 +109,6 @@ def neighbors(
         word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
         for word in words
     }
-
-
-def _sections(job: PSDVecJob, workspace: Workspace, vectors: WordVectors) -> list[report.Section]:
-    counts = np.asarray(workspace.table("vocabulary")["count"])
-    drawn = content_words(vectors.words, common_words(workspace))[: job.report.n_map_words]
-    scores = shown_scores(workspace, EVALUATION)
-    ours = values_by_name(scores)
-    title, noun, parts = "Map of frequent content words", "most frequent content word", list[report.Section]()
-    if job.sides is not None:
-        asked = words_shown(job.report.words, vectors.words, common_words(workspace))[:PART_WORDS]
-        caption = (
-            "What each part of the vectors makes near: the same words have other neighbors in another part, and the "
-            "joined vectors weigh both. A word without a vector in a part has no neighbors there."
-        )
-        parts = [report.table("Parts", part_neighbors(job, workspace, asked), caption=caption)]
-    return [
-        report.neighbor_table(neighbors(job, workspace, vectors)),
-        *(report.word_maps(drawn, vectors[drawn], {title: None}, noun=noun) if drawn else []),
-        report.score_sections(scores),
-        *report.paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
-        *parts,
-        report.objective_curve(np.asarray(outputs.OBJECTIVE.read(workspace)["weighted_squared_error"])),
-        report.zipf_curve(counts),
-        *report.run_sections(job, workspace),
-    ]
 
 
 def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:
@@ -164,7 +158,7 @@ def explain(job: PSDVecJob, workspace: Workspace, request: Request) -> Answer:
     if job.psdvec.components_removed:
         caption += " Their mean and first components are removed as the last step: `neighbors` shows cosines after it."
     rows.append({"part": "joined", "share": cosine})
-    table = TermTable("parts", rows, {"cosine": 3, "share": 3}, caption)
+    table = ShownTable("parts", rows, {"cosine": 3, "share": 3}, caption)
     return found._replace(sentences=[*found.sentences, sentence], tables=[table, *found.tables])
 
 

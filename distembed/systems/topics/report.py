@@ -15,12 +15,15 @@ from distembed.job.tables import rows_of_blocks
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
 from distembed.linalg.csr import unit_rows
-from distembed.stages.corpus import omissions
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import Topics, classes_of
 from distembed.systems.topics.job import IN_PAPER, MEASURES, NAMES, OF_KEPT, Method, TopicsJob
-from distembed.views import report
+from distembed.views.report.figures import Figure, Mark, bars, line_chart, small_multiples
+from distembed.views.report.maps import word_maps
+from distembed.views.report.page import Fold, Note, Page, Section, ShownTable
+from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.sections import objective_curve, paper_tables
 
 CLOSING_WORDS = 8
 """Words of a topic in the last lines of a run."""
@@ -38,46 +41,36 @@ HOW_COUNTED = (
 )
 
 
-def page(job: TopicsJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
+def page(job: TopicsJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
     results = [Topics(job, workspace, method) for method in job.topics.methods]
     own, done = results[0], workspace.stages()
     scores = _scores(job, results)
     by_name = {
-        NAMES[method]: {
-            name: value
-            for measure, (mean, _, kept) in found.items()
-            for name, value in ((MEASURES[measure], mean), (OF_KEPT.format(MEASURES[measure]), kept))
-        }
+        NAMES[method]: {MEASURES[measure]: mean for measure, (mean, _, _) in found.items()}
+        | {OF_KEPT.format(MEASURES[measure]): kept for measure, (_, _, kept) in found.items()}
         for method, found in scores.items()
     }
-    losses = [report.objective_curve(one.losses, title=NAMES[one.method], ylabel="loss") for one in results]
-    found = [
+    losses = [objective_curve(one.losses, NAMES[one.method], ylabel="loss") for one in results]
+    facts = {
+        "documents": done["documents"].facts["n_documents"],
+        "words": done["vocabulary"].facts["n_words"],
+        "topics": len(own.rows),
+        "pairs": done["association"].facts["n_nonzero"],
+    }
+    sections = [
         _topic_section(job, results),
         *_maps(job, own),
-        *(_share_section(own, name, shares) for name, shares in own.shares_by_column().items()),
+        *(_share_panels(own, name, shares) for name, shares in own.shares_by_column().items()),
         _document_table(job, own),
         *number_sections(job, workspace),
-        _score_table(job, results, scores),
-        *report.paper_tables(job, by_name, **IN_PAPER),
-        _stability_table(job, results),
+        *_score_table(job, results, scores),
+        *paper_tables(job, by_name, **IN_PAPER),
+        *_stability_table(job, results),
         _coherence_table(job, results),
-        report.group("Convergence", losses),
-        *report.run_sections(job, workspace),
+        Section("Convergence", losses),
     ]
-    return report.render_report(
-        job.job.title,
-        f"{_counts(own)} Content digest {workspace.digest()}.",
-        [section for section in found if section is not None],
-        facts={
-            "documents": done["documents"].facts["n_documents"],
-            "words": done["vocabulary"].facts["n_words"],
-            "topics": len(own.rows),
-            "pairs": done["association"].facts["n_nonzero"],
-            **omissions(done["tokens"].facts),
-        },
-        invitation=report.invitation(workspace),
-    )
+    return page_of(job, workspace, _counts(own), facts, sections)
 
 
 def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
@@ -105,15 +98,15 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         f"({row['never together']} pairs never occur together and are left out), NPMI {row['mean NPMI']:.3f}"
         for row in _coherence(results)
     ]
-    parts = (
+    parts = [
         _counts(results[0]),
         "\n".join(filter(None, topics)) + f"\n\n{HOW_TO_READ}",
         "\n".join(scores),
         "\n".join(coherence),
         number_sentence(job, workspace),
-        report.ways_on(workspace, where, table="documents", suffix="csv"),
-    )
-    return "\n\n".join(part for part in parts if part)
+    ]
+    ways = {"documents": "export {} --to documents.csv", "neighbors": "neighbors {} WORD ..."}
+    return closing_of(job, workspace, where, parts, **ways)
 
 
 def _counts(own: Topics) -> str:
@@ -136,20 +129,16 @@ def _counts(own: Topics) -> str:
 # --- topics and their documents --------------------------------------------------------------------------------------
 
 
-def _three(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")
-
-
-def _topic_section(job: TopicsJob, results: list[Topics]) -> report.Section:
+def _topic_section(job: TopicsJob, results: list[Topics]) -> Section:
     """Show the sizes and the words of the topics; those of the methods compared are folded behind them."""
-    own, *others = (_topic_table(job, result) for result in results)
-    behind = [report.Section(own.title, report.folded(other.title, other.html)) for other in others]
+    title, *others = (f"Topics of {NAMES[one.method]}" for one in results)
+    first, *rest = (_topic_table(job, one) for one in results)
     sizes = {row["name"]: row["n_documents"] for row in results[0].described}
-    chart = report.bar_chart(sizes, own.title, xlabel="documents of a topic")
-    return report.group(own.title, [chart, own, *behind])
+    chart = bars("", sizes, xlabel="documents of a topic")
+    return Section(title, [chart, first, *(Fold(*other) for other in zip(others, rest, strict=True))])
 
 
-def _topic_table(job: TopicsJob, result: Topics) -> report.Section:
+def _topic_table(job: TopicsJob, result: Topics) -> ShownTable:
     rows = [
         {
             "topic": row["topic"],
@@ -158,7 +147,7 @@ def _topic_table(job: TopicsJob, result: Topics) -> report.Section:
             "telling words": ", ".join(row["telling"][: job.report.n_top_words]),
             "stands out": "; ".join(row["parts"]) or None,
             "found again": row["found_again"],
-            "PMI": None if np.isnan(row["pmi"]) else row["pmi"],
+            "PMI": row["pmi"],
             "NPMI": row["npmi"],
         }
         for row in result.described
@@ -173,11 +162,10 @@ def _topic_table(job: TopicsJob, result: Topics) -> report.Section:
         f"from the counts of {job.coherence.workspace or 'the collection itself'}; pairs that never occur together are "
         "left out of PMI, and −1 in NPMI."
     )
-    formats = {"PMI": _three, "NPMI": _three, "found again": lambda value: f"{value:.2f}"}
-    return report.table(f"Topics of {NAMES[result.method]}", rows, caption=caption, formats=formats)
+    return ShownTable("", rows, {"PMI": 3, "NPMI": 3, "found again": 2}, caption)
 
 
-def _maps(job: TopicsJob, own: Topics) -> list[report.Section]:
+def _maps(job: TopicsJob, own: Topics) -> list[Figure | Note]:
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(own.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
@@ -188,20 +176,20 @@ def _maps(job: TopicsJob, own: Topics) -> list[report.Section]:
     if classes is not None:
         drawings["The same map by label"] = [str(label) for label in classes[rows]]
     titles = own.names_of(rows)
-    return report.word_maps([titles[row] for row in rows.tolist()], unit, drawings, noun="document")
+    return word_maps([titles[row] for row in rows.tolist()], unit, drawings, noun="document")
 
 
-def _share_section(own: Topics, name: str, shares: MeanShares) -> report.Section:
+def _share_panels(own: Topics, name: str, shares: MeanShares) -> Figure | Note:
     """Draw the shares of the topics by the values of a column of the documents, a panel for each topic."""
-    panels: dict[str, list[report.Interval]] = {}
-    for topic, row in enumerate(own.described):
-        ends = [shares.ends(place, topic) for place in range(len(shares.values))]
-        of_topic = zip(shares.values, shares.means[:, topic].tolist(), ends, strict=True)
-        panels[row["name"]] = [report.Interval(*each) for each in of_topic]
-    return report.panel_chart(panels, f"Topics by {name}", xlabel="mean share", caption=HOW_COUNTED)
+    marks = [
+        Mark(value, float(shares.means[place, topic]), shares.ends(place, topic), panel=row["name"])
+        for topic, row in enumerate(own.described)
+        for place, value in enumerate(shares.values)
+    ]
+    return small_multiples(f"Topics by {name}", marks, xlabel="mean share", caption=HOW_COUNTED)
 
 
-def _document_table(job: TopicsJob, own: Topics) -> report.Section:
+def _document_table(job: TopicsJob, own: Topics) -> ShownTable:
     """List the documents of the largest share in each topic, by title or by their weightiest words."""
     order = _largest_rows(own.documents, job.report.n_top_documents)
     names, labels = own.names_of(np.unique(order)), own.workspace.table("documents")["label"].to_pylist()
@@ -210,7 +198,7 @@ def _document_table(job: TopicsJob, own: Topics) -> report.Section:
         {"topic": topic, "documents": "; ".join(called[row] for row in column)}
         for topic, column in enumerate(order.T.tolist())
     ]
-    return report.table("Documents of each topic", rows, caption="Those of the largest weight first.")
+    return ShownTable("Documents of each topic", rows, caption="Those of the largest weight first.")
 
 
 def _largest_rows(factors: da.Array, n: int) -> NDArray[np.int64]:
@@ -246,31 +234,32 @@ def number_sentence(job: TopicsJob, workspace: Workspace) -> str:
     )
 
 
-def number_sections(job: TopicsJob, workspace: Workspace) -> list[report.Section]:
+def number_sections(job: TopicsJob, workspace: Workspace) -> list[Section]:
     """Return the picture and the table of how stable each number of topics is, where it was chosen by that."""
     if job.topics.n_topics != "auto":
         return []
-    columns = outputs.N_TOPICS.read(workspace).to_pydict()
     names = {
         "least silhouette": "least_silhouette",
         "mean silhouette": "mean_silhouette",
         "NMI between starts": "nmi",
         "ARI between starts": "ari",
     }
-    title, numbers = "Number of topics", columns["n_topics"]
-    curves = {name: (numbers, columns[key]) for name, key in names.items() if key != "ari"}
-    caption = number_sentence(job, workspace)
-    picture = report.line_chart(curves, title, xlabel="topics", ylabel="stability", caption=caption)
+    tried = outputs.N_TOPICS.read(workspace).to_pylist()
     rows = [
-        {"topics": number}
-        | {name: f"{columns[key][place]:.2f}" for name, key in names.items()}
-        | {"loss": f"{columns['loss'][place]:,.1f}", "chosen": "yes" if columns["chosen"][place] else ""}
-        for place, number in enumerate(numbers)
+        {"topics": one["n_topics"]}
+        | {name: one[key] for name, key in names.items()}
+        | {"loss": one["loss"], "chosen": "yes" if one["chosen"] else ""}
+        for one in tried
     ]
+    numbers = [row["topics"] for row in rows]
+    curves = {name: (numbers, [row[name] for row in rows]) for name, key in names.items() if key != "ari"}
+    said = number_sentence(job, workspace)
+    picture = line_chart("", curves, xlabel="topics", ylabel="stability", caption=said)
     caption = (
         f"Means over {job.topics.n_starts} starts; silhouettes of the groups that their topics fall into."
     )
-    return [report.group(title, [picture, report.table(title, rows, caption=caption)])]
+    table = ShownTable("", rows, dict.fromkeys(names, 2) | {"loss": "{:,.1f}".format}, caption)
+    return [Section("Number of topics", [picture, table])]
 
 
 # --- the methods side by side ----------------------------------------------------------------------------------------
@@ -305,7 +294,7 @@ def _name_of_kept(job: TopicsJob, result: Topics) -> str:
 
 def _score_table(
     job: TopicsJob, results: list[Topics], scores: dict[Method, dict[str, tuple[float, float, float]]]
-) -> report.Section | None:
+) -> list[ShownTable]:
     rows: list[dict[str, Any]] = []
     for result in results if scores else ():
         name, found = NAMES[result.method], scores[result.method]
@@ -316,28 +305,24 @@ def _score_table(
             {"method": name, "start": _name_of_kept(job, result), **kept},
         ]
     caption = "Against the labels the documents came with; what is kept of the starts is chosen without them."
-    return report.table("Agreement with labels", rows, caption=caption) if rows else None
+    return [ShownTable("Agreement with labels", rows, caption=caption)] if rows else []
 
 
-def _stability_table(job: TopicsJob, results: list[Topics]) -> report.Section | None:
+def _stability_table(job: TopicsJob, results: list[Topics]) -> list[ShownTable]:
     """Return the table of how far the starts of each method agree, and of what is kept with them."""
-    if job.topics.n_starts == 1:
-        return None
-    rows: list[dict[str, Any]] = [
-        {
-            "method": NAMES[one.method],
-            "NMI between starts": f"{np.mean([row['nmi'] for row in one.starts]):.3f}",
-            "ARI between starts": f"{np.mean([row['ari'] for row in one.starts]):.3f}",
-            "NMI of what is kept": f"{one.kept['nmi']:.3f}",
-            "what is kept": _name_of_kept(job, one),
-        }
+    measures = {"NMI between starts": "nmi", "ARI between starts": "ari"}
+    rows = [
+        {"method": NAMES[one.method]}
+        | {name: float(np.mean([row[key] for row in one.starts])) for name, key in measures.items()}
+        | {"NMI of what is kept": one.kept["nmi"], "what is kept": _name_of_kept(job, one)}
         for one in results
     ]
     caption = (
         "Mean agreement of the documents' topics between two starts, without labels; 1 is equal. It does not tell "
         "which method is better."
     )
-    return report.table("Stability", rows, caption=caption)
+    formats = dict.fromkeys([*measures, "NMI of what is kept"], 3)
+    return [ShownTable("Stability", rows, formats, caption)] if job.topics.n_starts > 1 else []
 
 
 def _coherence(results: list[Topics]) -> list[dict[str, Any]]:
@@ -345,26 +330,20 @@ def _coherence(results: list[Topics]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for one in results:
         judged = [row for row in one.rows if not np.isnan(row["pmi"] + row["npmi"])]
+        n_pairs, n_joint = (sum(row[name] for row in one.rows) for name in ("n_pairs", "n_joint"))
         if judged:
-            n_pairs, n_joint = (sum(row[name] for row in one.rows) for name in ("n_pairs", "n_joint"))
             means = {
                 f"mean {name}": float(np.mean([row[name.lower()] for row in judged]))
                 for name in ("PMI", "NPMI")
             }
-            rows.append(
-                {
-                    "method": NAMES[one.method],
-                    **means,
-                    "never together": f"{n_pairs - n_joint:,} of {n_pairs:,}",
-                }
-            )
+            never = f"{n_pairs - n_joint:,} of {n_pairs:,}"
+            rows.append({"method": NAMES[one.method]} | means | {"never together": never})
     return rows
 
 
-def _coherence_table(job: TopicsJob, results: list[Topics]) -> report.Section:
+def _coherence_table(job: TopicsJob, results: list[Topics]) -> ShownTable:
     caption = (
         f"Mean over topics, pairs of the top {job.coherence.n_words} words; PMI in nats, without the pairs that never "
         "occur together, which are −1 in NPMI."
     )
-    formats = dict.fromkeys(("mean PMI", "mean NPMI"), _three)
-    return report.table("Coherence", _coherence(results), caption=caption, formats=formats)
+    return ShownTable("Coherence", _coherence(results), {"mean PMI": 3, "mean NPMI": 3}, caption)

@@ -48,10 +48,11 @@ from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import MOST_VALUES, Topics, classes_of, heaviest_words
 from distembed.systems.topics.job import TopicsJob
 from distembed.systems.topics.starts import ESTIMATORS
-from distembed.views.answers import Answer, Passages, TermTable
+from distembed.views.answers import Answer
 from distembed.views.explain import NO_TOKENS, Request, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
 from distembed.views.export import table_format, write_table
+from distembed.views.report.page import Passages, ShownTable
 from distembed.views.texts import NewFiles
 from distembed.weighting.documents import tf_idf
 
@@ -317,7 +318,7 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
         [sentence, *([remark] if remark else [])],
         {"document": name, "topic": topic, "share": share, "weight": float(factors[topic])},
         [
-            TermTable(
+            ShownTable(
                 "words",
                 table,
                 {"term": 4, "tf-idf": 3, "% of topic": 2},

@@ -11,11 +11,10 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.display import plural
+from distembed.display import fixed, plural
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.tables import MakeTable, Numbered, Table, paired, rows_of_blocks, table_of, with_numbers
-from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
 from distembed.stages.collections import SIDE_DOCUMENTS, ids_of, n_documents_of
 from distembed.storage.workspace import Workspace
@@ -28,8 +27,12 @@ from distembed.systems.transfer.features import (
 )
 from distembed.systems.transfer.job import TransferJob
 from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names
-from distembed.views import report
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
+from distembed.views.report.figures import Figure, bars, line_chart
+from distembed.views.report.maps import word_maps
+from distembed.views.report.page import Note, Page, Part, Section, ShownTable
+from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.sections import objective_curve, paper_tables
 
 CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
 """Methods that the figure of accuracy draws; the table has all."""
@@ -42,30 +45,25 @@ def _measured(job: TransferJob) -> str:
     return "RMSE in deviations" if job.features.standardize else "RMSE of features"
 
 
-def page(job: TransferJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
+def page(job: TransferJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
+    names = value_names(job, workspace)
     facts = {
         **{f"{side} documents": n_documents_of(workspace, side) for side in job.collections},
         "pairs known": _pairs(job, workspace, "n_known"),
-        "topics" if job.has_topics else "features": len(value_names(job, workspace)),
+        "topics" if job.has_topics else "features": len(names),
     }
     curves = {"objective": "Objective of the embedding"}
-    if job.has_topics:
-        curves["topic_objective"] = "Objective of the topics"
+    curves |= {"topic_objective": "Objective of the topics"} if job.has_topics else {}
     sections = [
         *_accuracy_sections(job, workspace),
         *_maps(job, workspace),
-        (_topic_section if job.has_topics else _feature_section)(job, workspace),
-        *(_pair_section(job, workspace, side) for side in job.others),
-        *(
-            report.objective_curve(np.asarray(workspace.table(name)["objective"]), title=title)
-            for name, title in curves.items()
-        ),
-        *report.run_sections(job, workspace),
+        (_topic_section if job.has_topics else _feature_section)(job, workspace, names),
+        *(_pair_table(job, workspace, side, names) for side in job.others),
+        *(objective_curve(workspace.table(name)["objective"], title) for name, title in curves.items()),
     ]
-    said = f"{_counts(job, workspace)} {_convergence(job, workspace)} Content digest {workspace.digest()}."
-    invitation = report.invitation(workspace)
-    return report.render_report(job.job.title, said, sections, facts=facts, invitation=invitation)
+    summary = f"{_counts(job, workspace)} {_convergence(job, workspace)}"
+    return page_of(job, workspace, summary, facts, sections)
 
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
@@ -76,9 +74,8 @@ def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
         _convergence(job, workspace),
         "\n".join(filter(None, judged)),
         _collections_text(job, workspace),
-        f"report     {shown(where)}\ndocuments  distembed export {shown(workspace.url)} --to documents.csv",
     ]
-    return "\n\n".join(filter(None, parts))
+    return closing_of(job, workspace, where, parts, documents="export {} --to documents.csv")
 
 
 def _pairs(job: TransferJob, workspace: Workspace, what: str) -> int:
@@ -172,80 +169,67 @@ def _collections_text(job: TransferJob, workspace: Workspace) -> str:
     return "\n".join([head, *lines]) if lines else ""
 
 
-def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
-    rows = accuracy(job, workspace)
-    if not rows:
-        return [report.table("Accuracy", [], caption=""), *_collection_sections(job, workspace)]
-    measures = [
-        name for name in MEASURES if job.has_topics or name != "hellinger"
-    ]  # only shares are on the simplex
-    table, glance, means = [], dict[str, dict[str, Any]](), dict[str, dict[str, float]]()
-    for row in rows:
-        known, method, error = row["known"], row["method"], row["rmse"]
-        figures = {what: row[what].mean for what in measures}
-        place = {"known": known, "share": row["share"], "method": method}
-        table.append({**place, **figures, "rmse, 95 %": (error.low, error.high)})
-        line = glance.setdefault(method, {"method": method})
-        line[f"{known:,} ({row['share']:.0%})"] = error.mean
-    for method in glance:
-        own = [row for row in rows if row["method"] == method]
-        means[method] = {
-            MEAN.format(what): float(np.mean([row[what].mean for row in own])) for what in MEASURES
-        }
+def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
+    rows, measured = accuracy(job, workspace), _measured(job)
+    whose = f"Documents of the {job.judged[1]} collection whose pair was not known"
     caption = (
-        f"{_judged(job, workspace)} {_whose(job)}; means of {job.evaluation.n_seeds} draws of the known pairs. "
-        f"{_measured(job)}; mean correlation of a column"
+        f"{measured} over the documents whose pair was not known, by the embedding of all collections; the curve "
+        f"above is of the {job.first} and the {job.judged[1]} collection alone."
+    )
+    of_each = ShownTable("Accuracy by collection", _collections(job, workspace), caption=caption)
+    others = [] if of_each.is_empty else [of_each]
+    if not rows:
+        return [ShownTable("Accuracy", []), *others]
+    by_method = {row["method"]: [one for one in rows if one["method"] == row["method"]] for row in rows}
+    glance = [
+        {"method": method} | {f"{row['known']:,} ({row['share']:.0%})": row["rmse"].mean for row in own}
+        for method, own in by_method.items()
+    ]
+    # Only shares are on the simplex.
+    measures = [name for name in MEASURES if job.has_topics or name != "hellinger"]
+    table = [
+        {"known": row["known"], "share": row["share"], "method": row["method"]}
+        | {what: row[what].mean for what in measures}
+        | {"rmse, 95 %": (row["rmse"].low, row["rmse"].high)}
+        for row in rows
+    ]
+    means = {
+        method: {MEAN.format(what): float(np.mean([row[what].mean for row in own])) for what in MEASURES}
+        for method, own in by_method.items()
+    }
+    caption = (
+        f"{_judged(job, workspace)} {whose}; means of {job.evaluation.n_seeds} draws of the known pairs. "
+        f"{measured}; mean correlation of a column"
         f"{'; mean Hellinger distance of shares' if job.has_topics else ''}; rank of the true counterpart where a "
         "method has a common space."
     )
-    return [
-        _curve(job, rows),
-        report.table("Accuracy at a glance", glance.values(), caption=f"{_measured(job)} by known pairs."),
-        report.table("Accuracy by method", table, caption=caption),
-        *report.paper_tables(job, means, **in_paper(job)),
-        *_collection_sections(job, workspace),
-    ]
-
-
-def _whose(job: TransferJob) -> str:
-    return f"Documents of the {job.judged[1]} collection whose pair was not known"
-
-
-def _collection_sections(job: TransferJob, workspace: Workspace) -> list[report.Section]:
-    """Show how well each collection got its values, where there are more than two."""
-    caption = (
-        f"{_measured(job)} over the documents whose pair was not known, by the embedding of all collections; the curve "
-        f"above is of the {job.first} and the {job.judged[1]} collection alone."
-    )
-    rows = _collections(job, workspace)
-    return [report.table("Accuracy by collection", rows, caption=caption)] if rows else []
-
-
-def _curve(job: TransferJob, rows: list[dict[str, Any]]) -> report.Section:
     drawn = [label_of(job, name) for name in CURVES if name in method_names(job)]
-    by_method = {name: [row for row in rows if row["method"] == name] for name in drawn}
-    series = {
-        name: ([row["known"] for row in own], [row["rmse"].mean for row in own])
-        for name, own in by_method.items()
-    }
     ours = by_method[label_of(job, "embedding")]
-    band = np.array([(row["known"], row["rmse"].low, row["rmse"].high) for row in ours]).T
-    return report.line_chart(
-        series,
+    low, high = ([getattr(row["rmse"], end) for row in ours] for end in ("low", "high"))
+    known = [row["known"] for row in ours]
+    curve = line_chart(
         "Accuracy against the number of known pairs",
+        {name: (known, [row["rmse"].mean for row in by_method[name]]) for name in drawn},
         xlabel="known pairs",
-        ylabel=_measured(job),
+        ylabel=measured,
         x_scale="log",
         dashed=[label_of(job, "mean")],
-        band=(band[0], band[1], band[2]),
+        band=(known, low, high),
         caption="Lower is better; the tint is the 95 % interval of the embedding.",
     )
+    return [
+        curve,
+        ShownTable("Accuracy at a glance", glance, caption=f"{measured} by known pairs."),
+        ShownTable("Accuracy by method", table, caption=caption),
+        *paper_tables(job, means, **in_paper(job)),
+        *others,
+    ]
 
 
 # --- maps and examples ----------------------------------------------------------------------------------------
 
 
-def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
+def _maps(job: TransferJob, workspace: Workspace) -> list[Figure | Note]:
     """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(job.collections, shown_values(job, workspace), strict=True):
@@ -258,32 +242,32 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[report.Section]:
         sides += [f"{side} collection"] * len(chosen)
     what = "largest topic" if job.has_topics else "the first feature"
     titles = {f"All collections in one space, by {what}": tops, "The same map by collection": sides}
-    return report.word_maps(rows, np.concatenate(places), titles, noun="document")
+    return word_maps(rows, np.concatenate(places), titles, noun="document")
 
 
-def _topic_section(job: TransferJob, workspace: Workspace) -> report.Section:
+def _topic_section(job: TransferJob, workspace: Workspace, names: list[str]) -> Section:
     """Show each topic by its words, its share, and how well it was carried over."""
-    words, scores = outputs.TOPIC_WORDS.read(workspace).to_pydict(), _value_scores(job, workspace)
+    topics, scores = outputs.TOPIC_WORDS.read(workspace).to_pylist(), _value_scores(job, workspace)
     rows = [
-        {"topic": topic, "words": " ".join(top), "mean share": share, **scores.get(topic, {})}
-        for topic, top, share in zip(words["topic"], words["words"], words["share"], strict=True)
+        {"topic": row["topic"], "words": " ".join(row["words"]), "mean share": row["share"]}
+        | scores.get(row["topic"], {})
+        for row in topics
     ]
     caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
-    title = f"Topics of the {job.first} collection"
-    shares = dict(zip(value_names(job, workspace), words["share"], strict=True))
-    picture = report.bar_chart(shares, title, xlabel="mean share of a topic", show=report.three_decimals)
-    return report.group(title, [picture, report.table(title, rows, caption=caption)])
+    shares = dict(zip(names, (row["share"] for row in topics), strict=True))
+    picture = bars("", shares, xlabel="mean share of a topic", show=fixed)
+    return Section(f"Topics of the {job.first} collection", [picture, ShownTable("", rows, caption=caption)])
 
 
-def _feature_section(job: TransferJob, workspace: Workspace) -> report.Section:
+def _feature_section(job: TransferJob, workspace: Workspace, _names: list[str]) -> ShownTable:
     """Show each feature of the table, and how well it was inferred."""
     scores, columns = _value_scores(job, workspace), outputs.FEATURE_COLUMNS.read(workspace).to_pylist()
     caption = (
         f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
-        f"ones. {_whose(job)}."
+        f"ones. Documents of the {job.judged[1]} collection whose pair was not known."
     )
-    rows = [{**row, **scores.get(number, {})} for number, row in enumerate(columns)]
-    return report.table("Features", rows, caption=caption)
+    rows = [row | scores.get(number, {}) for number, row in enumerate(columns)]
+    return ShownTable("Features", rows, caption=caption)
 
 
 def _value_scores(job: TransferJob, workspace: Workspace) -> dict[int, dict[str, float]]:
@@ -296,14 +280,13 @@ def _value_scores(job: TransferJob, workspace: Workspace) -> dict[int, dict[str,
     return found
 
 
-def _pair_section(job: TransferJob, workspace: Workspace, side: str) -> report.Section:
+def _pair_table(job: TransferJob, workspace: Workspace, side: str, names: list[str]) -> ShownTable:
     """Show documents of a collection with their likeliest counterparts in the first."""
     first, other = (SIDE_DOCUMENTS.read(workspace, side=one).to_pydict() for one in (job.first, side))
     pairs = outputs.PAIRS.read(workspace, side=side).to_pylist()
     truth = {other["id"][pair["other"]]: first["id"][pair["first"]] for pair in pairs}
     known = {other["id"][pair["other"]] for pair in pairs if pair["known"]}
     excerpts, begins = (dict(zip(one["id"], one["excerpt"], strict=True)) for one in (first, other))
-    names = value_names(job, workspace)
     aligned = outputs.ALIGNED.read(workspace, side=side).to_pylist()
     left = [row for row in aligned if row["id"] not in known and row["counterpart"]]
     rows = []
@@ -320,7 +303,7 @@ def _pair_section(job: TransferJob, workspace: Workspace, side: str) -> report.S
         rows.append(line | ({"topic": names[row["topic"]]} if job.has_topics else {}))
     caption = "Documents evenly from first to last of those whose pair was not known."
     title = f"Documents of the {side} collection and their counterparts"
-    return report.first_rows(rows, lambda some: report.table(title, some, caption=caption))
+    return ShownTable(title, rows, caption=caption, n_shown=10)
 
 
 # --- tables and points -----------------------------------------------------------------------------------------

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from distembed.display import aligned
 from distembed.evaluation.priming import PRIMING_EFFECT
-from distembed.evaluation.scoring import Score
+from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.evaluation.words import percent
 from distembed.job.terminal import shown
-from distembed.stages.corpus import omissions
-from distembed.stages.words import lacking_facts, lacking_line, read_nearest, shown_scores, values_by_name
+from distembed.stages.words import read_nearest, shown_scores, values_by_name
 from distembed.storage.workspace import Workspace
 from distembed.systems.wordspaces.job import WordSpacesJob
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
-from distembed.systems.wordspaces.stages import stages
-from distembed.views import report
+from distembed.views.report.figures import Mark, line_chart, small_multiples
+from distembed.views.report.page import Page, Section, ShownTable
+from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.sections import neighbor_table, paper_tables
 
 Scores = dict[str, list[Score]]
 
@@ -54,8 +55,8 @@ EFFECT = " effect"
 """What the name of a metric of the priming effect ends in."""
 
 
-def page(job: WordSpacesJob, workspace: Workspace) -> str:
-    """Return the report of a finished workspace as one HTML page."""
+def page(job: WordSpacesJob, workspace: Workspace) -> Page:
+    """Return the report of a finished workspace."""
     scores, done = all_scores(job, workspace), workspace.stages()
     ours = {job.title_of(name): values_by_name(scores[name]) for name in job.spaces}
     sections = [
@@ -64,7 +65,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         *_priming_effects(job, scores),
         *_side_by_side(job, scores, *CHOICES),
         *_side_by_side(job, scores, *REACTION_TIMES),
-        *report.paper_tables(  # of a space that is not made there are no figures beside the paper's
+        *paper_tables(  # of a space that is not made there are no figures beside the paper's
             job,
             ours,
             rows=[job.title_of(name) for name in job.recipes],
@@ -72,32 +73,28 @@ def page(job: WordSpacesJob, workspace: Workspace) -> str:
         ),
         *(_by_dimension(job, scores, name) for name in job.spaces if len(job.scored(name)) > 1),
         _space_table(job, workspace),
-        *report.run_sections(job, workspace),
     ]
-    digest, tokens = workspace.digest(spec.name for spec in stages(job)), done["tokens"].facts
     facts = {
-        "documents": tokens.get("n_documents", 0),
-        "tokens": tokens.get("n_tokens", 0),
+        "documents": done["tokens"].facts.get("n_documents", 0),
+        "tokens": done["tokens"].facts.get("n_tokens", 0),
         "words": done["vocabulary"].facts["n_words"],
     }
-    return report.render_report(
-        job.job.title,
-        f"{len(job.spaces)} word spaces of one corpus; content digest {digest}.",
-        sections,
-        facts=facts | omissions(tokens) | lacking_facts(job, workspace),
-        invitation=report.invitation(workspace) if job.wordspaces.vectors else "",
-    )
+    summary, explorer = f"{len(job.spaces)} word spaces of one corpus.", bool(job.wordspaces.vectors)
+    return page_of(job, workspace, summary, facts, sections, explorer=explorer)
 
 
 def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
-    """Return the scores of all spaces as a table, and the place of the report."""
+    """Return the scores of all spaces, x 100, as a table, and the place of the report."""
     scores = all_scores(job, workspace)
-    lines = (
-        _plain_table(scores) if any(scores.values()) else "",
-        lacking_line(job, workspace),
-        report.ways_on(workspace, where) if job.wordspaces.vectors else f"report     {shown(where)}",
-    )
-    return "\n\n".join(filter(None, lines))
+    lines = [["set", "metric", "known/total", *map(shown, scores)]]
+    for each in zip(*scores.values(), strict=True):
+        first = each[0]
+        if first.task in CLOSING_TASKS:
+            values = [percent(score.value) for score in each]
+            lines.append([shown(first.set), first.metric, f"{first.known}/{first.total}", *values])
+    table = "\n".join(aligned(lines, [True] * len(lines[0]))) if any(scores.values()) else ""
+    ways = {"vectors": "export {} --to vectors.txt", "neighbors": "neighbors {} WORD ..."}
+    return closing_of(job, workspace, where, [table], **(ways if job.wordspaces.vectors else {}))
 
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:
@@ -125,63 +122,56 @@ def _counts(scores: Iterable[Score]) -> str:
         metric = f" {group[0].metric}" if names.count(name) > 1 else ""  # its metrics have items of their own
         numbers = dict.fromkeys(f"{end(score.known for score in group):,}" for end in (min, max))
         found.append(f"{name}{metric} {' to '.join(numbers)}/{total:,}")
-    return f"Known items of all: {', '.join(found)}. {report.FEW_KNOWN}"
+    return f"Known items of all: {', '.join(found)}. {FEW_KNOWN}"
+
+
+def _beneath_dots(
+    title: str, marks: Sequence[Mark], rows: Iterable[Mapping[str, str]], caption: str
+) -> Section:
+    """Put a picture above a table with a row for each space: a line per space and a color per column, of the first."""
+    drawn = list(dict.fromkeys(mark.kind for mark in marks))[:COLUMNS_DRAWN]
+    picture = small_multiples("", [mark for mark in marks if mark.kind in drawn], xlabel="score")
+    return Section(title, [picture, ShownTable("", list(rows), caption=caption)])
 
 
 def _side_by_side(
     job: WordSpacesJob, scores: Scores, tasks: Sequence[str], title: str, caption: str
-) -> list[report.Section]:
+) -> list[Section]:
     """Return the table with the interval of each score, none where there is no score of its tasks."""
     found = {job.title_of(name): _picked(each, *tasks) for name, each in scores.items()}
-    rows = [
-        {"space": space, **{" ".join(key): _with_interval(score) for key, score in each.items()}}
-        for space, each in found.items()
-    ]
-    dots = [
-        report.Interval(space, score.value, None, " ".join(key))
+    marks = [
+        Mark(space, score.value, kind=" ".join(key))
         for space, each in found.items()
         for key, score in each.items()
     ]
-    if not dots:
-        return []
+    rows = ({"space": space} | _with_intervals(each) for space, each in found.items())
     counts = _counts(score for each in found.values() for score in each.values())
-    return [_beneath_dots(dots, report.table(title, rows, caption=f"{caption} {counts}"))]
+    return [_beneath_dots(title, marks, rows, f"{caption} {counts}")] if marks else []
 
 
-def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> report.Section:
+def _by_dimension(job: WordSpacesJob, scores: Scores, name: str) -> Section:
     """Return the scores of the first so many components of a space, as lines and as a table."""
     title, scored = f"Scores by dimension: {job.title_of(name)}", job.scored(name)
     found = {k: _picked(scores[each], *CLOSING_TASKS) for each, k in scored.items()}
-    columns = list(found[scored[name]])
     series = {
         " ".join(key): (list(found), [each[key].value for each in found.values()])
-        for key in columns[:COLUMNS_DRAWN]
+        for key in list(found[scored[name]])[:COLUMNS_DRAWN]
     }
-    rows = [
-        {"dimensions": k, **{" ".join(key): _with_interval(each[key]) for key in columns}}
-        for k, each in found.items()
-    ]
-    picture = report.line_chart(series, title, xlabel="dimensions", ylabel="score", x_scale="log")
-    caption = "The first components of the space."
-    return report.group(title, [picture, report.table(title, rows, caption=caption)])
+    rows = [{"dimensions": k} | _with_intervals(each) for k, each in found.items()]
+    picture = line_chart("", series, xlabel="dimensions", ylabel="score", x_scale="log")
+    return Section(title, [picture, ShownTable("", rows, caption="The first components of the space.")])
 
 
-def _beneath_dots(dots: list[report.Interval], table: report.Section) -> report.Section:
-    """Put a picture above a table: a line per space and a color per column, of the first columns."""
-    drawn = list(dict.fromkeys(dot.group for dot in dots))[:COLUMNS_DRAWN]
-    chosen = [dot for dot in dots if dot.group in drawn]
-    picture = report.interval_chart(chosen, table.title, xlabel="score", spread=False)
-    return report.group(table.title, [picture, table])
+def _with_intervals(scores: Mapping[tuple[str, str], Score]) -> dict[str, str]:
+    """Return scores with their intervals as text, by the names of their sets and metrics."""
+    shown = {}
+    for key, score in scores.items():
+        ends = "" if score.interval is None else f" [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
+        shown[" ".join(key)] = "–" if math.isnan(score.value) else f"{score.value:.3f}{ends}"
+    return shown
 
 
-def _with_interval(score: Score) -> str:
-    if math.isnan(score.value):
-        return "–"
-    ends = "" if score.interval is None else f" [{score.interval[0]:.3f}, {score.interval[1]:.3f}]"
-    return f"{score.value:.3f}{ends}"
-
-
-def _priming_effects(job: WordSpacesJob, scores: Scores) -> list[report.Section]:
+def _priming_effects(job: WordSpacesJob, scores: Scores) -> list[Section]:
     """Show E and (R, U) of the relations with the most pairs, a row for each space, a column for each relation."""
     found = {job.title_of(name): _picked(each, PRIMING_EFFECT) for name, each in scores.items()}
     if not any(found.values()):
@@ -189,11 +179,11 @@ def _priming_effects(job: WordSpacesJob, scores: Scores) -> list[report.Section]
     effects = [score for score in next(iter(found.values())).values() if score.metric.endswith(EFFECT)]
     effects = sorted(effects, key=lambda score: -score.total)[:RELATIONS_SHOWN]
     rows: list[dict[str, str]] = [{"space": space} for space in found]
-    dots = []
+    marks = []
     for row, (space, each) in zip(rows, found.items(), strict=True):
         for effect in effects:
             relation, score = effect.metric.removesuffix(EFFECT), each[effect.set, effect.metric]
-            dots.append(report.Interval(space, score.value, None, relation))
+            marks.append(Mark(space, score.value, kind=relation))
             parts = [each[effect.set, f"{relation} {part}"].value for part in ("related", "unrelated")]
             ends = score.interval
             spread = f" ±{(ends[1] - ends[0]) / 2:.2f}" if ends else ""
@@ -202,51 +192,30 @@ def _priming_effects(job: WordSpacesJob, scores: Scores) -> list[report.Section]
     caption = (
         "The effect E = R - U, half its 95 % bootstrap interval over pairs, and (R, U): R is the mean cosine of "
         "related primes and targets, U that of a prime with all other targets of its relation (the paper's table 1). "
-        f"Beside each relation its known pairs of all. {report.FEW_KNOWN}"
+        f"Beside each relation its known pairs of all. {FEW_KNOWN}"
     )
-    return [_beneath_dots(dots, report.table("Priming effect by relation", rows, caption=caption))]
-
-
-def _plain_table(scores: Scores) -> str:
-    """Return scores x 100 as text: a line for each set and metric, a column for each space."""
-    lines = [["set", "metric", "known/total", *map(shown, scores)]]
-    for each in zip(*scores.values(), strict=True):
-        first = each[0]
-        if first.task in CLOSING_TASKS:
-            values = [percent(score.value) for score in each]
-            lines.append([shown(first.set), first.metric, f"{first.known}/{first.total}", *values])
-    return "\n".join(aligned(lines, [True] * len(lines[0])))
+    return [_beneath_dots("Priming effect by relation", marks, rows, caption)]
 
 
 # --- spaces ----------------------------------------------------------------------------------------------------
 
 
-def _neighbor_tables(job: WordSpacesJob, workspace: Workspace) -> list[report.Section]:
+def _neighbor_tables(job: WordSpacesJob, workspace: Workspace) -> list[Section]:
     """Show the neighbors of each of the report's words, a row for each space."""
     found = {job.title_of(name): read_nearest(workspace, NEAREST.of(recipe=name)) for name in job.spaces}
     words = sorted(next(iter(found.values())))
     words.sort(key=lambda word: job.report.words.index(word) if word in job.report.words else len(words))
-    tables = [
-        report.neighbor_table({title: near[word] for title, near in found.items()}, title=word)
-        for word in words
-    ]
-    return [report.group("Nearest words, space by space", tables)] if tables else []
+    tables = [neighbor_table({title: near[word] for title, near in found.items()}, word) for word in words]
+    return [Section("Nearest words, space by space", tables)] if tables else []
 
 
-def _space_table(job: WordSpacesJob, workspace: Workspace) -> report.Section:
+def _space_table(job: WordSpacesJob, workspace: Workspace) -> ShownTable:
     rows = []
     for name in job.needed():
         recipe, facts = job.recipes[name], workspace.stages()[f"space_{name}"].facts
-        rows.append(
-            {
-                "space": job.title_of(name),
-                "name": name,
-                "made as": f"{recipe.method} of {recipe.of}",
-                "columns": facts["n_columns"],
-                "values": facts["n_values"],
-                "words without a value": facts["n_zero_words"],
-                "first of them": facts["zero_words"] or "–",
-            }
-        )
+        own = {"space": job.title_of(name), "name": name, "made as": f"{recipe.method} of {recipe.of}"}
+        sizes = {"columns": facts["n_columns"], "values": facts["n_values"]}
+        zeros = {"words without a value": facts["n_zero_words"], "first of them": facts["zero_words"] or None}
+        rows.append(own | sizes | zeros)
     caption = "Words without a value have the zero vector and no neighbors; their cosine with any word is 0."
-    return report.table("The spaces", rows, caption=caption)
+    return ShownTable("The spaces", rows, caption=caption)

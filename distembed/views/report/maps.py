@@ -14,8 +14,8 @@ from sklearn.manifold import TSNE
 from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import one_blas_thread
-from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, figure_section, largest_groups
-from distembed.views.report.page import Section, note, short
+from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Figure, largest_groups
+from distembed.views.report.page import Note, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
@@ -32,8 +32,8 @@ def word_maps(
     drawings: Mapping[str, Sequence[object] | None],
     *,
     noun: str = "most frequent word",
-) -> list[Section]:
-    """Draw one layout of words several times, each time in the colors of other groups.
+) -> list[Figure | Note]:
+    """Return figures of one layout of words, each in the colors of other groups.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def word_maps(
         Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
         out, once, by t-SNE, or where there are few by their first two principal components.
     drawings
-        The title of each section, with a group for each word to color it by, or None. The seven largest groups get a
+        The title of each figure, with a group for each word to color it by, or None. The seven largest groups get a
         color of their own, the rest share gray.
     noun
         What a word is, in the caption.
@@ -70,10 +70,10 @@ def _map(
     groups: Sequence[str] | None,
     caption: str,
     across: str,
-) -> Section:
-    """Draw points of the plane, colored by group, with as many names as fit without overlap."""
+) -> Figure | Note:
+    """Return a figure of points of the plane, colored by group, with as many names as fit without overlap."""
     if not len(points):
-        return note(title, "Nothing to draw: there is no point with finite coordinates.")
+        return Note(title, "Nothing to draw: there is no point with finite coordinates.")
     colors, key = [COLORS[0]] * len(points), dict[str, str]()
     if groups is not None and len(set(groups)) > 1:
         own, n_rest = largest_groups(groups, len(COLORS))
@@ -82,7 +82,9 @@ def _map(
         key |= {f"{n_rest} others": MUTED} if n_rest else {}
     (width, height), placed, spots = _place(points, names, len(key))
 
-    def draw(axes: Any) -> None:
+    def draw(figure: Any) -> None:
+        figure.set_layout_engine("none")  # the axes fill the figure
+        axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(0, height))
         axes.set_axis_off()
         many = len(colors) > _MAX_VECTOR_POINTS
@@ -103,10 +105,8 @@ def _map(
     said = f"{plural(len(points), 'point')}, {len(spots)} labeled."
     shown = ", ".join(spot.text for spot in spots[:12])
     among = f" Among them: {shown}." if shown else ""
-    return figure_section(
-        title, draw, said=f"Map of {said}{among}", caption=f"{caption} {said}{across}", size=(width / 72, height / 72),
-        layout=None,
-    )  # fmt: skip
+    size = (width / 72, height / 72)
+    return Figure(title, draw, f"Map of {said}{among}", f"{caption} {said}{across}", size)
 
 
 def _place(

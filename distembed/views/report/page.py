@@ -1,20 +1,25 @@
-"""The elements of a report: sections, escaped text, colors for light and dark screens, and the page that joins them.
+"""The parts of a report, which are data until the page is written: sections, tables, passages, notes, escaped text.
 
-Figures stand on white on every screen. Their text stays text: it can be searched, in any script.
+A page has the colors of light and dark screens, and needs no network and no script: styles and figures are inline, and
+a content security policy says so to the browser. Equal parts give equal bytes, so that a report can be compared and
+cached like any other output of a job. Figures are drawn by `distembed.views.report.figures`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from html import escape
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from distembed.corpus.concordance import Passage
-from distembed.display import format_number
+from distembed.display import fixed, format_number, plural
 from distembed.dtypes import Float64s
 from distembed.job.terminal import UNSAFE
 
@@ -24,17 +29,6 @@ DIRECTION_MARKS = "\u061c\u200e\u200f"
 LIGHT = {"ink": "#0b0b0b", "muted": "#5a5954", "rule": "#d9d8d0", "surface": "#fcfcfb", "link": "#2a78d6"}
 DARK = {"ink": "#f4f3ef", "muted": "#b5b3aa", "rule": "#3b3a37", "surface": "#1a1a19", "link": "#5598e7"}
 """The colors of a page on light and on dark screens; figures have those of `LIGHT`, on white, on both."""
-
-
-class Section(NamedTuple):
-    """One titled part of a report; `html` is trusted markup, made by the builders of this module.
-
-    One that `is_empty` has nothing to show but a note, and does not come first.
-    """
-
-    title: str
-    html: str
-    is_empty: bool = False
 
 
 def printable(text: object) -> str:
@@ -64,30 +58,6 @@ def short(word: object, limit: int = _MAX_LABEL) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def paragraph(text: str) -> str:
-    """Return a note as an HTML paragraph."""
-    return f'<p class="note">{escaped(text)}</p>'
-
-
-def note(title: str, text: str) -> Section:
-    """Return a section that has nothing to show but a note."""
-    return Section(title, paragraph(text), is_empty=True)
-
-
-def folded(summary: str, html: str) -> str:
-    """Return trusted markup that a reader unfolds by its summary, plain text."""
-    return f"<details><summary>{escaped(summary)}</summary>\n{html}\n</details>"
-
-
-def passage_item(passage: Passage) -> str:
-    """Return a passage as an item of an HTML list, the words that were looked for in bold, with its document."""
-    words = (
-        f"<b>{marked(word)}</b>" if place in passage.marked else marked(word)
-        for place, word in enumerate(passage.words)
-    )
-    return f"<li>{' '.join(words)} <small>{escaped(passage.title or passage.document)}</small></li>"
-
-
 def finite_values(values: ArrayLike) -> Float64s:
     """Return the finite values of an array of any shape, float64."""
     array = np.asarray(values, dtype=np.float64).ravel()
@@ -101,12 +71,180 @@ def is_number(value: object) -> bool:
     )
 
 
-def group(title: str, sections: Iterable[Section]) -> Section:
-    """Put several sections under one title; a part whose title differs keeps it as a subtitle."""
-    every = list(sections)
-    parts = [s.html if s.title == title else f"<h3>{escaped(s.title)}</h3>\n{s.html}" for s in every]
-    html = "\n".join(parts) or paragraph("Nothing to show.")
-    return Section(title, html, is_empty=all(s.is_empty for s in every))
+class Part(Protocol):
+    """A part of a report. One that `is_empty` has nothing to show but a note, and does not come first."""
+
+    @property
+    def title(self) -> str:
+        """Its title, plain text; "" for that of the section that it stands in."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has nothing to show."""
+
+    def html(self, title: str) -> str:
+        """Return it as markup; `title` is its own, or that of the section that it stands in."""
+
+
+class Note(NamedTuple):
+    """A sentence, which says what there is not to show."""
+
+    title: str
+    text: str
+    is_empty: bool = True
+
+    def html(self, title: str = "") -> str:  # noqa: ARG002 - that of every part
+        """Return the note as a paragraph."""
+        return f'<p class="note">{escaped(self.text)}</p>'
+
+
+class Section(NamedTuple):
+    """Parts under one title; a part with a title of its own keeps it as a subtitle."""
+
+    title: str
+    parts: Sequence[Part]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none of its parts has anything to show."""
+        return all(part.is_empty for part in self.parts)
+
+    def html(self, title: str) -> str:
+        """Return the parts, one below the other."""
+        every = []
+        for part in self.parts:
+            subtitle = f"<h3>{escaped(part.title)}</h3>\n" if part.title not in ("", title) else ""
+            every.append(subtitle + part.html(part.title or title))
+        return "\n".join(every) or Note("", "Nothing to show.").html()
+
+
+class Fold(NamedTuple):
+    """A part that a reader unfolds by its summary, plain text."""
+
+    summary: str
+    part: Part
+    title: str = ""
+    is_empty: bool = False
+
+    def html(self, title: str) -> str:
+        """Return the part behind its summary."""
+        inside = self.part.html(title)
+        return f"<details><summary>{escaped(self.summary)}</summary>\n{inside}\n</details>"
+
+
+class Passages(NamedTuple):
+    """Passages of the corpus under a heading: the words that were looked for in bold, each with its document."""
+
+    title: str
+    lines: Sequence[Passage]
+    is_empty: bool = False
+
+    def html(self, title: str) -> str:  # noqa: ARG002 - that of every part
+        """Return the passages as a list."""
+        items = ""
+        for one in self.lines:
+            words = [f"<b>{marked(w)}</b>" if i in one.marked else marked(w) for i, w in enumerate(one.words)]
+            items += f"<li>{' '.join(words)} <small>{escaped(one.title or one.document)}</small></li>"
+        return f"<ul>{items}</ul>" if items else Note("", "No passage was found.").html()
+
+
+WIDE_TEXT = 24
+"""Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
+
+
+class ShownTable(NamedTuple):
+    """Rows of a report, or of what a command answers.
+
+    Attributes
+    ----------
+    title : str
+    rows : sequence of mappings
+        Column to value, in order of first appearance; underscores in a name become spaces. None and NaN are an en dash,
+        a pair of numbers is an interval, and a list has words, or words with their cosine.
+    formats : mapping of column to int or function
+        The decimals that a column of fractions is written with, or what writes its numbers as text.
+    caption : str
+        What the rows are, and the units of the columns.
+    n_shown : int
+        The rows that are not folded.
+    """
+
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    formats: Mapping[str, int | Callable[[Any], str]] = MappingProxyType({})
+    caption: str = ""
+    n_shown: int = sys.maxsize
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no row."""
+        return not self.rows
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """The values of each column, None where a row has none."""
+        names = dict.fromkeys(name for row in self.rows for name in row)
+        return {name: [row.get(name) for row in self.rows] for name in names}
+
+    def show(self, column: str) -> Callable[[Any], str]:
+        """Return what writes the numbers of a column as text."""
+        how = self.formats.get(column, format_number)
+        return how if callable(how) else partial(fixed, decimals=how)
+
+    def html(self, title: str) -> str:
+        """Return the table, whose long texts have a line of their own on a narrow screen."""
+        if not self.rows:
+            return Note("", "No rows.").html()
+        if len(self.rows) > self.n_shown:
+            first, rest = (
+                self._replace(rows=rows, n_shown=sys.maxsize)
+                for rows in (self.rows[: self.n_shown], self.rows[self.n_shown :])
+            )
+            more = Fold(f"{plural(len(rest.rows), 'row')} more", rest)
+            return f"{first.html(title)}\n{more.html(title)}"
+        columns = self.columns
+        wide = {name for name, values in columns.items() if any(map(_is_wide, values))}
+        wide = wide if len(wide) < len(columns) else set()  # not where they are all of a table
+        heads, cells = "", []
+        for name, values in columns.items():
+            near = "near " if any(isinstance(value, list) for value in values) else ""
+            kind = near + ("w" if name in wide else "n" if any(map(_is_figure, values)) else "")
+            label, show = escaped(name.replace("_", " ")), self.show(name)
+            heads += f'<th scope="col" class="{kind}">{label}</th>'
+            above = f' data-l="{label}"' if wide else ""  # a narrow screen shows the label above the value
+            cells.append([f'<td class="{kind}"{above}>{_cell(value, show)}</td>' for value in values])
+        body = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
+        folds = ' class="folds"' if wide else ""
+        legend = f"<caption><span>{escaped(self.caption)}</span></caption>" if self.caption else ""
+        return (
+            f'<div class="scroll" tabindex="0"><table{folds}>{legend}<thead><tr>{heads}</tr></thead>\n'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+
+def _is_wide(value: object) -> bool:
+    return isinstance(value, list) or (isinstance(value, str) and len(value) > WIDE_TEXT)
+
+
+def _is_figure(value: object) -> bool:
+    return isinstance(value, tuple) or is_number(value)
+
+
+def _cell(value: Any, show: Callable[[Any], str]) -> str:
+    """Return the markup of a value."""
+    if isinstance(value, list):
+        return "".join(map(_near, value)) or "–"
+    if isinstance(value, tuple):
+        ends = [escape(show(end)) for end in value]
+        return "–" if set(ends) == {"–"} else f"[{', '.join(ends)}]"
+    return "–" if value is None else escape(show(value)) if is_number(value) else marked(value)
+
+
+def _near(one: str | tuple[str, float]) -> str:
+    """Return a word of a list, or a word with its cosine."""
+    if isinstance(one, str):
+        return f"<span>{marked(one)}</span>"
+    return f"<span>{marked(one[0])} <small>{fixed(float(one[1]))}</small></span>"
 
 
 def _variables(colors: Mapping[str, str]) -> str:
@@ -145,9 +283,9 @@ th,td{{padding:.35rem .9rem .35rem 0;text-align:left;vertical-align:baseline;
  border-bottom:1px solid var(--rule);
  overflow-wrap:break-word;max-width:26rem}}
 thead th{{color:var(--muted);font-weight:500;font-size:.8rem;border-bottom-color:var(--muted)}}
-tbody th{{font-weight:600;white-space:nowrap}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
 .near{{max-width:none}}
+tr:has(>.near)>:first-child{{font-weight:600}}
 .near span{{display:inline-block;margin-right:1rem}}
 summary{{cursor:pointer;color:var(--link);margin:.75rem 0}}
 code{{font-size:.95em;overflow-wrap:anywhere}}
@@ -172,52 +310,50 @@ small{{color:var(--muted);font-size:.8em}}
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
-def render_report(
-    title: str,
-    summary: str,
-    sections: Iterable[Section],
-    *,
-    facts: Mapping[str, Any] | None = None,
-    invitation: str = "",
-) -> str:
-    """Bind sections into one self-contained HTML page.
+class Page(NamedTuple):
+    """A report.
 
-    Parameters
+    Attributes
     ----------
-    title
-        Title of the page, plain text.
-    summary
-        A paragraph below the title, plain text.
-    sections
-        Parts of the page, in order.
-    facts
-        A few key figures shown above the sections, name to number or text.
-    invitation
-        Trusted markup below the summary: where else to look.
-
-    Returns
-    -------
-    str
-        An HTML document. Equal input gives equal text.
+    title : str
+    summary : str
+        A paragraph below the title.
+    sections : sequence of parts
+        In order; those with nothing to show come last.
+    facts : mapping of str to number or text
+        A few key figures shown above the sections.
+    explorer : str
+        The command that makes the page to explore, if any.
     """
-    parts = sorted(sections, key=lambda one: one.is_empty)
-    links = "".join(f'<li><a href="#s{i}">{escaped(part.title)}</a></li>' for i, part in enumerate(parts, 1))
-    body = "\n".join(
-        f'<section id="s{i}">\n<h2>{escaped(part.title)}</h2>\n{part.html}\n</section>'
-        for i, part in enumerate(parts, 1)
-    )
-    figures = "".join(
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(format_number(fact) if is_number(fact) else fact)}</dd></div>"
-        for name, fact in (facts or {}).items()
-    )
-    contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>' if len(parts) > 1 else ""
-    return f"""<!DOCTYPE html>
+
+    title: str
+    summary: str
+    sections: Sequence[Part]
+    facts: Mapping[str, Any] = MappingProxyType({})
+    explorer: str = ""
+
+    def html(self) -> str:
+        """Return the report as one self-contained HTML page; equal parts give equal text."""
+        parts = sorted(self.sections, key=lambda one: one.is_empty)
+        links = "".join(
+            f'<li><a href="#s{i}">{escaped(one.title)}</a></li>' for i, one in enumerate(parts, 1)
+        )
+        body = "\n".join(
+            f'<section id="s{i}">\n<h2>{escaped(one.title)}</h2>\n{one.html(one.title)}\n</section>'
+            for i, one in enumerate(parts, 1)
+        )
+        facts = "".join(
+            f"<div><dt>{escaped(name)}</dt><dd>{escaped(format_number(fact) if is_number(fact) else fact)}</dd></div>"
+            for name, fact in self.facts.items()
+        )
+        explorer = f"A map with search and neighbors: <code>{escaped(self.explorer)}</code>"
+        return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escaped(title)}</title>
+<title>{escaped(self.title)}</title>
 <style>
 {_CSS}
 </style>
@@ -225,11 +361,11 @@ def render_report(
 <body>
 <main>
 <header>
-<h1>{escaped(title)}</h1>
-<p class="summary">{escaped(summary)}</p>
-{invitation}
-{f"<dl>{figures}</dl>" if figures else ""}
-{contents}
+<h1>{escaped(self.title)}</h1>
+<p class="summary">{escaped(self.summary)}</p>
+{f'<p class="explore note">{explorer}</p>' if self.explorer else ""}
+{f"<dl>{facts}</dl>" if facts else ""}
+{f'<nav aria-label="Contents"><ul>{links}</ul></nav>' if len(parts) > 1 else ""}
 </header>
 {body}
 </main>

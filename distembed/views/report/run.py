@@ -1,9 +1,8 @@
-"""The facts of a run: time, memory and disk of each stage, its settings, and the next commands to type."""
+"""What every report has around the sections of its system: the facts of the run, figures as files, and last lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +11,101 @@ from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job.model import Job
 from distembed.job.stage import system_of
 from distembed.job.terminal import shown
-from distembed.stages.corpus import left_out
+from distembed.stages.corpus import left_out, omissions
+from distembed.stages.words import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
-from distembed.views.report.figures import FigureFormat, bar_chart, figures_saved
-from distembed.views.report.page import Section, escaped, folded, group, note, paragraph
-from distembed.views.report.tables import first_rows, table
+from distembed.views.report.figures import Figure, FigureFormat, bars
+from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable, short
 
 MOST_FILES = 500
 """Files that a report lists: 100,000 would make a page of 21 MB."""
 
 
-def run_sections(job: Job, workspace: Workspace) -> list[Section]:
-    """Return the last sections of a report: time, memory and disk of each stage, the settings, and what was read."""
-    done, shown, seconds = workspace.stages(), list[dict[str, Any]](), dict[str, float]()
+def page_of(
+    job: Job,
+    workspace: Workspace,
+    summary: str,
+    facts: Mapping[str, Any],
+    sections: Iterable[Part],
+    *,
+    explorer: bool = True,
+) -> Page:
+    """Return the report of a job: what its system shows, and what every report says of its run.
+
+    Parameters
+    ----------
+    job, workspace
+    summary
+        Sentences; the digest of the content is added.
+    facts
+        Key figures; what was left out, and words of `report.words` without a vector are added.
+    sections
+        Those of the system; time, memory, settings and files are added.
+    explorer
+        Whether there is a page to explore.
+    """
+    done = workspace.stages()
+    omitted = omissions(done["tokens"].facts) if "tokens" in done else {}
+    lacking = lacking_facts(job, workspace) if hasattr(job.report, "words") else {}
+    return Page(
+        job.job.title,
+        f"{summary} Content digest {_digest(job, workspace)}.",
+        [*sections, _time_section(job, workspace), _settings(job), _sources(workspace)],
+        {**facts, **omitted, **lacking},
+        f"distembed explore {shown(workspace.url)}" if explorer else "",
+    )
+
+
+def closing_of(job: Job, workspace: Workspace, where: str, parts: Sequence[str], **ways: str) -> str:
+    """Return the last lines of a run: what its system says, where the report is, and what to type next.
+
+    Parameters
+    ----------
+    job, workspace
+    where
+        The place of the report.
+    parts
+        Paragraphs; empty ones are left out.
+    **ways
+        A command by the name of what it gives; braces stand for the workspace.
+    """
+    url, lacking = shown(workspace.url), lacking_line(job, workspace) if hasattr(job.report, "words") else ""
+    commands = [f"{name:<10} distembed {command.format(url)}" for name, command in ways.items()]
+    return "\n\n".join(filter(None, [*parts, lacking, "\n".join([f"report     {shown(where)}", *commands])]))
+
+
+def _digest(job: Job, workspace: Workspace) -> str:
+    return workspace.digest(spec.name for spec in system_of(job).stages(job))
+
+
+def _time_section(job: Job, workspace: Workspace) -> Section:
+    """Return the time, the memory and the disk of each stage."""
+    done, rows, seconds = workspace.stages(), list[dict[str, Any]](), dict[str, float]()
     for name in (spec.name for spec in system_of(job).stages(job)):
         blocks = [block for record in done[name].outputs.values() for block in record.blocks]
         wall, peak = (measured(done[name].facts, fact) for fact in ("wall_seconds", "peak_process_bytes"))
         seconds |= {} if wall is None else {name: wall}
         size = sum(file.size for block in blocks for file in block.files.values())
-        shown.append(
+        rows.append(
             {"stage": name, "wall time": wall, "peak memory": peak, "on disk": size, "blocks": len(blocks)}
         )
-    title = "Time and memory"
-    bars = bar_chart(seconds, title, xlabel="wall clock (seconds)", show=format_seconds)
     formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
     total = f"{format_seconds(sum(seconds.values()))} in all." if seconds else ""
-    took = group(title, [bars, table(title, shown, caption=total, formats=formats)])
+    chart = bars("", seconds, xlabel="wall clock (seconds)", show=format_seconds)
+    return Section("Time and memory", [chart, ShownTable("", rows, formats, total)])
+
+
+def _settings(job: Job) -> Section:
     rows = [
         {"setting": key, "value": value}
         for key, value in _flat(job.model_dump(mode="json", exclude_none=True))
     ]
-    title, caption = "Parameters", "As run, with every default filled in."
-    settings = table(title, rows, formats={"value": _setting}, caption=caption)
-    return [took, Section(title, folded(plural(len(rows), "setting"), settings.html)), _sources(workspace)]
+    table = ShownTable("", rows, caption="As run, with every default filled in.")
+    return Section("Parameters", [Fold(plural(len(rows), "setting"), table)])
 
 
-def _sources(workspace: Workspace) -> Section:
-    """Show which version made the stages, what they read, and what was left out of it."""
+def _sources(workspace: Workspace) -> Part:
+    """Return which version made the stages, what they read, and what was left out of it."""
     done, title = workspace.stages().values(), "Version and files"
     versions = dict.fromkeys(
         one.made_with.get("distembed", "a version that was not recorded") for one in done
@@ -67,10 +124,10 @@ def _sources(workspace: Workspace) -> Section:
     omitted = "; ".join(filter(None, (left_out(one.facts) for one in done)))
     said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
     if not rows:
-        return note(title, said)
-    read = first_rows(rows, partial(table, title, formats={"size": format_bytes}))
+        return Note(title, said)
     first = f", the first {MOST_FILES}" if len(files) > MOST_FILES else ""
-    return Section(title, f"{paragraph(said)}\n{folded(plural(len(files), 'file') + first, read.html)}")
+    table = ShownTable("", rows, {"size": format_bytes}, n_shown=10)
+    return Section(title, [Note("", said), Fold(plural(len(files), "file") + first, table)])
 
 
 def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
@@ -78,16 +135,26 @@ def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
 
     The metadata of each have the version, the title and the content digest of the job. Equal content gives equal bytes.
     """
-    system, workspace = system_of(job), Workspace.open(job.job.workspace)
-    digest = workspace.digest(spec.name for spec in system.stages(job))
-    origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {digest}"
+    workspace = Workspace.open(job.job.workspace)
+    origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {_digest(job, workspace)}"
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with figures_saved(folder, form, origin=origin) as files:
-        system.page(job, workspace)
-    return f"{plural(len(files), 'figure')} in {folder}"
+    found = list(_figures(system_of(job).page(job, workspace).sections))
+    for number, (title, figure) in enumerate(found, 1):
+        name = "-".join("".join(c if c.isalnum() else " " for c in short(title.lower(), 60)).split())
+        figure.save(f"{folder}/{number:02d}-{name}.{form}", origin=origin)
+    return f"{plural(len(found), 'figure')} in {folder}"
 
 
-def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
+def _figures(parts: Iterable[Part], title: str = "") -> Iterator[tuple[str, Figure]]:
+    """Yield the figures among some parts with their titles."""
+    for part in parts:
+        if isinstance(part, Figure):
+            yield part.title or title, part
+        elif isinstance(part, Section):
+            yield from _figures(part.parts, part.title or title)
+
+
+def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
     for key, value in job.items():
         if isinstance(value, Mapping) and value:
             yield from _flat(value, f"{prefix}{key}.")
@@ -101,18 +168,3 @@ def _setting(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_setting, value)) or "(empty)"
     return "–" if value is None else str(value)
-
-
-def ways_on(workspace: Workspace, where: str, *, table: str = "vectors", suffix: str = "txt") -> str:
-    """Return where the report is and what to type next; `table` is what the file of an export is called."""
-    url = shown(workspace.url)
-    return (
-        f"report     {shown(where)}\n{table:<10} distembed export {url} --to {table}.{suffix}\n"
-        f"neighbors  distembed neighbors {url} WORD ..."
-    )
-
-
-def invitation(workspace: Workspace) -> str:
-    """Return, as markup, what to type to have the page to explore."""
-    line = f"distembed explore {shown(workspace.url)}"
-    return f'<p class="explore note">A map with search and neighbors: <code>{escaped(line)}</code></p>'

@@ -1,0 +1,163 @@
+"""Sections that several reports have: nearest words, scores, rows of papers, and curves of counts and objectives."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from distembed.display import format_number, plural
+from distembed.evaluation.scoring import FEW_KNOWN, Score
+from distembed.job.model import Job, check_figures
+from distembed.views.report.figures import Figure, Mark, line_chart, small_multiples, spread_points
+from distembed.views.report.page import Fold, Note, Part, Section, ShownTable, finite_values, short
+
+
+def neighbor_table(
+    neighbors: Mapping[str, Sequence[tuple[str, float]]], title: str = "Nearest words", *, n_shown: int = 100
+) -> ShownTable:
+    """Return a table of the nearest words of each word with their cosine, nearest first."""
+    rows = [{"word": short(word), "nearest": list(near)} for word, near in neighbors.items()]
+    caption = "Nearest first; the figure is the cosine to the word at the left."
+    return ShownTable(title, rows, caption=caption, n_shown=n_shown)
+
+
+FIRST_RANK = 10
+"""The first rank that the power law of counts is fitted to."""
+
+
+def zipf_curve(counts: ArrayLike) -> Figure | Note:
+    """Return a figure of word counts against rank on logarithmic axes, with a fitted power law.
+
+    The exponent s of count = c / rank^s is the least-squares slope over ranks spaced evenly in their
+    logarithm, from `FIRST_RANK` on: the most frequent words lie below the line (Mandelbrot's shift).
+
+    Parameters
+    ----------
+    counts
+        Occurrences of each word, in any order; zeros are left out.
+    """
+    ordered = np.sort(finite_values(counts))[::-1]
+    ordered = ordered[ordered > 0]
+    ranks = np.arange(1.0, ordered.size + 1)
+    series: dict[str, Any] = {"counts": (ranks, ordered)}
+    said = f"{plural(ordered.size, 'word')}, {format_number(float(ordered.sum()))} occurrences."
+    chosen = FIRST_RANK - 1 + spread_points(max(ranks.size - FIRST_RANK + 1, 0), "log")
+    if np.unique(ordered[chosen]).size > 2:  # of fewer different values no line is fitted
+        slope, intercept = np.polyfit(np.log(ranks[chosen]), np.log(ordered[chosen]), 1)
+        series[f"fit, exponent {-slope:.2f}"] = (ranks, math.exp(intercept) * ranks ** float(slope))
+        said += f" Dashed: count ∝ rank^−{-slope:.2f}, fitted from rank {FIRST_RANK} on."
+    return line_chart(
+        "Rank and frequency",
+        series,
+        xlabel="rank of the word",
+        ylabel="occurrences",
+        x_scale="log",
+        y_scale="log",
+        caption=said,
+        dashed=[name for name in series if name != "counts"],
+    )
+
+
+def objective_curve(
+    objective: ArrayLike, title: str = "Objective", *, ylabel: str = "objective"
+) -> Figure | Note:
+    """Return a figure of the value of an objective after each round."""
+    finite = finite_values(objective)
+    if not finite.size:
+        return Note(title, "Nothing to draw: there is no finite value.")
+    change = 100 * (finite[-1] / finite[0] - 1) if finite[0] else math.nan
+    caption = f"From {format_number(float(finite[0]))} to {format_number(float(finite[-1]))}"
+    caption += f" ({change:+.2f} %)".replace("-", "−") if finite.size > 1 and math.isfinite(change) else ""
+    return line_chart(title, {"": objective}, xlabel="round", ylabel=ylabel, caption=f"{caption}.")
+
+
+def paper_tables(
+    job: Job,
+    ours: Mapping[str, Mapping[str, float]],
+    *,
+    rows: Collection[str],
+    columns: Collection[str],
+) -> list[Part]:
+    """Return a table of rows of a paper, each above the row of the job; none where the job names none.
+
+    Parameters
+    ----------
+    job
+        The job, with its `[paper.NAME]`.
+    ours
+        The measures of each row of the job.
+    rows, columns
+        The names that figures may have; see `distembed.job.model.check_figures`.
+    """
+    check_figures(job, rows, columns)
+    measures = dict.fromkeys(column for given in job.paper.values() for column in given.columns)
+    shown: list[dict[str, Any]] = []
+    for row in dict.fromkeys(row for given in job.paper.values() for row in given.rows if row in ours):
+        for name, given in job.paper.items():
+            if row in given.rows:
+                figures = dict(zip(given.columns, given.rows[row], strict=True))
+                shown.append({"row": row, "of": f"the paper, {name.replace('_', ' ')}"} | figures)
+        shown.append({"row": row, "of": "this job"} | {name: ours[row].get(name) for name in measures})
+    caption = " ".join(f"{name.replace('_', ' ')}: {given.source}." for name, given in job.paper.items())
+    return [ShownTable("The paper and this job", shown, dict.fromkeys(measures, 3), caption)] if shown else []
+
+
+PARTED = ("priming effect", "priming", "normed priming")
+"""How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
+
+COLUMNS = ("set", "value", "interval", "known", "composed", "total", "task", "metric")
+"""The columns of a table of scores."""
+
+
+def score_section(scores: Sequence[Score], title: str = "Evaluation") -> Part:
+    """Return the scores as a picture and a line per set; relations and further metrics are folded behind it.
+
+    Parameters
+    ----------
+    scores : sequence of Score
+        Those of one set and task stand together.
+    title : str
+    """
+    if not scores:
+        return ShownTable(title, [])
+    lines = [set_score(list(own)) for _, own in groupby(scores, key=lambda score: (score.set, score.task))]
+    tasks = Counter(line.set for line in lines)
+    called = [f"{line.set}, {line.task}" if tasks[line.set] > 1 else line.set for line in lines]
+    chart = small_multiples(
+        "",
+        [Mark(name, line.value, line.interval, line.task) for name, line in zip(called, lines, strict=True)],
+        xlabel="score of a set, with its 95 % interval",
+        caption="Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
+        "of sets with relations the mean over them. "
+        f"Words: {', '.join(dict.fromkeys(score.policy for score in scores))}.",
+        spread=True,
+    )
+    caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
+
+    def table(some: Sequence[Score]) -> ShownTable:
+        rows = [
+            {name: getattr(one, name) for name in COLUMNS if name != "composed" or one.composed}
+            for one in some
+        ]
+        return ShownTable("", rows, {"value": 3, "interval": 3}, caption)
+
+    every = Fold(f"All {len(scores)} scores, by relation and metric", table(scores))
+    return Section(title, [chart, table(lines), *([every] if len(scores) > len(lines) else [])])
+
+
+def set_score(scores: Sequence[Score]) -> Score:
+    """Return the score that stands for a set: its first metric, or the mean over its relations or priming effects."""
+    if len(scores) == 1 or not scores[0].task.startswith(PARTED):
+        return scores[0]
+    effects = [score for score in scores if " effect" in score.metric]
+    judged = [score for score in effects or scores if np.isfinite(score.value)]
+    value = float(np.mean([score.value for score in judged])) if judged else np.nan
+    known, total = (sum(getattr(score, name) for score in effects or scores) for name in ("known", "total"))
+    metric = f"mean of {len(judged)}"
+    return scores[0]._replace(metric=metric, value=value, known=known, total=total, interval=None)
