@@ -75,14 +75,7 @@ def as_text(answer: Answer) -> str:
     """Return an answer as lines of text: sentences, aligned tables, passages with the words in brackets."""
     parts = [answer.title, *answer.sentences]
     for one in answer.tables:
-        columns = _columns(one)
-        cells = [
-            [name, *("–" if cell is None else _shown(cell, one.show(name)) for cell in column)]
-            for name, column in columns.items()
-        ]
-        lines = list(zip(*cells, strict=True))
-        is_text = [any(isinstance(cell, str) for cell in column) for column in columns.values()]
-        parts += ["", f"{one.title}:", *(f"  {line}" for line in aligned(lines, is_text))]
+        parts += ["", f"{one.title}:", *(f"  {line}" for line in table_lines(one))]
     for group in answer.passages:
         parts += ["", f"{group.title}:"]
         for passage in group.lines:
@@ -92,6 +85,17 @@ def as_text(answer: Answer) -> str:
     if answer.places:
         parts += ["", "their files:", *(f"  {name}: {place}" for name, place in answer.places.items())]
     return "\n".join(shown(line) for part in parts for line in part.split("\n"))
+
+
+def table_lines(table: ShownTable) -> list[str]:
+    """Return a table as aligned lines of text."""
+    columns = _columns(table)
+    cells = [
+        [name, *("–" if cell is None else _shown(cell, table.show(name)) for cell in column)]
+        for name, column in columns.items()
+    ]
+    is_text = [any(isinstance(cell, str) for cell in column) for column in columns.values()]
+    return aligned(list(zip(*cells, strict=True)), is_text)
 
 
 def _shown(cell: Any, show: Callable[[Any], str]) -> str:

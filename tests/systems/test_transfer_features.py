@@ -69,17 +69,13 @@ def two(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, s
     return run_once(tmp_path_factory, folder / "two.toml")
 
 
-def table_of(output: str) -> dict[str, list[float]]:
-    return errors(output.replace("RMSE in deviations", "RMSE of topic shares"))
-
-
 def test_features_are_carried_to_the_second_collection(two: tuple[Path, str]) -> None:
     workspace, output = de.Workspace.open(two[0]), two[1]
     assert "100 documents with known values and 120 without; 18 of 120 pairs were known." in output
     assert "warning: 1 id of " in output
     assert "'doc x' (the table unknown_ids has all)" in output
     assert workspace.table("unknown_ids")["id"].to_pylist() == ["doc x"]
-    table = table_of(output)
+    table = errors(output)
     assert len(table) == 10
     assert table["column mean"][0] == pytest.approx(1, abs=0.1)
     assert table["feature-preserving embedding"][0] < 0.4
@@ -139,7 +135,7 @@ def test_sparse_rows_and_the_units_of_the_table(folder: Path, tmp_path: Path) ->
     (folder / "sparse.toml").write_text(text.replace(given, "[representation]\nkind = 'tf_idf'"))
     settings = {"features.standardize": False, "alignment.propagate": False}
     done = succeed("run", folder / "sparse.toml", "--workspace", tmp_path / "w", *words_of(settings))
-    assert "RMSE of features, known pairs" in done.output
+    assert "RMSE of features by known pairs" in done.output
 
 
 def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> None:

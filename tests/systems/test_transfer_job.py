@@ -31,8 +31,10 @@ job, finished, copy = job_fixtures("transfer", write)
 
 
 def errors(output: str) -> dict[str, list[float]]:
-    lines = output[output.index("RMSE of topic shares") :].split("\n\n", maxsplit=1)[0].splitlines()[1:]
-    return {line[:34].strip(): [float(cell) for cell in line[34:].split()] for line in lines}
+    """Return the errors of each method, by the number of known pairs, that a run has printed at its end."""
+    lines = output[output.index("Accuracy at a glance") :].split("\n\n", maxsplit=1)[0].splitlines()[2:]
+    rows = (re.split(" {2,}", line) for line in lines)
+    return {name: [float(cell) for cell in cells] for name, *cells in rows}
 
 
 def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -> None:

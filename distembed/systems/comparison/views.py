@@ -121,7 +121,7 @@ def _figure(found: Changes, words: Sequence[int]) -> Part:
             if columns["verdict"][word] != UNJUDGED
         ]
         xlabel = "change between the parts, with its interval"
-        return small_multiples("Changes", marks, xlabel=xlabel, spread=True)
+        return small_multiples("Changes", marks, xlabel=xlabel)
     curves, band = course(found, words[:CURVES])
     return line_chart(
         f"Changes since {found.parts[0]}",

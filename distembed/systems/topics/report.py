@@ -85,24 +85,11 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
             f"{'telling':>21}   {telling}",
             f"{'':>21}   {'; '.join(filter(None, (again, *map(shown, row['parts']))))}".rstrip(),
         ]
-    scores = [
-        f"{NAMES[method]:<18} {job.topics.n_starts} starts: "
-        + "  ".join(
-            f"{MEASURES[name]} {mean:.3f} ± {spread:.3f} (kept {kept:.3f})"
-            for name, (mean, spread, kept) in found.items()
-        )
-        for method, found in _scores(job, results).items()
-    ]
-    coherence = [
-        f"{row['method']:<18} coherence of the top {job.coherence.n_words} words: PMI {row['mean PMI']:.2f} nats "
-        f"({row['never together']} pairs never occur together and are left out), NPMI {row['mean NPMI']:.3f}"
-        for row in _coherence(results)
-    ]
-    parts = [
+    parts: list[str | ShownTable] = [
         _counts(results[0]),
         "\n".join(filter(None, topics)) + f"\n\n{HOW_TO_READ}",
-        "\n".join(scores),
-        "\n".join(coherence),
+        *_score_table(job, results, _scores(job, results)),
+        _coherence_table(job, results),
         number_sentence(job, workspace),
     ]
     ways = {"documents": "export {} --to documents.csv", "neighbors": "neighbors {} WORD ..."}
@@ -325,25 +312,19 @@ def _stability_table(job: TopicsJob, results: list[Topics]) -> list[ShownTable]:
     return [ShownTable("Stability", rows, formats, caption)] if job.topics.n_starts > 1 else []
 
 
-def _coherence(results: list[Topics]) -> list[dict[str, Any]]:
+def _coherence_table(job: TopicsJob, results: list[Topics]) -> ShownTable:
     """Return the mean PMI and NPMI of each method's topics with a pair to judge, and the pairs that PMI leaves out."""
     rows: list[dict[str, Any]] = []
     for one in results:
         judged = [row for row in one.rows if not np.isnan(row["pmi"] + row["npmi"])]
         n_pairs, n_joint = (sum(row[name] for row in one.rows) for name in ("n_pairs", "n_joint"))
         if judged:
-            means = {
-                f"mean {name}": float(np.mean([row[name.lower()] for row in judged]))
-                for name in ("PMI", "NPMI")
-            }
+            pmi, npmi = (float(np.mean([row[name] for row in judged])) for name in ("pmi", "npmi"))
             never = f"{n_pairs - n_joint:,} of {n_pairs:,}"
-            rows.append({"method": NAMES[one.method]} | means | {"never together": never})
-    return rows
-
-
-def _coherence_table(job: TopicsJob, results: list[Topics]) -> ShownTable:
+            row = {"mean PMI": pmi, "mean NPMI": npmi, "never together": never}
+            rows.append({"method": NAMES[one.method]} | row)
     caption = (
         f"Mean over topics, pairs of the top {job.coherence.n_words} words; PMI in nats, without the pairs that never "
         "occur together, which are −1 in NPMI."
     )
-    return ShownTable("Coherence", _coherence(results), {"mean PMI": 3, "mean NPMI": 3}, caption)
+    return ShownTable("Coherence", rows, {"mean PMI": 3, "mean NPMI": 3}, caption)

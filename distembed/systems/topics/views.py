@@ -268,63 +268,53 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
     row = whole_csr(outputs.TF_IDF.read(workspace)[[number]])
     if not row.nnz:
         raise ValueError(f"the document {name!r} holds no word of the vocabulary, and has no topic")
-    rows = row.indices.astype(np.int64)
-    values = row.data.astype(np.float64)
+    rows, values = row.indices.astype(np.int64), row.data.astype(np.float64)
     counts = whole_csr(outputs.DOCUMENT_TERMS.read(workspace)[[number]])[:, rows].toarray()[0]
-    (factors,) = np.asarray(compute(own.documents[[number]]), np.float64)
-    shares = topic_shares(factors[np.newaxis], own.norms)[0]
-    label = topic = max(int(column_shares(factors[np.newaxis], own.norms)[0, 0]), 0)
+    factors = np.asarray(compute(own.documents[[number]]), np.float64)
+    label = topic = max(int(column_shares(factors, own.norms)[0, 0]), 0)
     if request.names[1:]:
-        if not request.names[1].isdecimal() or int(request.names[1]) >= len(factors):
+        if not request.names[1].isdecimal() or int(request.names[1]) >= factors.size:
             raise KeyError(
-                f"there is no topic {request.names[1]!r}: give a number from 0 to {len(factors) - 1}"
+                f"there is no topic {request.names[1]!r}: give a number from 0 to {factors.size - 1}"
             )
         topic = int(request.names[1])
-    words = own.words.astype(np.float64)
-    by_cosine = job.topics.method == "spherical_kmeans"
-    weight = "cosine with the topic's center" if by_cosine else "weight"
-    found = (cosine_terms if by_cosine else weight_terms)(values, rows, factors, words, topic)
-    called = np.array(workspace.table("vocabulary")["word"].take(rows).to_pylist(), object)
+    words, by_cosine = own.words.astype(np.float64), job.topics.method == "spherical_kmeans"
+    found = (cosine_terms if by_cosine else weight_terms)(values, rows, factors[0], words, topic)
+    weight, share = float(factors[0, topic]), float(topic_shares(factors, own.norms)[0, topic])
     order = np.argsort(-found.words, kind="stable")[: request.n]
     order = order[found.words[order] > 0]
-    parts = 100 * (words[rows, topic] / (words[:, topic].sum() or 1.0))
     columns = {
-        "word": called,
+        "word": np.array(workspace.table("vocabulary")["word"].take(rows).to_pylist(), object),
         "term": found.words,
         "in document": counts.astype(np.float64),
         "tf-idf": values,
-        "% of topic": parts,
+        "% of topic": 100 * (words[rows, topic] / (words[:, topic].sum() or 1.0)),
     }
     table = [{name: column[at] for name, column in columns.items()} for at in order.tolist()]
-    table += [{"word": line, "term": value} for line, value in _other_terms(found, order)]
-    table.append({"word": f"weight of topic {topic}", "term": float(factors[topic])})
-    passages, remark, lines = list[Passages](), "", []
+    passages, remarks = list[Passages](), list[str]()
     if request.n_passages:
-        weights = {row["word"]: row["term"] for row in table[: len(order)]}
+        weights = {row["word"]: row["term"] for row in table}
         try:
             tokens = corpus_stages.titled_tokens(workspace, outputs.tokens_output(job))
             lines = document_passages(tokens, number, weights, n=request.n_passages)
+            passages = [Passages("where they stand", lines)] if lines else []
         except (KeyError, FileNotFoundError):
-            remark = NO_TOKENS
-        passages = [Passages("where they stand", lines)] if lines else []
+            remarks = [NO_TOKENS]
+    others = [*_other_terms(found, order), (f"weight of topic {topic}", weight)]
+    table += [{"word": line, "term": value} for line, value in others]
+    caption = "The terms add up to the weight of the topic in the document."
+    what = "cosine with the topic's center" if by_cosine else "weight"
     whose = "the document's own topic" if topic == label else f"the document's own topic is {label}"
     sentence = (
-        f"The {weight} is {factors[topic]:.4f} ({whose}); it is the sum of "
-        f"{plural(len(rows), 'word')} of the document, less what other topics explain already."
+        f"The {what} is {weight:.4f} ({whose}); it is the sum "
+        f"of {plural(len(rows), 'word')} of the document, less what other topics explain already."
     )
-    share, title = float(shares[topic]), documents["title"][number].as_py() or ""
+    title = documents["title"][number].as_py() or ""
     return Answer(
         f"{name}{f' ({title})' if title else ''}: topic {topic}, {100 * share:.1f} %",
-        [sentence, *([remark] if remark else [])],
-        {"document": name, "topic": topic, "share": share, "weight": float(factors[topic])},
-        [
-            ShownTable(
-                "words",
-                table,
-                {"term": 4, "tf-idf": 3, "% of topic": 2},
-                "The terms add up to the weight of the topic in the document.",
-            )
-        ],
+        [sentence, *remarks],
+        {"document": name, "topic": topic, "share": share, "weight": weight},
+        [ShownTable("words", table, {"term": 4, "tf-idf": 3, "% of topic": 2}, caption)],
         passages,
     )
 

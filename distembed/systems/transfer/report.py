@@ -58,7 +58,7 @@ def page(job: TransferJob, workspace: Workspace) -> Page:
     sections = [
         *_accuracy_sections(job, workspace),
         *_maps(job, workspace),
-        (_topic_section if job.has_topics else _feature_section)(job, workspace, names),
+        _value_section(job, workspace, names),
         *(_pair_table(job, workspace, side, names) for side in job.others),
         *(objective_curve(workspace.table(name)["objective"], title) for name, title in curves.items()),
     ]
@@ -68,12 +68,12 @@ def page(job: TransferJob, workspace: Workspace) -> Page:
 
 def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
     """Return what was paired, how the solution converged, how good it is, and where everything is."""
-    judged = [_judged(job, workspace), accuracy_text(job, workspace)]
-    parts = [
+    parts: list[str | ShownTable] = [
         _counts(job, workspace),
         _convergence(job, workspace),
-        "\n".join(filter(None, judged)),
-        _collections_text(job, workspace),
+        _judged(job, workspace),
+        _glance(job, accuracy(job, workspace)),
+        _collections(job, workspace),
     ]
     return closing_of(job, workspace, where, parts, documents="export {} --to documents.csv")
 
@@ -142,49 +142,33 @@ def accuracy(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
     return rows
 
 
-def accuracy_text(job: TransferJob, workspace: Workspace) -> str:
-    """Return the mean error of each method by the share of known pairs, as lines of text."""
-    rows, lines = accuracy(job, workspace), dict[str, str]()
+def _glance(job: TransferJob, rows: list[dict[str, Any]]) -> ShownTable:
+    """Return the mean error of each method, a column for each number of known pairs."""
+    methods: dict[str, dict[str, Any]] = {}
     for row in rows:
-        method = row["method"]
-        lines[method] = lines.get(method, f"{method:<34}") + f"{row['rmse'].mean:>9.4f}"
-    known = "".join(f"{n:>9,}" for n in dict.fromkeys(row["known"] for row in rows))
-    head = f"{f'{_measured(job)}, known pairs':<34}{known}"
-    return "\n".join([head, *lines.values()]) if lines else ""
+        known = f"{row['known']:,} ({row['share']:.0%})"
+        methods.setdefault(row["method"], {"method": row["method"]})[known] = row["rmse"].mean
+    caption = f"{_measured(job)} by known pairs."
+    return ShownTable("Accuracy at a glance", list(methods.values()), caption=caption)
 
 
-def _collections(job: TransferJob, workspace: Workspace) -> list[dict[str, Any]]:
+def _collections(job: TransferJob, workspace: Workspace) -> ShownTable:
     """Return the error of the embedding and of the column mean in each collection, where there are more than two."""
     found = workspace.stages()["evaluation"].facts["collections"] if len(job.others) > 1 else {}
-    return [{"collection": side, **found[side]} for side in job.others if side in found]
-
-
-def _collections_text(job: TransferJob, workspace: Workspace) -> str:
-    """Return the error of the embedding in each of several collections, as lines of text."""
-    head = f"{f'{_measured(job)}, by collection':<36}  embedding  column mean     judged"
-    lines = [
-        f"{row['collection']:<36}{row['embedding']:>11.4f}{row['column_mean']:>13.4f}{row['judged']:>11,}"
-        for row in _collections(job, workspace)
-    ]
-    return "\n".join([head, *lines]) if lines else ""
+    rows = [{"collection": side, **found[side]} for side in job.others if side in found]
+    caption = (
+        f"{_measured(job)} over the documents whose pair was not known, by the embedding of all collections; the curve "
+        f"against known pairs is of the {job.first} and the {job.judged[1]} collection alone."
+    )
+    return ShownTable("Accuracy by collection", rows, caption=caption)
 
 
 def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
-    rows, measured = accuracy(job, workspace), _measured(job)
-    whose = f"Documents of the {job.judged[1]} collection whose pair was not known"
-    caption = (
-        f"{measured} over the documents whose pair was not known, by the embedding of all collections; the curve "
-        f"above is of the {job.first} and the {job.judged[1]} collection alone."
-    )
-    of_each = ShownTable("Accuracy by collection", _collections(job, workspace), caption=caption)
+    rows, of_each = accuracy(job, workspace), _collections(job, workspace)
     others = [] if of_each.is_empty else [of_each]
     if not rows:
         return [ShownTable("Accuracy", []), *others]
     by_method = {row["method"]: [one for one in rows if one["method"] == row["method"]] for row in rows}
-    glance = [
-        {"method": method} | {f"{row['known']:,} ({row['share']:.0%})": row["rmse"].mean for row in own}
-        for method, own in by_method.items()
-    ]
     # Only shares are on the simplex.
     measures = [name for name in MEASURES if job.has_topics or name != "hellinger"]
     table = [
@@ -198,8 +182,9 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
         for method, own in by_method.items()
     }
     caption = (
-        f"{_judged(job, workspace)} {whose}; means of {job.evaluation.n_seeds} draws of the known pairs. "
-        f"{measured}; mean correlation of a column"
+        f"{_judged(job, workspace)} Documents of the {job.judged[1]} collection whose pair was not known; means of "
+        f"{job.evaluation.n_seeds} draws of the known pairs. "
+        f"{_measured(job)}; mean correlation of a column"
         f"{'; mean Hellinger distance of shares' if job.has_topics else ''}; rank of the true counterpart where a "
         "method has a common space."
     )
@@ -211,7 +196,7 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
         "Accuracy against the number of known pairs",
         {name: (known, [row["rmse"].mean for row in by_method[name]]) for name in drawn},
         xlabel="known pairs",
-        ylabel=measured,
+        ylabel=_measured(job),
         x_scale="log",
         dashed=[label_of(job, "mean")],
         band=(known, low, high),
@@ -219,7 +204,7 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
     )
     return [
         curve,
-        ShownTable("Accuracy at a glance", glance, caption=f"{measured} by known pairs."),
+        _glance(job, rows),
         ShownTable("Accuracy by method", table, caption=caption),
         *paper_tables(job, means, **in_paper(job)),
         *others,
@@ -245,39 +230,28 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[Figure | Note]:
     return word_maps(rows, np.concatenate(places), titles, noun="document")
 
 
-def _topic_section(job: TransferJob, workspace: Workspace, names: list[str]) -> Section:
-    """Show each topic by its words, its share, and how well it was carried over."""
-    topics, scores = outputs.TOPIC_WORDS.read(workspace).to_pylist(), _value_scores(job, workspace)
-    rows = [
-        {"topic": row["topic"], "words": " ".join(row["words"]), "mean share": row["share"]}
-        | scores.get(row["topic"], {})
-        for row in topics
-    ]
-    caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
-    shares = dict(zip(names, (row["share"] for row in topics), strict=True))
-    picture = bars("", shares, xlabel="mean share of a topic", show=fixed)
-    return Section(f"Topics of the {job.first} collection", [picture, ShownTable("", rows, caption=caption)])
-
-
-def _feature_section(job: TransferJob, workspace: Workspace, _names: list[str]) -> ShownTable:
-    """Show each feature of the table, and how well it was inferred."""
-    scores, columns = _value_scores(job, workspace), outputs.FEATURE_COLUMNS.read(workspace).to_pylist()
+def _value_section(job: TransferJob, workspace: Workspace, names: list[str]) -> Part:
+    """Show each topic or feature, and how well it was inferred for each collection that was judged."""
+    whose = f"Documents of the {job.judged[1]} collection whose pair was not known."
     caption = (
         f"Mean, standard deviation and range of the known values; {_measured(job)} and correlation of the inferred "
-        f"ones. Documents of the {job.judged[1]} collection whose pair was not known."
+        f"ones. {whose}"
     )
-    rows = [row | scores.get(number, {}) for number, row in enumerate(columns)]
-    return ShownTable("Features", rows, caption=caption)
-
-
-def _value_scores(job: TransferJob, workspace: Workspace) -> dict[int, dict[str, float]]:
-    """Return how well each topic or feature was inferred, by its number, for each collection that was judged."""
-    found: dict[int, dict[str, float]] = {}
+    rows = (outputs.TOPIC_WORDS if job.has_topics else outputs.FEATURE_COLUMNS).read(workspace).to_pylist()
+    shares = [row.get("share", 0.0) for row in rows]
+    if job.has_topics:
+        caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
+        rows = [
+            {"topic": row["topic"], "words": " ".join(row["words"]), "mean share": row["share"]}
+            for row in rows
+        ]
     for side in job.others:
-        for row in outputs.VALUE_SCORES.read(workspace, side=side).to_pylist():
-            own = {f"{name}, {side}": row[name] for name in ("rmse", "correlation")}
-            found.setdefault(row["value"], {}).update(own)
-    return found
+        for score in outputs.VALUE_SCORES.read(workspace, side=side).to_pylist():
+            rows[score["value"]] |= {f"{name}, {side}": score[name] for name in ("rmse", "correlation")}
+    if not job.has_topics:
+        return ShownTable("Features", rows, caption=caption)
+    picture = bars("", dict(zip(names, shares, strict=True)), xlabel="mean share of a topic", show=fixed)
+    return Section(f"Topics of the {job.first} collection", [picture, ShownTable("", rows, caption=caption)])
 
 
 def _pair_table(job: TransferJob, workspace: Workspace, side: str, names: list[str]) -> ShownTable:

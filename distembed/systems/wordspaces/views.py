@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from distembed.display import aligned
 from distembed.evaluation.priming import PRIMING_EFFECT
 from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.evaluation.words import percent
-from distembed.job.terminal import shown
 from distembed.stages.words import read_nearest, shown_scores, values_by_name
 from distembed.storage.workspace import Workspace
 from distembed.systems.wordspaces.job import WordSpacesJob
@@ -86,15 +84,16 @@ def page(job: WordSpacesJob, workspace: Workspace) -> Page:
 def closing_text(job: WordSpacesJob, workspace: Workspace, where: str) -> str:
     """Return the scores of all spaces, x 100, as a table, and the place of the report."""
     scores = all_scores(job, workspace)
-    lines = [["set", "metric", "known/total", *map(shown, scores)]]
-    for each in zip(*scores.values(), strict=True):
-        first = each[0]
-        if first.task in CLOSING_TASKS:
-            values = [percent(score.value) for score in each]
-            lines.append([shown(first.set), first.metric, f"{first.known}/{first.total}", *values])
-    table = "\n".join(aligned(lines, [True] * len(lines[0]))) if any(scores.values()) else ""
+    rows = [
+        {"set": each[0].set, "metric": each[0].metric, "known/total": f"{each[0].known}/{each[0].total}"}
+        | {name: percent(score.value) for name, score in zip(scores, each, strict=True)}
+        for each in zip(*scores.values(), strict=True)
+        if each[0].task in CLOSING_TASKS
+    ]
     ways = {"vectors": "export {} --to vectors.txt", "neighbors": "neighbors {} WORD ..."}
-    return closing_of(job, workspace, where, [table], **(ways if job.wordspaces.vectors else {}))
+    return closing_of(
+        job, workspace, where, [ShownTable("", rows)], **(ways if job.wordspaces.vectors else {})
+    )
 
 
 def all_scores(job: WordSpacesJob, workspace: Workspace) -> Scores:

@@ -95,8 +95,6 @@ NO_VALUE = "Nothing to draw: there is no finite value that these axes can show."
 PANELS_ACROSS = 3
 """Panels side by side."""
 
-TITLE_CHARACTERS = 34
-
 
 class Figure(NamedTuple):
     """A figure that is drawn when its page is written, or a file.
@@ -169,11 +167,10 @@ def _tick(value: float, _position: int | None = None) -> str:
     return with_typeset_sign(f"{value:.4g}")
 
 
-def _dress(axes: Any, xlabel: str, ylabel: str, x_scale: Scale, y_scale: Scale) -> None:
-    axes.set_xscale(x_scale)
-    axes.set_yscale(y_scale)
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
+def _dress(
+    axes: Any, xlabel: str, ylabel: str = "", x_scale: Scale = "linear", y_scale: Scale = "linear"
+) -> None:
+    axes.set(xscale=x_scale, yscale=y_scale, xlabel=xlabel, ylabel=ylabel)
     axes.tick_params(length=0, which="both")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(_tick))
@@ -349,7 +346,6 @@ def small_multiples(
     *,
     xlabel: str,
     caption: str = "",
-    spread: bool = False,
     as_bars: bool = False,
     show: Callable[[float], str] = format_number,
 ) -> Figure | Note:
@@ -364,8 +360,6 @@ def small_multiples(
         What the values are.
     caption
         What the figure shows.
-    spread
-        Whether the values of one name stand below each other, and not on one line.
     as_bars
         Whether they are bars from 0 on, labeled with their values.
     show
@@ -374,40 +368,38 @@ def small_multiples(
     known = [mark for mark in marks if math.isfinite(mark.value)]
     if not known:
         return Note(title, "Nothing to draw: no value is known.")
-    panels = list(dict.fromkeys(mark.panel for mark in known))
-    kinds = list(dict.fromkeys((mark.kind, mark.panel) for mark in known))
-    heights, ticks = _lines(known, 0.6 if spread else 0.0)
+    panels, names = (list(dict.fromkeys(getattr(mark, key) for mark in known)) for key in ("panel", "name"))
+    kinds = dict[tuple[str, str], list[Mark]]()
+    for mark in known:
+        kinds.setdefault((mark.panel, mark.kind), []).append(mark)
     across = min(PANELS_ACROSS, len(panels))
     down, has_key = -(-len(panels) // across), len(kinds) > len(panels) == 1
-    lowest = max(heights) + 0.6
 
     def draw(figure: Any) -> None:
         places = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True).ravel()
         for place in places[len(panels) :]:
             place.set_axis_off()
-        for number, (kind, panel) in enumerate(kinds):
-            own = [
-                at
-                for at, mark in zip(heights, known, strict=True)
-                if (mark.kind, mark.panel) == (kind, panel)
-            ]
-            some = [mark for mark in known if (mark.kind, mark.panel) == (kind, panel)]
+        for number, ((panel, kind), own) in enumerate(kinds.items()):
             axes, color = places[panels.index(panel)], COLORS[number % len(COLORS)]
+            heights, values = [names.index(mark.name) for mark in own], [mark.value for mark in own]
             if as_bars:
-                drawn = axes.barh(own, [mark.value for mark in some], height=0.62, color=color)
-                axes.bar_label(drawn, [show(mark.value) for mark in some], padding=4, color=INK)
+                drawn = axes.barh(heights, values, height=0.62, color=color)
+                axes.bar_label(drawn, list(map(show, values)), padding=4, color=INK)
             else:
-                _draw_dots(axes, some, own, color, SHAPES[number % len(SHAPES)] if has_key else SHAPES[0])
+                ends = np.array([mark.ends or (mark.value,) * 2 for mark in own]).T
+                axes.hlines(heights, *ends, color=color, linewidth=1.6, alpha=0.45)
+                shape = SHAPES[number % len(SHAPES)] if has_key else SHAPES[0]
+                axes.plot(values, heights, shape, label=short(kind, _MAX_KEY) or None, color=color)
         for axes, panel in zip(places, panels, strict=False):
-            _dress(axes, "" if panel else xlabel, "", "linear", "linear")
+            _dress(axes, "" if panel else xlabel)
             axes.set_title(short(panel, _MAX_KEY))
             axes.tick_params(labelbottom=True)
             axes.grid(visible=False, axis="y")
             axes.spines["bottom"].set_visible(not as_bars)
         longest = _MAX_NAME if len(panels) == 1 else _MAX_NAME // 2
-        axes.set_yticks(list(ticks.values()), [short(name, longest) for name in ticks], color=INK)
+        axes.set_yticks(range(len(names)), [short(name, longest) for name in names], color=INK)
         axes.margins(x=0.16 if as_bars else 0.05)
-        axes.set(ylim=(lowest, -0.6), xlim=(min(0.0, axes.get_xlim()[0]), None))
+        axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(min(0.0, axes.get_xlim()[0]), None))
         if has_key:
             figure.legend(loc="outside lower center", ncols=3)
 
@@ -415,32 +407,9 @@ def small_multiples(
     for panel, own in groupby(known, key=attrgetter("panel")):
         texts = (" ".join(filter(None, (short(one.name), one.kind, show(one.value)))) for one in own)
         said.append(f"{panel}: {', '.join(texts)}" if panel else "; ".join(texts))
-    key = 0.2 * -(-len(kinds) // 3) if has_key else 0.0
-    height = down * (0.9 + (0.3 if as_bars else 0.21) * (lowest + 0.4)) + key
+    height = down * (0.9 + (0.3 if as_bars else 0.21) * len(names)) + 0.2 * has_key * -(-len(kinds) // 3)
     what, size = "Bars" if as_bars else "Dots", (WIDE[0] * max(2, across) / 2, height)
     return Figure(title, draw, f"{what} of {xlabel}: {'; '.join(said)}", caption, size)
-
-
-def _draw_dots(axes: Any, marks: Sequence[Mark], heights: Sequence[float], color: str, shape: str) -> None:
-    """Draw marks of one kind, with their intervals."""
-    for mark, height in zip(marks, heights, strict=True):
-        if mark.ends is not None:
-            axes.plot(mark.ends, (height, height), color=color, linewidth=1.6, alpha=0.45)
-    label, values = short(marks[0].kind, _MAX_KEY) or None, [mark.value for mark in marks]
-    axes.plot(values, heights, linestyle="", label=label, color=color, marker=shape)
-
-
-def _lines(marks: Sequence[Mark], step: float) -> tuple[list[float], dict[str, float]]:
-    """Return the height of each mark, and that of each name, whose marks of one panel stand so far apart."""
-    seen, nth = Counter[tuple[str, str]](), list[int]()
-    for mark in marks:
-        nth.append(seen[mark.name, mark.panel])
-        seen[mark.name, mark.panel] += 1
-    first, ticks, level = dict[str, float](), dict[str, float](), 0.0
-    for name in dict.fromkeys(mark.name for mark in marks):
-        room = step * max(place for mark, place in zip(marks, nth, strict=True) if mark.name == name)
-        first[name], ticks[name], level = level, level + room / 2, level + room + 1
-    return [first[mark.name] + step * place for mark, place in zip(marks, nth, strict=True)], ticks
 
 
 def bars(

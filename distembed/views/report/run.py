@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from distembed.job.terminal import shown
 from distembed.stages.corpus import left_out, omissions
 from distembed.stages.words import lacking_facts, lacking_line
 from distembed.storage.workspace import Workspace
+from distembed.views.answers import table_lines
 from distembed.views.report.figures import Figure, FigureFormat, bars
 from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable, short
 
@@ -56,7 +57,9 @@ def page_of(
     )
 
 
-def closing_of(job: Job, workspace: Workspace, where: str, parts: Sequence[str], **ways: str) -> str:
+def closing_of(
+    job: Job, workspace: Workspace, where: str, parts: Iterable[str | ShownTable], **ways: str
+) -> str:
     """Return the last lines of a run: what its system says, where the report is, and what to type next.
 
     Parameters
@@ -65,13 +68,20 @@ def closing_of(job: Job, workspace: Workspace, where: str, parts: Sequence[str],
     where
         The place of the report.
     parts
-        Paragraphs; empty ones are left out.
+        Paragraphs, and tables of the report with their captions; empty ones are left out.
     **ways
         A command by the name of what it gives; braces stand for the workspace.
     """
-    url, lacking = shown(workspace.url), lacking_line(job, workspace) if hasattr(job.report, "words") else ""
+    url, said = shown(workspace.url), list[str]()
+    for part in parts:
+        if isinstance(part, str):
+            said.append(part)
+        elif part.rows:
+            heading = ": ".join(filter(None, [part.title, part.caption]))
+            said.append("\n".join([*filter(None, [heading]), *table_lines(part)]))
+    said.append(lacking_line(job, workspace) if hasattr(job.report, "words") else "")
     commands = [f"{name:<10} distembed {command.format(url)}" for name, command in ways.items()]
-    return "\n\n".join(filter(None, [*parts, lacking, "\n".join([f"report     {shown(where)}", *commands])]))
+    return "\n\n".join(filter(None, [*said, "\n".join([f"report     {shown(where)}", *commands])]))
 
 
 def _digest(job: Job, workspace: Workspace) -> str:

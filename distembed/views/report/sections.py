@@ -136,7 +136,6 @@ def score_section(scores: Sequence[Score], title: str = "Evaluation") -> Part:
         caption="Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
         "of sets with relations the mean over them. "
         f"Words: {', '.join(dict.fromkeys(score.policy for score in scores))}.",
-        spread=True,
     )
     caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
 
