@@ -148,8 +148,9 @@ def _glance(job: TransferJob, rows: list[dict[str, Any]]) -> ShownTable:
     for row in rows:
         known = f"{row['known']:,} ({row['share']:.0%})"
         methods.setdefault(row["method"], {"method": row["method"]})[known] = row["rmse"].mean
-    caption = f"{_measured(job)} by known pairs."
-    return ShownTable("Accuracy at a glance", list(methods.values()), caption=caption)
+    rows = list(methods.values())
+    formats = {name: 4 for row in rows for name in row}
+    return ShownTable("Accuracy at a glance", rows, formats, f"{_measured(job)} by known pairs.")
 
 
 def _collections(job: TransferJob, workspace: Workspace) -> ShownTable:
@@ -160,7 +161,7 @@ def _collections(job: TransferJob, workspace: Workspace) -> ShownTable:
         f"{_measured(job)} over the documents whose pair was not known, by the embedding of all collections; the curve "
         f"against known pairs is of the {job.first} and the {job.judged[1]} collection alone."
     )
-    return ShownTable("Accuracy by collection", rows, caption=caption)
+    return ShownTable("Accuracy by collection", rows, {"embedding": 4, "column_mean": 4}, caption)
 
 
 def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
