@@ -18,7 +18,7 @@ from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
-from distembed.views.tuning import Candidate, JobOf, Tuned, halves_of, judge_of, parse_grids, tune
+from distembed.views.tuning import Candidate, JobOf, Tuned, halves_of, parse_grids, tune
 from tests.commands import run, succeed
 from tests.small_jobs import imputation
 
@@ -154,18 +154,6 @@ def test_an_imputation_is_judged_by_its_hidden_names(tmp_path: Path) -> None:
         tune(with_keys(str(tmp_path / "job.toml")), grid, str(tmp_path / "names.txt"))
 
 
-def test_a_job_that_does_not_judge_itself_needs_a_set(job: str) -> None:
-    with pytest.raises(JobError, match="give --on FILE, an evaluation set"):
-        tune(with_keys(job), {"psdvec.smoothing": [0.1]})
-    (Path(job).parent / "t.toml").write_text(
-        '[job]\nsystem = "topics"\nworkspace = "t"\n[corpus]\npaths = ["text/*.txt"]\n'
-    )
-    with pytest.raises(
-        JobError, match="method topics has no stages cooccurrence and vectors: tune chooses among word"
-    ):
-        tune(with_keys(str(Path(job).parent / "t.toml")), {"topics.n_topics": [2]}, pairs_of(job))
-
-
 def test_halves_are_of_words_alone_and_meet_in_no_item(job: str) -> None:
     word_set = find_sets(pairs_of(job)).sets[0]
     halves = halves_of(map(repr, word_set.items))
@@ -189,26 +177,52 @@ def test_pairs_of_sentences_choose_by_the_vectors_of_their_words(job: str, tmp_p
     assert one.chosen["known"] == one.chosen["total"]
 
 
+TOPICS = '[job]\nsystem = "topics"\nworkspace = "t"\n[corpus]\npaths = ["text/*.txt"]\n'
+SMOOTHING = {"psdvec.smoothing": [0.1]}
+
+
 @pytest.mark.parametrize(
-    ("grid", "sentence"),
+    ("name", "grid", "on", "sentence"),
     [
-        ({"psdvec.smoothin": [1]}, "did you mean smoothing"),
-        ({"psdvec.smoothing": [0.1, 7]}, "psdvec.smoothing"),
-        ({"report.n_map_words": [10, 20]}, "changes neither the vectors nor how they are judged"),
+        ("job", {"psdvec.smoothin": [1]}, "pairs.txt", "did you mean smoothing"),
+        ("job", {"psdvec.smoothing": [0.1, 7]}, "pairs.txt", "psdvec.smoothing"),
+        (
+            "job",
+            {"report.n_map_words": [10, 20]},
+            "pairs.txt",
+            "changes neither the vectors nor how they are judged",
+        ),
+        ("job", SMOOTHING, None, "give --on FILE, an evaluation set"),
+        (
+            "topics",
+            {"topics.n_topics": [2]},
+            "pairs.txt",
+            "topics has no stages cooccurrence and vectors: tune chooses",
+        ),
+        ("job", SMOOTHING, "sets", "holds 2 evaluation sets: name the file of one, which chooses"),
+        ("own/job", {}, "names.txt", r"names\.txt holds no names: write one on each line"),
     ],
 )
-def test_a_bad_grid_is_refused_before_anything_runs(
-    job: str, tmp_path: Path, grid: dict[str, list[float]], sentence: str
+def test_what_cannot_be_searched_is_refused_before_anything_runs(
+    job: str, tmp_path: Path, name: str, grid: dict[str, list[float]], on: str | None, sentence: str
 ) -> None:
-    with pytest.raises(JobError, match=sentence):
-        tune(with_keys(job), {"psdvec.n_components": [2, 3], **grid}, pairs_of(job))
-    assert not (tmp_path / "w.tune").exists()
+    (tmp_path / "own").mkdir()
+    imputation.write(tmp_path / "own")
+    (tmp_path / "names.txt").write_text("\n \n")
+    (tmp_path / "topics.toml").write_text(TOPICS)
+    (tmp_path / "sets").mkdir()
+    for one in "ab":
+        (tmp_path / f"sets/{one}.csv").write_text("word1,word2,score\nsea,shore,1\nsea,sand,2\n")
+    more = {"psdvec.n_components": [2, 3]} if name == "job" else {}
+    with pytest.raises(ValueError if on in ("sets", "names.txt") else JobError, match=sentence):
+        tune(with_keys(str(tmp_path / f"{name}.toml")), more | grid, on and str(tmp_path / on))
+    assert not list(tmp_path.rglob("*.tune"))
 
 
 def test_a_set_of_other_words_is_refused(job: str, tmp_path: Path) -> None:
     (tmp_path / "other.txt").write_text("\n".join(f"cat{n} dog{n} {n}" for n in range(20)))
     with pytest.raises(ValueError, match="of the half of other that is chosen, 0 of"):
-        tune(with_keys(job), {"psdvec.smoothing": [0.1]}, str(tmp_path / "other.txt"))
+        tune(with_keys(job), SMOOTHING, str(tmp_path / "other.txt"))
 
 
 @pytest.mark.parametrize(
@@ -226,34 +240,22 @@ def test_values_of_a_grid_are_written_as_in_toml(text: str, values: list[object]
 
 
 def test_grids_of_one_key_are_joined() -> None:
-    grids = (
+    grids = [
         "psdvec.smoothing=0.1,0.2",
         "counting.window=2",
         "psdvec.smoothing=0.3,0.1",
         "psdvec.bands=[1],[1]",
-    )
+    ]
     expected = {"psdvec.smoothing": [0.1, 0.2, 0.3], "counting.window": [2], "psdvec.bands": [[1]]}
     assert parse_grids(grids) == expected
 
 
 def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job: str, tmp_path: Path) -> None:
-    words = (
-        "tune",
-        job,
-        "--on",
-        pairs_of(job),
-        "--grid",
-        "psdvec.smoothing=0.02",
-        "--grid",
-        "psdvec.smoothing=0.3",
-        "--to",
-        tmp_path / "t.csv",
-    )
-    done = succeed(*words)
-    assert (
-        "t.npy cannot be detected from its name: end it in .json, .html, .csv, .tsv or .parquet"
-        in run(*words[:-1], tmp_path / "t.npy").output
-    )
+    grids = ("--grid", "psdvec.smoothing=0.02", "--grid", "psdvec.smoothing=0.3", "--to")
+    words = ("tune", job, "--on", pairs_of(job), *grids)
+    done = succeed(*words, tmp_path / "t.csv")
+    refused = run(*words, tmp_path / "t.npy").output
+    assert "t.npy cannot be detected from its name: end it in .json, .html, .csv, .tsv or .parquet" in refused
     assert "the half that is held out:" in done.output
     _, _, printed = done.output.partition("  psdvec.smoothing")
     best = printed.splitlines()[1].split()[0]
@@ -271,16 +273,3 @@ def test_a_candidate_that_is_as_good_as_the_job_is_not_better(value: float, doub
     found = answer_of(Tuned([best], base, "MEN")).sentences
     assert len(found) == doubts
     assert ["keep the job" in one for one in found] == [value <= 0.5] * doubts
-
-
-def test_what_is_to_judge_is_one_set_or_some_names(job: str, tmp_path: Path) -> None:
-    (tmp_path / "own").mkdir()
-    imputation.write(tmp_path / "own")
-    (tmp_path / "names.txt").write_text("\n \n")
-    with pytest.raises(ValueError, match=r"names\.txt holds no names: write one on each line"):
-        judge_of(open_job(str(tmp_path / "own/job.toml")), str(tmp_path / "names.txt"))
-    (tmp_path / "sets").mkdir()
-    for name in "ab":
-        (tmp_path / f"sets/{name}.csv").write_text("word1,word2,score\nsea,shore,1\nsea,sand,2\n")
-    with pytest.raises(ValueError, match="holds 2 evaluation sets: name the file of one, which chooses"):
-        judge_of(open_job(job), str(tmp_path / "sets"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -285,74 +286,58 @@ def _pair_table(job: TransferJob, workspace: Workspace, side: str, names: list[s
 
 BEFORE = [("collection", pa.string()), ("id", pa.string()), ("title", pa.string()), ("label", pa.string())]
 AFTER = [("counterpart", pa.string()), ("probability", pa.float64())]
-DOCUMENT_COLUMNS = pa.schema([*BEFORE, ("topic", pa.int64()), *AFTER])
-FEATURE_COLUMNS = pa.schema([*BEFORE, ("origin", pa.string()), *AFTER])
+TOPIC, ORIGIN = ("topic", pa.int64()), ("origin", pa.string())
 """The columns before those of the topics or features; the origin of values is "known" or "inferred"."""
 
 
 def documents_table(job: TransferJob, workspace: Workspace) -> Table:
-    """Return the documents with their topics or features; of all but the first collection also the counterpart."""
-    return _topic_table(job, workspace) if job.has_topics else _feature_table(job, workspace)
+    """Return the documents with their topics or features; of all but the first collection also the counterpart.
 
-
-def _topic_table(job: TransferJob, workspace: Workspace) -> Table:
-    """Return the documents of all collections with their topics."""
+    Shares of topics are a list; features have a column each: known ones as they came, the others inferred.
+    """
     arrays = {side: inferred_output(job, side).read(workspace) for side in job.collections}
-    n_rows, n_topics = sum(map(len, arrays.values())), arrays[job.first].shape[1]
-
-    def pieces() -> Iterator[Numbered]:
-        for side, array in arrays.items():
-            first, aligned = 0, _aligned(job, workspace, side)
-            for columns, shares in paired(workspace.batches(f"{side}_documents"), rows_of_blocks(array)):
-                n = columns.num_rows
-                topics, known = np.full(n, -1, np.int64), np.flatnonzero(~np.isnan(shares).any(axis=1))
-                topics[known] = shares[known].argmax(axis=1)  # of the largest share; -1 where it is not known
-                named = (columns[name] for name in ("id", "title", "label"))
-                partners = _partners(aligned, first, n)
-                made = [pa.array([side] * n), *named, pa.array(topics), *partners]
-                yield pa.record_batch(made, schema=DOCUMENT_COLUMNS), shares
-                first += n
-
-    contents = (
-        f"{plural(n_rows, 'document')} of {plural(len(arrays), 'collection')} and {plural(n_topics, 'topic')}"
-    )
-    rows = with_numbers(DOCUMENT_COLUMNS, pieces(), "weight", n_topics, apart=True)
-    return Table(rows, n_rows, contents)
-
-
-def _feature_table(job: TransferJob, workspace: Workspace) -> Table:
-    """Return all documents with their features, a column each: known ones as they came, the others inferred."""
+    n_rows, n_values = sum(map(len, arrays.values())), arrays[job.first].shape[1]
+    schema = pa.schema([*BEFORE, TOPIC if job.has_topics else ORIGIN, *AFTER])
+    pieces = _documents(job, workspace, arrays, schema)
+    if job.has_topics:
+        sizes = f"{plural(n_rows, 'document')} of {plural(len(arrays), 'collection')}"
+        rows = with_numbers(schema, pieces, "weight", n_values, apart=True)
+        return Table(rows, n_rows, f"{sizes} and {plural(n_values, 'topic')}")
     names = value_names(job, workspace)
-    titles = [f"feature {name}" if name in FEATURE_COLUMNS.names else name for name in names]
-    schema = pa.schema([*FEATURE_COLUMNS, *((title, pa.float64()) for title in titles)])
-    tables = []
-    for side, section in job.collections.items():
-        documents = SIDE_DOCUMENTS.read(workspace, side=side)
-        values = compute(inferred_output(job, side).read(workspace))
-        origin = np.full(len(values), "inferred", object)
-        if section.features is not None:
-            given = compute(outputs.KNOWN_FEATURES.read(workspace, side=side))
-            is_known = ~np.isnan(given).any(axis=1)
-            values, origin[is_known] = np.where(is_known[:, None], given, values), "known"
-        named = [documents[name] for name in ("id", "title", "label")]
-        partners = _partners(_aligned(job, workspace, side), 0, len(values))
-        columns = [[side] * len(values), *named, origin, *partners, *values.astype(np.float64).T]
-        tables.append(pa.table(columns, schema=schema))
-    every = pa.concat_tables(tables)
-    return table_of(every, f"{plural(every.num_rows, 'document')} and {plural(len(names), 'feature')}")
+    titles = [f"feature {name}" if name in schema.names else name for name in names]
+    wide = pa.schema([*schema, *((title, pa.float64()) for title in titles)])
+    batches = (
+        pa.record_batch([*columns.columns, *values.T.astype(np.float64)], schema=wide)
+        for columns, values in pieces
+    )
+    rows = pa.RecordBatchReader.from_batches(wide, batches)
+    return Table(rows, n_rows, f"{plural(n_rows, 'document')} and {plural(n_values, 'feature')}")
 
 
-def _aligned(job: TransferJob, workspace: Workspace, side: str) -> pa.Table | None:
-    return None if side == job.first else outputs.ALIGNED.read(workspace, side=side)
-
-
-def _partners(aligned: pa.Table | None, first: int, n: int) -> tuple[pa.Array, pa.Array]:
-    """Return the likeliest counterparts of some documents and how likely they are, missing where there is none."""
-    if aligned is None:
-        return pa.nulls(n, pa.string()), pa.nulls(n, pa.float64())
-    found = aligned.slice(first, n).combine_chunks()
-    probability = pc.if_else(pc.is_valid(found["counterpart"]), found["probability"], None)
-    return found["counterpart"].combine_chunks(), probability.combine_chunks()
+def _documents(
+    job: TransferJob, workspace: Workspace, arrays: Mapping[str, da.Array], schema: pa.Schema
+) -> Iterator[Numbered]:
+    """Yield the documents of all collections with their values, and their likeliest counterparts if they have any."""
+    for side, array in arrays.items():
+        aligned, first = None if side == job.first else outputs.ALIGNED.read(workspace, side=side), 0
+        for columns, inferred in paired(workspace.batches(f"{side}_documents"), rows_of_blocks(array)):
+            n, partners = columns.num_rows, (pa.nulls(columns.num_rows), pa.nulls(columns.num_rows))
+            if aligned is not None:
+                found = aligned.slice(first, n)
+                has_one = pc.is_valid(found["counterpart"])
+                partners = found["counterpart"], pc.if_else(has_one, found["probability"], None)
+            own: Any = np.full(n, -1 if job.has_topics else "inferred", object)
+            values, known = inferred, ~np.isnan(inferred).any(axis=1)
+            if job.has_topics:  # that of the largest share; -1 where it is not known
+                own[known] = inferred[known].argmax(axis=1)
+            elif job.collections[side].features is not None:
+                given = compute(outputs.KNOWN_FEATURES.read(workspace, side=side)[first : first + n])
+                known = ~np.isnan(given).any(axis=1)
+                values, own[known] = np.where(known[:, None], given, inferred), "known"
+            names = [columns[name] for name in ("id", "title", "label")]
+            table = pa.table([[side] * n, *names, own, *partners], names=schema.names).cast(schema)
+            yield table.combine_chunks().to_batches()[0], values
+            first += n
 
 
 def topics_table(job: TransferJob, workspace: Workspace) -> Table:

@@ -13,10 +13,14 @@ import numpy as np
 import pytest
 
 from distembed.vectors import WordVectors
-from distembed.views import report
 from distembed.views.explorer.items import Items, NeighborList, by_category, by_quantity
 from distembed.views.explorer.job import word_items
 from distembed.views.explorer.page import _principal_plane, lay_out, render_page
+from distembed.views.report.figures import bars
+from distembed.views.report.maps import word_maps
+from distembed.views.report.page import Fold, Note, Page, Section, ShownTable
+from distembed.views.report.sections import neighbor_table
+from tests.views.test_report import full_report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_WEBGL = ["--disable-gpu", "--disable-webgl", "--disable-webgl2", "--disable-3d-apis"]
@@ -220,12 +224,14 @@ def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_p
     """Its policy forbids both; it is taken out here, so that the text itself must be harmless."""
     text = "".join(HOSTILE)
     sections = [
-        *report.word_maps(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
-        report.neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
-        report.bar_chart(dict.fromkeys(HOSTILE, 1.0), text, xlabel=text),
-        report.table(text, [dict.fromkeys(HOSTILE, text)]),
+        *word_maps(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
+        neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
+        bars(text, dict.fromkeys(HOSTILE, 1.0), xlabel=text),
+        Section(
+            text, [Fold(text, ShownTable(text, [dict.fromkeys(HOSTILE, text)], caption=text)), Note("", text)]
+        ),
     ]
-    page = report.render_report(text, text, sections, facts={text: text})
+    page = Page(text, text, sections, {text: text}, text).html()
     path = tmp_path / "report.html"
     path.write_text(re.sub(r"<meta http-equiv[^>]*>", "", page), encoding="utf-8")
     seen = Seen(browser.new_page(), [], [])
@@ -235,6 +241,20 @@ def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_p
     assert seen.page.locator("h1").first.inner_text() == text
     assert (seen.said, seen.asked) == ([], [path.as_uri()])
     seen.page.close()
+
+
+@pytest.mark.usefixtures("drawn_figures")
+@pytest.mark.parametrize("width", [1200, 500])
+def test_every_figure_of_a_report_has_a_size(browser: Any, tmp_path: Path, width: int) -> None:
+    """Wide figures scroll in their frames, and the page does not."""
+    (tmp_path / "report.html").write_text(full_report(), encoding="utf-8")
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.goto((tmp_path / "report.html").as_uri())
+    boxes = [one.bounding_box() for one in page.locator("figure, svg, table").all()]
+    assert len(boxes) == 6 + 6 + 2
+    assert all(box["width"] > 100 and box["height"] > 40 for box in boxes), boxes
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
 
 
 def test_a_narrow_screen_needs_no_scrolling_aside(browser: Any, written: Path) -> None:
