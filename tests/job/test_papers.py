@@ -14,7 +14,7 @@ from distembed.job.model import Job, JobError, PaperSection
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import system_named, system_of
 from distembed.systems.imputation.stages import AMONG, VOTED
-from distembed.views import report
+from distembed.views.report.sections import paper_tables
 from tests.commands import run, succeed
 from tests.job.test_start import inputs_for
 
@@ -131,18 +131,18 @@ def test_rows_of_a_paper_stand_above_ours() -> None:
     ours = {"LSA": {"x": 0.125, "y": float("nan"), "z": 9.0}, "other": {"x": 3.0}}
     names: Any = {"rows": ("LSA", "VSM"), "columns": ("x", "y")}
     job = model_of(tasa=tasa, wiki=wiki)
-    (section,) = report.paper_tables(job, ours, **names)
-    rows = [[text_of(cell) for cell in row.split("<td")[1:]] for row in section.html.split("<tr>")[2:]]
+    (section,) = paper_tables(job, ours, **names)
+    rows = [[text_of(cell) for cell in row.split("<td")[1:]] for row in section.html("").split("<tr>")[2:]]
     assert rows == [
         ["LSA", "the paper, tasa", "0.250", "best"],
         ["LSA", "the paper, wiki", "–", "1.000"],
         ["LSA", "this job", "0.125", "–"],
     ]
-    assert "tasa: essays. wiki: articles." in section.html
-    assert report.paper_tables(model_of(), ours, **names) == []
-    assert report.paper_tables(model_of(wiki=wiki), {}, **names) == []
+    assert "tasa: essays. wiki: articles." in section.html("")
+    assert paper_tables(model_of(), ours, **names) == []
+    assert paper_tables(model_of(wiki=wiki), {}, **names) == []
     with pytest.raises(JobError, match="no column 'y'; it has x"):
-        report.paper_tables(job, ours, rows=("LSA", "VSM"), columns=("x",))
+        paper_tables(job, ours, rows=("LSA", "VSM"), columns=("x",))
 
 
 def model_of(**paper: PaperSection) -> Any:

@@ -159,42 +159,47 @@ def test_the_words_shown_are_those_named_else_content_words():
     assert content_words(["The", "of", "und", "Haus", "a"], frozenset({"und"})) == ["Haus"]
 
 
-def test_labels_do_not_overlap_and_the_first_words_keep_theirs() -> None:
+def boxes_of(html: str) -> tuple[list[str], np.ndarray]:
+    """Return the labels of a map and their boxes: left, top, right, bottom, in units of the SVG."""
     style = r'style="font-size: 9px; [^"]*text-anchor: (\w+)[^"]*"'
-    words = [f"word{i}" for i in range(500)]
-    html = html_of(word_map(words, np.random.default_rng(1).normal(size=(500, 20))))
     found = re.findall(rf'<text {style} x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>', html)
     left = {"start": 0.0, "middle": 0.5, "end": 1.0}
-    boxes = np.array(
-        [(float(x) - left[a] * 4.5 * len(t), float(y) - 6, float(x) + (1 - left[a]) * 4.5 * len(t), float(y))
-         for a, x, y, t in found]
-    )  # fmt: skip
-    assert found[0][-1] == "word0"
-    assert 35 < len(found) < 500
-    apart = boxes[:, None, :2] < boxes[None, :, 2:]
-    overlap = apart.all(2) & (boxes[:, None, 2:] > boxes[None, :, :2]).all(2)
-    assert np.array_equal(overlap, np.eye(len(found), dtype=bool))
+    widths = (
+        (float(x), float(y), left[a] * 4.5 * len(t), (1 - left[a]) * 4.5 * len(t)) for a, x, y, t in found
+    )
+    return [one[-1] for one in found], np.array(
+        [(x - before, y - 6, x + after, y) for x, y, before, after in widths]
+    )
 
 
-def test_labels_cover_neither_points_nor_one_another() -> None:
-    points = np.random.default_rng(0).uniform(0, 300, (80, 2))
-    spots = maps._thin_labels(points, ["a label"] * 80, np.array([400.0, 400.0]), np.empty((0, 4)))
-    boxes = np.array([maps._box(spot) for spot in spots])
-    assert len(spots) > 40
-    for x, y in points:
-        assert not ((boxes[:, :2] < [x, y]).all(axis=1) & (boxes[:, 2:] > [x, y]).all(axis=1)).any()
-    assert not any(maps._covers(np.delete(boxes, i, axis=0), box) for i, box in enumerate(boxes))
+def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_theirs() -> None:
+    rng = np.random.default_rng(1)
+    for n, n_dimensions, fewest in ((500, 20, 35), (80, 2, 40)):
+        html = html_of(word_map([f"word{i}" for i in range(n)], rng.uniform(0, 1, size=(n, n_dimensions))))
+        names, boxes = boxes_of(html)
+        assert names[0] == "word0"
+        assert fewest < len(names) < n
+        apart = boxes[:, None, :2] < boxes[None, :, 2:]
+        overlap = apart.all(2) & (boxes[:, None, 2:] > boxes[None, :, :2]).all(2)
+        assert np.array_equal(overlap, np.eye(len(names), dtype=bool))
+    points = np.array(re.findall(r'<use [^>]*x="([\d.]+)" y="([\d.]+)"', html), float)[:, None]
+    assert len(points) == 80
+    assert not ((boxes[:, :2] < points) & (points < boxes[:, 2:])).all(axis=2).any()
 
 
 def test_the_key_stands_below_the_points_and_a_title_once() -> None:
-    points = np.random.default_rng(0).uniform(0, 1, (60, 2))
-    (_, height), placed, spots = maps._place(points, ["emma", "persuasion", *[""] * 58], 7)
-    below = height - maps._place(points, [""] * 60, 0)[0][1]
-    assert below > 40
-    assert placed[:, 1].min() > below
-    assert all(maps._box(spot)[1] >= below for spot in spots)
-    assert sorted(spot.text for spot in spots) == ["emma", "persuasion"]
-    assert html_of(word_map(["emma", "persuasion"] * 30, points)).count(">emma</text>") == 1
+    points, names = np.random.default_rng(0).uniform(0, 1, (60, 2)), ["emma", "persuasion"] * 30
+    html = html_of(word_map(names, points, [f"group {i % 7}" for i in range(60)]))
+    texts = re.findall(r'<text [^>]*y="([\d.]+)"[^>]*>([^<]*)</text>', html)
+    key = [float(y) for y, text in texts if text.startswith("group")]
+    labels = {text: float(y) for y, text in texts if not text.startswith("group")}
+    assert len(key) == 7
+    assert sorted(labels) == ["emma", "persuasion"]
+    assert len(texts) == 7 + 2
+    assert max(labels.values()) < min(key)
+    assert html.count(">emma</text>") == 1
+    heights = [float(y) for y in re.findall(r'<use [^>]*y="([\d.]+)"', html)]
+    assert sorted(heights)[59] < min(key) - 5  # the seven lowest are those of the key
 
 
 def test_small_groups_share_gray_and_many_points_are_one_picture() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import dask.array as da
 import numpy as np
 
 from distembed.display import MAX_ROWS, plural
+from distembed.dtypes import Float64s
 from distembed.evaluation import words as evaluation
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import centered_directions
@@ -115,15 +118,8 @@ def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -
     """Return how each part of the vectors is made, and the nearest of each word in it; one part is in memory."""
     assert job.sides is not None
     rows, words = [], np.array(vocabulary_of(workspace).words, object)
-    of_parts = zip(
-        PARTS,
-        (job.counting.counting_options(), job.sides.counting_options()),
-        sides.parts_of(workspace),
-        sides.means_of(job, workspace),
-        sides.weights_of(job),
-        strict=True,
-    )
-    for name, counting, part, mean, weight in of_parts:
+    countings = (job.counting.counting_options(), job.sides.counting_options())
+    for (name, part, mean, weight), counting in zip(_parts(job, workspace), countings, strict=True):
         directions = np.asarray(compute(lift(centered_directions, "wc,c->wc", part, mean).astype(np.float32)))
         is_there = directions.any(axis=1)
         space = WordVectors(words[is_there].tolist(), directions[is_there])
@@ -131,7 +127,7 @@ def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -
             "part": name,
             "made_of": f"counts: window {counting.window}, {counting.direction}, {counting.weighting}",
             "components": directions.shape[1],
-            "weight": float(weight),
+            "weight": weight,
             "words": len(space),
         }
         near = {word: space.most_similar(word, n=PART_NEIGHBORS) if word in space else [] for word in asked}
@@ -164,17 +160,17 @@ def explain(job: PSDVecJob, workspace: Workspace, request: Request) -> Answer:
 
 def part_rows(job: PSDVecJob, workspace: Workspace, words: Sequence[str]) -> list[dict[str, Any]]:
     """Return the cosine of two words in each part, its weight, and its share of the cosine of the joined vectors."""
-    pair = vocabulary_of(workspace).index(list(words))
-    parts = [np.asarray(compute(part[pair]), np.float64) for part in sides.parts_of(workspace)]
-    weights, means = np.array(sides.weights_of(job)), sides.means_of(job, workspace)
-    directions = [centered_directions(part, mean) for part, mean in zip(parts, means, strict=True)]
-    lengths = np.sqrt(sum(w**2 * (each**2).sum(axis=1) for w, each in zip(weights, directions, strict=True)))
-    return [
-        {
-            "part": name,
-            "weight": float(weight),
-            "cosine": float(first @ second),
-            "share": float(weight**2 * (first @ second) / max(lengths[0] * lengths[1], 1e-300)),
-        }
-        for name, weight, (first, second) in zip(PARTS, weights, directions, strict=True)
-    ]
+    pair, rows, squares = vocabulary_of(workspace).index(list(words)), list[dict[str, Any]](), np.zeros(2)
+    for name, part, mean, weight in _parts(job, workspace):
+        directions = centered_directions(np.asarray(compute(part[pair]), np.float64), mean)
+        squares += weight**2 * (directions**2).sum(axis=1)
+        cosine = float(directions[0] @ directions[1])
+        rows.append({"part": name, "weight": weight, "cosine": cosine, "share": weight**2 * cosine})
+    length = max(math.sqrt(squares[0] * squares[1]), 1e-300)
+    return [row | {"share": row["share"] / length} for row in rows]
+
+
+def _parts(job: PSDVecJob, workspace: Workspace) -> Iterator[tuple[str, da.Array, Float64s, float]]:
+    """Yield the name, the vectors, their mean and the weight of each part that is joined."""
+    parts, means, weights = sides.parts_of(workspace), sides.means_of(job, workspace), sides.weights_of(job)
+    yield from zip(PARTS, parts, means, map(float, weights), strict=True)

@@ -23,6 +23,7 @@ _MAX_VECTOR_POINTS = 2500  # more points than this are embedded as a picture, to
 _MAX_FREE_POINTS = 400  # labels keep off this many points, each with so much around it
 _POINT_HALF = 2.0
 _KEY_COLUMNS = 2
+_SMALL = FONT_SIZE - 1
 _MAX_KEY = 34  # characters of a name in the key
 
 
@@ -92,15 +93,14 @@ def _map(
         alpha[[spot.point for spot in spots]] = 0.95
         size = 4 if many else 13
         axes.scatter(*placed.T, s=size, c=colors, alpha=alpha, linewidths=0, rasterized=many)
-        small = FONT_SIZE - 1
         for _, text, x, y, align in spots:
-            axes.text(x, y, text, ha=align, va="center_baseline", fontsize=small)
+            axes.text(x, y, text, ha=align, va="center_baseline", fontsize=_SMALL)
         style: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 5}
         for name, color in key.items():
             axes.plot([], [], color=color, label=short(name, _MAX_KEY), **style)
         if key:
             place = {"loc": "lower left", "ncols": _KEY_COLUMNS, "handletextpad": 0.1, "borderaxespad": 0.2}
-            axes.legend(fontsize=small, **place)
+            axes.legend(fontsize=_SMALL, **place)
 
     said = f"{plural(len(points), 'point')}, {len(spots)} labeled."
     shown = ", ".join(spot.text for spot in spots[:12])
@@ -120,14 +120,11 @@ def _place(
     extent = np.where(high > low, high - low, 1.0)
     width = WIDE[0] * 72
     height = float(np.clip((width - _MAP_MARGIN) * extent[1] / extent[0], *_MAP_HEIGHTS)) + _MAP_MARGIN / 2
-    # The key stands below the points.
-    below = -(-n_key // _KEY_COLUMNS) * 1.72 * (FONT_SIZE - 1) + 8 if n_key else 0.0
-    size = np.array([width, height])
-    scale = ((size - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
-    placed = size / 2 + (points - (low + high) / 2) * scale + [0, below]
-    size[1] += below
-    spots = _thin_labels(placed, names, size, np.array([[0.0, 0.0, width, below]]))
-    return (width, float(size[1])), placed, spots
+    below = -(-n_key // _KEY_COLUMNS) * 1.72 * _SMALL + 8 if n_key else 0.0  # the key stands below the points
+    scale = ((np.array([width, height]) - [_MAP_MARGIN, _MAP_MARGIN / 2]) / extent).min()
+    placed = np.array([width, height]) / 2 + (points - (low + high) / 2) * scale + [0, below]
+    taken = np.array([[0.0, 0.0, width, below]])
+    return (width, height + below), placed, _labels(placed, names, (width, height + below), taken)
 
 
 class _Spot(NamedTuple):
@@ -145,41 +142,30 @@ _SIDES = (
 """Where a label may stand from its point, the best place first, and how it is aligned."""
 
 
-def _thin_labels(placed: Float64s, names: Sequence[str], size: Float64s, taken: Float64s) -> list[_Spot]:
-    """Place labels in order beside their points, leaving out each that would cover an earlier one or `taken`.
+def _labels(
+    placed: Float64s, names: Sequence[str], size: tuple[float, float], taken: Float64s
+) -> list[_Spot]:
+    """Place labels in order beside their points, leaving out each that would cover an earlier one or a taken box.
 
-    A label covers no other point either, up to `_MAX_FREE_POINTS` of them: of more hardly any label would be left.
+    A box is left, bottom, right, top. A label covers no other point either, up to `_MAX_FREE_POINTS` of them: of more
+    hardly any label would be left. Its width is counted in characters: no font is known.
     """
-    spots: list[_Spot] = []
+    spots, half = list[_Spot](), 0.69 * _SMALL
     if len(placed) <= _MAX_FREE_POINTS:
         taken = np.vstack([taken, np.hstack([placed - _POINT_HALF, placed + _POINT_HALF])])
     for point, name in enumerate(names):
-        if not name:
-            continue
-        x, y = placed[point].tolist()
-        for right, up, align in _SIDES:
-            spot = _Spot(point, name, x + right, y + up, align)
-            box = _box(spot)
-            inside = box.min() >= 0 and bool(np.all(box[2:] <= size))
-            if inside and not _covers(taken, box):
+        n_wide = sum(unicodedata.east_asian_width(c) in "WF" for c in name)
+        width = (0.58 * (len(name) - n_wide) + 1.02 * n_wide) * _SMALL + 2
+        for right, up, align in _SIDES if name else ():
+            x, y = float(placed[point, 0] + right), float(placed[point, 1] + up)
+            left = x - {"left": 0.0, "center": width / 2, "right": width}[align]
+            box = np.array([left, y - half, left + width, y + half])
+            covers = (taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)
+            if box.min() >= 0 and (box[2:] <= size).all() and not covers.any():
                 taken = np.vstack([taken, box])
-                spots.append(spot)
+                spots.append(_Spot(point, name, x, y, align))
                 break
     return spots
-
-
-def _box(spot: _Spot) -> Float64s:
-    """Return left, bottom, right, top of a label; its width is counted in characters: no font is known."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in spot.text)
-    width = (0.58 * (len(spot.text) - wide) + 1.02 * wide) * (FONT_SIZE - 1) + 2
-    left = spot.x - {"left": 0.0, "center": width / 2, "right": width}[spot.align]
-    half = 0.69 * (FONT_SIZE - 1)
-    return np.array([left, spot.y - half, left + width, spot.y + half])
-
-
-def _covers(taken: Float64s, box: Float64s) -> bool:
-    """Return whether a box overlaps one of those taken."""
-    return bool(np.any((taken[:, :2] < box[2:]).all(axis=1) & (taken[:, 2:] > box[:2]).all(axis=1)))
 
 
 def plane(matrix: Float64s) -> tuple[Float64s, tuple[str, str]]:
