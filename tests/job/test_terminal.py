@@ -133,7 +133,7 @@ def test_a_question_is_one_clean_line_and_asked_only_on_a_terminal(monkeypatch):
 
 def test_html_holds_neither_controls_nor_overrides():
     for text in BAD:
-        for html in (page.escaped(text), page.marked(text), page.paragraph(text)):
+        for html in (page.escaped(text), page.marked(text), page.Note("", text).html()):
             assert not page.UNSAFE.search(html)
     assert page.printable("\u05d0\u200f") == "\u05d0\u200f"  # a mark of direction is part of a Hebrew word
 

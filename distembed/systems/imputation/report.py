@@ -159,23 +159,19 @@ def _join_section(workspace: Workspace) -> Section:
     )
 
 
-def _reading_sections(workspace: Workspace) -> list[ShownTable]:
+def _reading_sections(workspace: Workspace) -> list[Part]:
     """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
-    notes = [
-        {"done": f"{note[0].upper()}{note[1:]}."}
-        for note in outputs.READING.read(workspace)["note"].to_pylist()
-    ]
+    read = outputs.READING.read(workspace)["note"].to_pylist()
     misses = outputs.NEAR_MISSES.read(workspace).to_pylist()
+    notes = [Note("", f"{note[0].upper()}{note[1:]}.", is_empty=False) for note in read]
     caption = (
         f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
         f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
         "the same; the table near_misses of the workspace has all."
     )
-    tables = [
-        ShownTable("How the tables were read", notes),
-        ShownTable("Names that nearly match", misses[:LISTED], caption=caption),
-    ]
-    return [table for table in tables if table.rows]
+    found = ShownTable("Names that nearly match", misses[:LISTED], caption=caption)
+    sections: list[Part] = [Section("How the tables were read", notes)] if notes else []
+    return [*sections, *([found] if misses else [])]
 
 
 def _convergence_section(job: ImputationJob, workspace: Workspace) -> Section:

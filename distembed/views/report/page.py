@@ -87,7 +87,7 @@ class Part(Protocol):
 
 
 class Note(NamedTuple):
-    """A sentence, which says what there is not to show."""
+    """A sentence; by default one that says what there is not to show."""
 
     title: str
     text: str
