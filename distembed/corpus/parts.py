@@ -111,13 +111,10 @@ def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Seq
         if first >= second:
             raise ValueError(f"parts.bins has {one} before {other}: give dates that rise, each once")
     days = [day_of(value, place) if value else None for value, place in zip(values, where, strict=True)]
-    if len(bounds) == 1:
-        after = [NO_PART if day is None else int(day >= bounds[0]) for day in days]
-        return Parts((f"before {edges[0]}", f"from {edges[0]} on"), np.array(after, np.int32))
-    names = tuple(_bin_name(*pair) for pair in pairwise(edges))
-    place = np.array(
-        [NO_PART if day is None else sum(day >= bound for bound in bounds) - 1 for day in days], np.int32
-    )
+    names, is_one = tuple(_bin_name(*pair) for pair in pairwise(edges)), len(bounds) == 1
+    names = (f"before {edges[0]}", f"from {edges[0]} on") if is_one else names
+    rank = [None if day is None else sum(day >= bound for bound in bounds) for day in days]
+    place = np.array([NO_PART if n is None else n - (not is_one) for n in rank], np.int32)
     place[place == len(names)] = NO_PART
     return Parts(names, place)
 

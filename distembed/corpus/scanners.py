@@ -98,24 +98,20 @@ class Scanner:
         self, ids: NDArray[np.int32], stops: NDArray[np.int64], batch: Batch
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return ids without documents, lines or sentences of fewer tokens, and the borders before them."""
-        is_border, begins = ids < 0, np.zeros(len(ids) + 1, bool)
-        begins[np.append(0, stops)] = True
-        segment = np.cumsum(begins[:-1] | is_border) - 1
+        is_border = ids < 0
+        document = np.repeat(np.arange(len(stops) + 1), np.diff(stops, prepend=0, append=len(ids)))
+        segment = np.cumsum(is_border | (np.diff(document, prepend=-1) != 0)) - 1
         n_tokens = np.bincount(segment[~is_border], minlength=segment[-1] + 1)
         is_short = (n_tokens > 0) & (n_tokens < self.min_tokens)
-        if batch.continues:
-            is_short[0] = False
-        if batch.is_open:
-            is_short[-1] = False
+        is_short[0] &= not batch.continues
+        is_short[-1] &= not batch.is_open
         self.n_short += int(is_short.sum())
-        stays = ~is_short[segment]
-        firsts = np.append(0, np.cumsum(stays))
-        starts = firsts[np.append(0, stops[:-1])] if len(stops) else firsts[:1]
-        ids, stops = ids[stays], firsts[stops]
-        leading = np.zeros(len(ids) + 1, bool)
-        leading[starts[int(batch.continues) :]] = True
-        stays = ~(leading[:-1] & (ids < 0))
-        return ids[stays], np.append(0, np.cumsum(stays))[stops]
+        stays = np.flatnonzero(~is_short[segment])
+        is_first = (np.diff(document[stays], prepend=-1) != 0) & (
+            (document[stays] > 0) | (not batch.continues)
+        )
+        stays = stays[~(is_first & is_border[stays])]
+        return ids[stays], np.searchsorted(stays, stops)
 
 
 def hashes_of(words: pa.Array, seed: int = 0) -> NDArray[np.uint64]:

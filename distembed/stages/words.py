@@ -20,7 +20,7 @@ from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets, score_records
 from distembed.evaluation.wordsets import EvaluationSet, FoundSets
 from distembed.execution import compute
-from distembed.job.model import Job, check_figures
+from distembed.job.model import check_figures
 from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context
 from distembed.job.terminal import shown
@@ -29,6 +29,7 @@ from distembed.neighbors.graphs import row_is_used
 from distembed.stages.outputs import VOCABULARY
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
+from distembed.vectors.rows import other_cases
 
 COMMON_SHARE = 0.5
 """A word in a larger share of the documents is taken for a stop word, in any language."""
@@ -131,23 +132,21 @@ def words_shown(asked: Iterable[str], words: Sequence[str], common: frozenset[st
     return named or content_words(words, common)[:WORDS_SHOWN] or list(words[:WORDS_SHOWN])
 
 
-def words_without_vector(job: Any, workspace: Workspace) -> list[str]:
-    """Return the words of `report.words` that the vocabulary lacks, with the spelling that it has in other case."""
+def lacking_facts(job: Any, workspace: Workspace) -> dict[str, str]:
+    """Return what a report shows of words that it was asked for and that have no vector: one entry, or none.
+
+    A word that the vocabulary has in another case is named with that spelling.
+    """
     known = set(VOCABULARY.read(workspace)["word"].to_pylist())
-    lacking = [word for word in dict.fromkeys(job.report.words) if word not in known]
-    others = [
-        (word, [w for w in (word.lower(), word.capitalize(), word.upper()) if w in known]) for word in lacking
-    ]
-    return [f"{word} (there is {found[0]})" if found else word for word, found in others]
-
-
-def lacking_facts(job: Job, workspace: Workspace) -> dict[str, str]:
-    """Return what a report shows of words that it was asked for and that have no vector: one entry, or none."""
-    lacking = words_without_vector(job, workspace)
+    lacking = []
+    for word in dict.fromkeys(job.report.words):
+        others = [other for other in other_cases(word) if other in known]
+        if word not in known:
+            lacking.append(f"{word} (there is {others[0]})" if others else word)
     return {LACKING: ", ".join(lacking)} if lacking else {}
 
 
-def lacking_line(job: Job, workspace: Workspace) -> str:
+def lacking_line(job: Any, workspace: Workspace) -> str:
     """Return the line at the end of a run on words of `report.words` without a vector, "" where all have one."""
     return "".join(f"{what}: {shown(words)}" for what, words in lacking_facts(job, workspace).items())
 
