@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.streams import Partition, Progress, pieces_of
-from distembed.formats.encodings import NOT_ASCII, guess_encoding
+from distembed.formats.encodings import NOT_ASCII, guess_encoding, holds_utf8
 from distembed.formats.names import without_compression
 
 RECORD_BYTES = 1 << 26
@@ -288,7 +288,7 @@ def _n_mark(block: Block) -> int:
 
 def _checked(partition: Partition, progress: Progress, block: Block, batch: Batch) -> Batch:
     """Return the batch of a block in UTF-8: what is not is an error, or replaced."""
-    if is_utf8(block.data):
+    if holds_utf8(block.data):
         return batch
     if partition.errors == "strict":
         raise not_utf8(partition, block.data, block.offset)
@@ -297,16 +297,6 @@ def _checked(partition: Partition, progress: Progress, block: Block, batch: Batc
 
 
 # --- what is wrong with a text -----------------------------------------------------------------------------
-
-
-def is_utf8(data: bytes | NDArray[np.uint8]) -> bool:
-    """Return whether text is UTF-8."""
-    bounds = pa.py_buffer(np.array([0, len(data)], np.int64))
-    try:
-        pa.LargeStringArray.from_buffers(1, bounds, pa.py_buffer(data)).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def repaired(progress: Progress, text: bytes) -> bytes:

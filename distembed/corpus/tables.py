@@ -21,7 +21,6 @@ from distembed.corpus.records import (
     batch_of,
     document_table,
     encoding_advice,
-    is_utf8,
     place_of,
     repaired,
     too_long,
@@ -31,6 +30,7 @@ from distembed.corpus.streams import Partition, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
+from distembed.formats.encodings import holds_utf8
 from distembed.formats.parquet import ParquetFile, is_text, read_batches
 from distembed.urls import opened
 
@@ -206,7 +206,7 @@ def table_batch(  # noqa: C901 - one column after the other
         except pa.ArrowInvalid:
             values = column.to_pylist()
             for row, value in enumerate(values):
-                if value is None or is_utf8(value):
+                if value is None or holds_utf8(value):
                     continue
                 if partition.errors == "strict":
                     bad.setdefault(row, (name, value))

@@ -223,26 +223,19 @@ def text_array(texts: Any, *, allow_missing: bool = True, first: int = 0) -> Any
         array = pa.array(values, pa.large_string(), from_pandas=True)
         if allow_missing or not array.null_count:
             return array
-    except UnicodeEncodeError as error:
-        place = values.index(error.object)
-        raise ValueError(
-            f"text {first + place} is not valid Unicode ({error.reason}): encode it with errors='replace'"
-        ) from error
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, UnicodeEncodeError):
         pass
-    place, wrong = next(
-        (place, value)
-        for place, value in enumerate(values)
-        if not isinstance(value, str) and not (allow_missing and _is_missing(value))
-    )
-    raise TypeError(f"text {first + place} is {wrong!r:.60}, of type {type(wrong).__name__}: give texts")
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return pa.array([value], from_pandas=True).null_count == 1
-    except pa.ArrowException:
-        return False
+    for number, value in enumerate(values, first):
+        try:
+            is_text = pa.array([value], pa.large_string(), from_pandas=True).null_count <= allow_missing
+        except UnicodeEncodeError as error:
+            what = f"text {number} is not valid Unicode ({error.reason})"
+            raise ValueError(f"{what}: encode it with errors='replace'") from error
+        except (pa.ArrowException, TypeError):
+            is_text = False
+        if not is_text:
+            raise TypeError(f"text {number} is {value!r:.60}, of type {type(value).__name__}: give texts")
+    return pa.array(values, pa.large_string(), from_pandas=True)
 
 
 def string_array(column: Any, name: str) -> Any:

@@ -12,8 +12,10 @@ import contextlib
 import re
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from charset_normalizer import from_bytes
+from numpy.typing import NDArray
 
 HEAD_BYTES = 1 << 18
 """Bytes at the beginning of a file from which its encoding is recognized."""
@@ -194,19 +196,12 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
     known = text_encoding(encoding)
     if known is None:
         raise EncodingError(f'{name}: there is no encoding {encoding!r}: set encoding = "utf-8" or "latin-1"')
+    if is_utf8(known) and holds_utf8(data := data.removeprefix(codecs.BOM_UTF8)):
+        return data
     try:
-        if is_utf8(known):
-            data = data.removeprefix(codecs.BOM_UTF8)
-            offsets = pa.array([0, len(data)], pa.int64()).buffers()[1]
-            pa.LargeStringArray.from_buffers(1, offsets, pa.py_buffer(data)).validate(full=True)
-            return data
         return data.decode(known).removeprefix("\ufeff").encode()
-    except (pa.ArrowInvalid, UnicodeDecodeError):
-        place = 0
-        try:
-            data.decode(known)
-        except UnicodeDecodeError as error:
-            place = error.start
+    except UnicodeDecodeError as error:
+        place = error.start
     line = data.count(b"\n", 0, place) + 1
     fault = f"{name} is not {known}: line {line} holds the byte {data[place]:#04x}"
     window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
@@ -217,6 +212,16 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
     likely = guess.encoding if guess else ONE_BYTE
     remedy = f'set encoding = "{likely}"' if has_option else "save it as UTF-8"
     raise EncodingError(f"{fault}. It may be {likely}: {remedy}")
+
+
+def holds_utf8(data: bytes | NDArray[np.uint8]) -> bool:
+    """Return whether bytes are valid UTF-8, without decoding them."""
+    bounds = pa.py_buffer(np.array([0, len(data)], np.int64))
+    try:
+        pa.LargeStringArray.from_buffers(1, bounds, pa.py_buffer(data)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def is_utf8(encoding: str) -> bool:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,9 @@ def match_names(names: Sequence[str], words: Sequence[str], matching: MatchingSe
     TableError
         If no name has a word, or two names would take the same.
     """
-    fold = folding(matching)
     exact = {word: row for row, word in enumerate(words)}
-    folded = {fold(word): row for row, word in reversed(list(enumerate(words)))}
-    rows = [exact.get(name, -1) for name in names]
-    rows = [folded.get(fold(name), -1) if row < 0 else row for name, row in zip(names, rows, strict=True)]
+    alike = {folded(word, matching): row for row, word in reversed(list(enumerate(words)))}
+    rows = [exact[name] if name in exact else alike.get(folded(name, matching), -1) for name in names]
     taken: dict[int, list[str]] = {}
     for name, row in zip(names, rows, strict=True):
         if row >= 0:
@@ -48,14 +47,10 @@ def match_names(names: Sequence[str], words: Sequence[str], matching: MatchingSe
     return np.array(rows, dtype=np.int64)
 
 
-def folding(matching: MatchingSection) -> Callable[[str], str]:
-    """Return what makes two names equal that differ in no more than what `matching` ignores."""
-
-    def fold(name: str) -> str:
-        name = "_".join(name.replace("_", " ").split()) if matching.ignore_underscores else name
-        return name.casefold() if matching.ignore_case else name
-
-    return fold
+def folded(name: str, matching: MatchingSection) -> str:
+    """Return a name without what `matching` ignores: two are one where these are equal."""
+    name = "_".join(name.replace("_", " ").split()) if matching.ignore_underscores else name
+    return name.casefold() if matching.ignore_case else name
 
 
 # ---- near misses -------------------------------------------------------------------------------------------
@@ -101,8 +96,8 @@ def near_misses(
     wanted = [name for name, row in zip(names, rows, strict=True) if row < 0]
     offered = [word for row, word in enumerate(words) if row not in used][:SEARCHED_WORDS]
     found: dict[str, NearMiss] = {}
-    foldings = {  # the least difference first
-        option: folding(matching.model_copy(update={option: True}))
+    foldings: dict[str, Callable[[str], str]] = {  # the least difference first
+        option: partial(folded, matching=matching.model_copy(update={option: True}))
         for option in ("ignore_underscores", "ignore_case")
         if not getattr(matching, option)
     }

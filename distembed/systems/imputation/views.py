@@ -28,7 +28,7 @@ from distembed.systems.imputation.job import ImputationJob
 from distembed.systems.imputation.solving import REGRESSORS
 from distembed.systems.imputation.stages import METHODS
 from distembed.tables.domain import read_new_rows
-from distembed.tables.names import folding
+from distembed.tables.names import folded
 from distembed.tables.rows import Scales
 from distembed.vectors import WordVectors
 from distembed.views.answers import Answer, known_words
@@ -170,10 +170,10 @@ def infer(job: ImputationJob, workspace: Workspace, new: NewFiles) -> str:
     else:  # the table was one of vectors, which are taken as they are
         n = outputs.DOMAIN.read(workspace).shape[1]
         columns, scales = [f"component {k}" for k in range(n)], Scales(np.zeros(n), np.ones(n), np.zeros(n))
-    domain, fold = read_new_rows(names, columns, scales), folding(job.matching)
+    domain, matching = read_new_rows(names, columns, scales), job.matching
     vocabulary = outputs.VOCABULARY.read(workspace).to_pydict()
-    taken = {fold(name) for name in (*known.words, *vocabulary["name"])}
-    is_new = np.array([fold(name) not in taken for name in domain.names])
+    taken = {folded(name, matching) for name in (*known.words, *vocabulary["name"])}
+    is_new = np.array([folded(name, matching) not in taken for name in domain.names])
     own = [name for name, fresh in zip(domain.names, is_new.tolist(), strict=True) if not fresh]
     if not is_new.any():
         raise ValueError(
