@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -103,7 +103,16 @@ def _array_text(
     return json.dumps(body, indent=2).encode()
 
 
-def attributes_text(output: Output) -> bytes:
+def zarr_texts(output: Output) -> dict[str, Callable[[], bytes]]:
+    """Return what makes each ``zarr.json`` of an array that lasts: of its groups, and its own."""
+    if not output.is_array or output.temporary:
+        return {}
+    parts = output.location.split("/")
+    above = ["/".join([*parts[:n], "zarr.json"]) for n in range(1, len(parts))]
+    return {**dict.fromkeys(above, group_text), f"{output.location}/zarr.json": partial(_attributes, output)}
+
+
+def _attributes(output: Output) -> bytes:
     """Return the ``zarr.json`` of an output: of its array, or of the group of its row blocks."""
     said = {"units": output.units, "long_name": output.meaning}
     if output.kind == "dense":
@@ -319,23 +328,13 @@ def open_array(folder: Folder, record: OutputRecord, *, row_nonzeros: bool = Fal
     output, token, rows = record.spec, record.digest, record.spec.row_blocks
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
     blocks = [StoredBlock(b.index, rows[b.index], b.files, b.summary) for b in record.blocks]
-    stored = {"folder": folder, "stored": output.without_rows}
+    boxes = _boxes(output, blocks, name=f"{output.name}-number-{token}")
+    given: dict[str, Any] = {"folder": folder, "stored": output.without_rows}
     if row_nonzeros:
-        boxes = _boxes(output, blocks, name=f"{output.name}-place-{token}")
-        name, meta = f"{output.name}-nonzeros-{token}", np.empty(0, np.int64)
-        return da.map_blocks(
-            _read_row_nonzeros,
-            boxes,
-            drop_axis=1,
-            chunks=(rows,),
-            dtype=np.int64,
-            meta=meta,
-            name=name,
-            **stored,
-        )
-    boxes, name = _boxes(output, blocks, name=f"{output.name}-number-{token}"), f"{output.name}-read-{token}"
-    chunks, meta = (rows, *((size,) for size in output.shape[1:])), empty(output.kind, dtype, ndim)
-    return da.map_blocks(_read_boxed, boxes, chunks=chunks, dtype=dtype, meta=meta, name=name, **stored)
+        given |= {"dtype": np.int64, "meta": np.empty(0, np.int64), "name": f"{output.name}-nonzeros-{token}"}
+        return da.map_blocks(_read_row_nonzeros, boxes, drop_axis=1, chunks=(rows,), **given)
+    given |= {"dtype": dtype, "meta": empty(output.kind, dtype, ndim), "name": f"{output.name}-read-{token}"}
+    return da.map_blocks(_read_boxed, boxes, chunks=(rows, *((n,) for n in output.shape[1:])), **given)
 
 
 def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:

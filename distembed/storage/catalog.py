@@ -10,31 +10,34 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from distembed.files import PARTIAL, RefusedError
 from distembed.storage import records
 from distembed.storage.folder import Folder
 from distembed.storage.lock import is_beat_file
 
+_MANIFEST = re.compile(rf"{records.MANIFEST}/(?:copies/)?([^/]+)\.json")
 _BLOCK = re.compile(r"/(\d{6,})\.json$")
-TIME_KEYS = ("mtime", "LastModified", "updated", "created")
-"""What disks and stores call the time when a file was written."""
 
 
-def manifest_file(stage: str) -> str:
-    """Return the name of the file whose presence commits a stage."""
-    return f"{records.MANIFEST}/{stage}.json"
-
-
-def copy_file(stage: str) -> str:
-    """Return the name of the second copy of the commit of a stage."""
-    return f"{records.COPIES}/{stage}.json"
+def manifest_files(stage: str) -> tuple[str, str]:
+    """Return the name of the file whose presence commits a stage, and that of its copy."""
+    return f"{records.MANIFEST}/{stage}.json", f"{records.COPIES}/{stage}.json"
 
 
 def begun_file(stage: str) -> str:
     """Return the name of the file written when a stage begins."""
     return f"{records.JOURNAL}/{stage}/stage.json"
+
+
+def worked_file(stage: str) -> str:
+    """Return the name of the file that says how long a stage that runs has worked."""
+    return f"{records.JOURNAL}/{stage}/worked.json"
+
+
+def stages_in(files: Iterable[str]) -> set[str]:
+    """Return the stages of which there is a manifest, or its copy, among some files."""
+    return {found[1] for name in files if (found := _MANIFEST.fullmatch(name))}
 
 
 def read_record(folder: Folder, name: str, kind: type[records.AnyRecord]) -> records.AnyRecord | None:
@@ -53,12 +56,6 @@ def read_record(folder: Folder, name: str, kind: type[records.AnyRecord]) -> rec
         raise
     except (records.ManifestError, OSError):
         return None
-
-
-def stages_in(files: Iterable[str], folder: str) -> set[str]:
-    """Return the stages of which there is a file in a folder of manifests."""
-    inner = (name.removeprefix(f"{folder}/") for name in files if name.startswith(f"{folder}/"))
-    return {name[: -len(".json")] for name in inner if "/" not in name and name.endswith(".json")}
 
 
 class Catalog:
@@ -84,8 +81,8 @@ class Catalog:
     def _look(self) -> None:
         files = self.folder.find(records.MANIFEST)
         now = dict[str, tuple[object, records.StageManifest | None]]()
-        for stage in stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES):
-            names = (manifest_file(stage), copy_file(stage))
+        for stage in stages_in(files):
+            names = manifest_files(stage)
             stamp = [files.get(name) for name in names]
             if all(each is None or each[1] for each in stamp):  # a store may tell no versions
                 now[stage] = self._read.get(stage, (None, None))
@@ -97,27 +94,27 @@ class Catalog:
     def put(self, manifest: records.StageManifest) -> None:
         """Commit a stage in one atomic write, and write the copy after it."""
         data = records.dumped(manifest)
-        for name in (manifest_file(manifest.stage), copy_file(manifest.stage)):
+        for name in manifest_files(manifest.stage):
             self.folder.write(name, data, durable=True)
         self._read[manifest.stage] = None, manifest
 
     def remove(self, stage: str) -> None:
         """Withdraw the commit of a stage; its outputs stay where they are."""
-        for name in (copy_file(stage), manifest_file(stage)):
+        for name in reversed(manifest_files(stage)):
             self.folder.remove(name)
         self._read.pop(stage, None)
 
     def begun(self) -> dict[str, records.Begun]:
         """Return what every stage that has begun and is not committed is made from."""
         files, done = self.folder.find(records.JOURNAL), self.manifests()
-        stages = {
-            name.split("/")[1] for name in files if name.count("/") == 2 and name.endswith("/stage.json")
-        }
-        found = {
-            stage: read_record(self.folder, begun_file(stage), records.Begun)
-            for stage in sorted(stages - done.keys())
-        }
-        return {stage: begun for stage, begun in found.items() if begun is not None}
+        stages = {name.split("/")[1] for name in files if name.count("/") == 2} - done.keys()
+        return {stage: begun for stage in sorted(stages) if (begun := self.begun_of(stage))}
+
+    def begun_of(self, stage: str) -> records.Begun | None:
+        """Return what the journal of a stage says that it is made from, and how long it has worked."""
+        begun = read_record(self.folder, begun_file(stage), records.Begun)
+        worked = begun and read_record(self.folder, worked_file(stage), records.Worked)
+        return begun.model_copy(update={"seconds": worked.seconds}) if begun and worked else begun
 
     def output(self, name: str) -> records.OutputRecord | None:
         """Return the record of a committed output; None if no stage has it."""
@@ -208,33 +205,35 @@ def output_file(output: records.Output) -> str:
     return f"{output.journal}/output.json"
 
 
+def announced_names(folder: Folder, stage: str) -> list[str]:
+    """Return the names of the outputs that a stage has announced."""
+    begin, end = f"{records.JOURNAL}/{stage}/", "/output.json"
+    return [name[len(begin) : -len(end)] for name in sorted(folder.find(begin[:-1])) if name.endswith(end)]
+
+
 def announced(folder: Folder, stage: str) -> dict[str, records.OutputRecord]:
     """Return the outputs that a stage has announced, by name, with the blocks that they began with."""
-    names = sorted(
-        name for name in folder.find(f"{records.JOURNAL}/{stage}") if name.endswith("/output.json")
-    )
-    found = (read_record(folder, name, records.OutputRecord) for name in names)
-    return {
-        record.spec.name: record
-        for name, record in zip(names, found, strict=True)
-        if record is not None and output_file(record.spec) == name
-    }
+    found = {name: read_announced(folder, stage, name) for name in announced_names(folder, stage)}
+    return {name: record for name, record in found.items() if record is not None}
 
 
 def read_announced(folder: Folder, stage: str, name: str) -> records.OutputRecord | None:
-    """Return an output that a stage has announced with all its blocks that are recorded, None where it has not."""
+    """Return an output that a stage has announced with the blocks that it began with, None where it has not."""
     file = f"{records.JOURNAL}/{stage}/{name}/output.json"
     record = read_record(folder, file, records.OutputRecord)
-    if record is None or output_file(record.spec) != file:
-        return None
-    blocks = {block.index: block for block in record.blocks}
-    for index, place in sorted(_block_files(folder.find(record.spec.journal), record.spec).items()):
+    return record if record is not None and output_file(record.spec) == file else None
+
+
+def recorded_blocks(folder: Folder, record: records.OutputRecord) -> dict[int, records.Block]:
+    """Return, by number, the blocks that an announced output began with, and those that are recorded since."""
+    spec, blocks = record.spec, {block.index: block for block in record.blocks}
+    for index, place in sorted(_block_files(folder.find(spec.journal), spec).items()):
         block = read_record(folder, place, records.Block)
         with suppress(ValueError):  # a file of it lies elsewhere
-            if block is not None and block.index == index < len(record.spec.row_blocks):
-                records.check_block(record.spec, block)
+            if block is not None and block.index == index < len(spec.row_blocks):
+                records.check_block(spec, block)
                 blocks[index] = block
-    return record.model_copy(update={"blocks": tuple(blocks[index] for index in sorted(blocks))})
+    return blocks
 
 
 def _block_files(files: Iterable[str], output: records.Output) -> dict[int, str]:
@@ -255,27 +254,6 @@ def blocks_done(folder: Folder, stage: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def seconds_worked(folder: Folder, stage: str) -> float:
-    """Return how long an interrupted stage had worked when its newest block was done; pauses do not count."""
-    infos = folder.fs.find(folder.inside(f"{records.JOURNAL}/{stage}"), detail=True)
-    times: dict[str, Any] = {
-        name: next((info[key] for key in TIME_KEYS if info.get(key)), None)
-        for name, info in infos.items()
-        if _BLOCK.search(name)
-    }
-    newest = max((name for name in times if times[name]), key=times.__getitem__, default=None)
-    block = newest and read_record(folder, newest[len(folder.root) + 1 :], records.Block)
-    return block.seconds if block else 0.0
-
-
-def files_above(spec: records.Output) -> list[str]:
-    """Return the files of the Zarr groups that an array lies in."""
-    if not spec.is_array:
-        return []
-    parts = spec.location.split("/")
-    return ["/".join([*parts[:n], "zarr.json"]) for n in range(1, len(parts))]
-
-
 def has_records(folder: Folder) -> bool:
     """Return whether a folder holds a whole record that a stage has begun or is committed."""
     try:
@@ -286,6 +264,16 @@ def has_records(folder: Folder) -> bool:
 
 
 # --- whether there is a workspace ------------------------------------------------------------------------------
+
+
+def _refuse_links(folder: Folder) -> None:
+    """Refuse a workspace of which a folder of its own is a symbolic link."""
+    own = (records.MANIFEST, records.COPIES, records.JOURNAL, records.ARRAYS)
+    for name in own if folder.is_local else ():
+        if Path(folder.inside(name)).is_symlink():
+            raise records.OutsideError(
+                f"{folder.path(name)} is a symbolic link: a workspace holds its files itself; copy it as a whole."
+            )
 
 
 def is_workspace(folder: Folder) -> bool:
@@ -300,13 +288,7 @@ def is_workspace(folder: Folder) -> bool:
     OutsideError
         If a folder of its own is a symbolic link.
     """
-    for name in (
-        (records.MANIFEST, records.COPIES, records.JOURNAL, records.ARRAYS) if folder.is_local else ()
-    ):
-        if Path(folder.inside(name)).is_symlink():
-            raise records.OutsideError(
-                f"{folder.path(name)} is a symbolic link: a workspace holds its files itself; copy it as a whole."
-            )
+    _refuse_links(folder)
     data, place = b"", folder.path(records.WORKSPACE_FILE)
     try:
         data = folder.read_record(records.WORKSPACE_FILE)
@@ -318,16 +300,18 @@ def is_workspace(folder: Folder) -> bool:
     except (records.ManifestError, OSError) as error:
         if has_records(folder):
             return True
-        if isinstance(error, records.ManifestError) and records.FORMAT.encode() in data:
-            raise records.ManifestError(
-                f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another "
-                "folder, or remove this one and run the job again."
-            ) from error
-        if isinstance(error, OSError) or data.strip(b"\0"):
+        if isinstance(error, OSError) or (data.strip(b"\0") and records.FORMAT.encode() not in data):
             raise
-        return False  # empty or of zeros, as after a power cut
+        if not data.strip(b"\0"):
+            return False  # empty or of zeros, as after a power cut
+        found = records.Header(format=records.FORMAT, version=0)
     if found.format != records.FORMAT:
         raise records.ManifestError(f"{place} is that of another program: choose another folder.")
+    if found.version < records.VERSION:
+        raise records.ManifestError(
+            f"{folder.url} was made by another version of distembed, whose files lie otherwise: choose another folder, "
+            "or remove this one and run the job again."
+        )
     return True
 
 

@@ -8,50 +8,45 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
 from distembed.execution import tell
-from distembed.storage import blocks, records, verify
+from distembed.storage import records, verify
 from distembed.storage.catalog import (
     Catalog,
     announced,
+    announced_names,
     begun_file,
     block_file,
-    files_above,
     output_file,
     read_announced,
-    read_record,
-    seconds_worked,
+    recorded_blocks,
+    worked_file,
 )
 from distembed.storage.folder import Folder
+
+WORKED_SECONDS = 1.0
+"""How long a stage has worked is written once in so many seconds."""
 
 
 @dataclass
 class Stored:
-    """An output in the journal: its description, the files of the whole, and its blocks that are on disk."""
+    """An output in the journal: its description, and its blocks that are on disk.
+
+    It is checked when this run has read, or written, each of these blocks.
+    """
 
     spec: records.Output
-    files: dict[str, records.FileRecord] = field(default_factory=dict)
-    blocks: dict[int, records.Block] = field(default_factory=dict)
+    blocks: dict[int, records.Block]
+    is_checked: bool = False
 
-    def record(self, *, whole: bool = True) -> records.OutputRecord:
-        """Return its record with all its blocks, or with those that there are.
-
-        Raises
-        ------
-        ValueError
-            If it is to be whole, and lacks some.
-        """
-        spec, n_blocks = self.spec, len(self.spec.row_blocks)
-        if whole and len(self.blocks) != n_blocks:
-            raise ValueError(
-                f"Output {spec.name!r} of stage {spec.stage!r} has {len(self.blocks)} of {n_blocks} blocks: store it."
-            )
+    def record(self) -> records.OutputRecord:
+        """Return its record with the blocks that there are."""
         there = tuple(self.blocks[index] for index in sorted(self.blocks))
-        return records.OutputRecord(spec=spec, blocks=there, files=self.files)
+        return records.OutputRecord(spec=self.spec, blocks=there)
 
 
 class Journal:
@@ -71,19 +66,16 @@ class Journal:
         self._catalog, self._folder = catalog, catalog.folder
         self._is_begun = False
         self._beginning = threading.Lock()
-        # Outputs of which this object has read, or written, each block that it knows.
-        self._checked: set[str] = set()
-        self._since, self._earlier = time.monotonic(), 0.0
+        self._since, self._written = time.monotonic(), 0.0
 
     # --- the stage -----------------------------------------------------------------------------------------
 
     def resumes(self) -> bool:
         """Return whether this run has begun, or an interrupted one left usable records."""
         if not self._is_begun:
-            begun = read_record(self._folder, begun_file(self.stage), records.Begun)
-            known = None if begun is None else (begun.fingerprint, begun.made_with)
-            if known == (self.made_from.fingerprint, self.made_from.made_with):
-                self._earlier = seconds_worked(self._folder, self.stage)
+            begun, own = self._catalog.begun_of(self.stage), self.made_from
+            if begun and (begun.fingerprint, begun.made_with) == (own.fingerprint, own.made_with):
+                self._since -= begun.seconds
                 self._is_begun = True  # never False again, which another thread has set
         return self._is_begun
 
@@ -100,9 +92,9 @@ class Journal:
 
     def clear(self) -> None:
         """Forget what this object knows."""
-        self._is_begun, self.outputs, self._checked = False, {}, set()
+        self._is_begun, self.outputs = False, {}
 
-    def reopen(self, manifest: records.StageManifest, damaged: Sequence[records.Problem]) -> None:
+    def reopen(self, manifest: records.StageManifest, damaged: Iterable[records.Problem]) -> None:
         """Begin with the blocks of a commit that are not damaged, and withdraw the commit.
 
         None is kept where other versions have made them.
@@ -110,9 +102,8 @@ class Journal:
         bad = {(problem.output, problem.block) for problem in damaged}
         for name, record in manifest.outputs.items():
             if manifest.made_with == self.made_from.made_with:
-                good = tuple(block for block in record.blocks if (name, block.index) not in bad)
-                kept = records.OutputRecord(spec=record.spec, blocks=good, files=record.files)
-                self._folder.write(output_file(record.spec), records.dumped(kept))
+                good = {block.index: block for block in record.blocks if (name, block.index) not in bad}
+                self._announce(Stored(record.spec, good))
             else:
                 remove_data(self._folder, record.spec)
         self._write_begun(self.made_from)
@@ -129,38 +120,34 @@ class Journal:
 
     def names(self) -> list[str]:
         """Return the names of the outputs that this run or an interrupted one has begun."""
-        return list(announced(self._folder, self.stage)) if self.resumes() else []
+        return announced_names(self._folder, self.stage) if self.resumes() else []
 
     def find(self, name: str) -> Stored | None:
         """Return an output that this run or an interrupted one has begun."""
         if name not in self.outputs and self.resumes():
             found = read_announced(self._folder, self.stage, name)
             if found is not None:
-                blocks = {block.index: block for block in found.blocks}
-                self.outputs[name] = self._with_attributes(Stored(found.spec, found.files, blocks))
+                self.outputs[name] = Stored(found.spec, recorded_blocks(self._folder, found))
         return self.outputs.get(name)
 
-    def announce(self, spec: records.Output, kept: Mapping[int, records.Block] | None = None) -> Stored:
-        """Record an output before its first block; another output of the same name and another shape is removed.
+    def announce(self, spec: records.Output, keys: Sequence[str] = ()) -> list[int]:
+        """Record an output before its first block, and return the blocks to be made.
 
-        Parameters
-        ----------
-        spec : Output
-            What it is going to be.
-        kept : mapping, optional
-            The items that it has from before, by number (`kept_items`).
+        Another output of the same name and another shape is removed.
+
+        Of items with keys those stay that the stage has from before, made of other parameters or inputs.
         """
         if len(spec.row_blocks) * records.BLOCK_BYTES > records.RECORD_BYTES:
             raise ValueError(
                 f"Output {spec.name!r} would have {len(spec.row_blocks):,} blocks, more than a manifest may name: make "
                 "larger ones."
             )
+        kept = self._kept_items(spec, keys)
         self.begin(spec if kept else None)
         self._catalog.take_place(spec)
         stored = self.find(spec.name)
         if stored is None or stored.spec != spec:
-            self._checked.discard(spec.name)
-            if kept:  # of the items of before only they stay
+            if kept:
                 wanted = {spec.block_location(0, item.key) for item in kept.values()}
                 for place in _item_folders(spec, self._folder.find(spec.location)) - wanted:
                     self._folder.remove(place)
@@ -168,72 +155,61 @@ class Journal:
                 for old in [spec, *([] if stored is None else [stored.spec])]:
                     remove_data(self._folder, old)
             self._folder.remove(spec.journal)
-            stored = Stored(spec, blocks=dict(kept or {}))
-            self._folder.write(output_file(spec), records.dumped(stored.record(whole=False)))
-        self.outputs[spec.name] = stored = self._with_attributes(stored)
-        return stored
+            stored = Stored(spec, kept)
+            self._announce(stored)
+        self.outputs[spec.name] = stored
+        return self.missing(stored)
 
-    def kept_items(self, spec: records.Output, keys: Sequence[str]) -> dict[int, records.Block]:
+    def _announce(self, stored: Stored) -> None:
+        self._folder.write(output_file(stored.spec), records.dumped(stored.record()))
+
+    def _kept_items(self, spec: records.Output, keys: Sequence[str]) -> dict[int, records.Block]:
         """Return the items of other parameters or inputs that have a key of this output, by their new number.
 
         Items that other versions made are not taken.
         """
-        if self.resumes():
+        if not keys or self.resumes():
             return {}
         old: records.Begun | None = self._catalog.manifests().get(self.stage)
         if isinstance(old, records.StageManifest):
-            before = old.outputs.get(spec.name)
+            before = old.outputs[spec.name].blocks if spec.name in old.outputs else ()
         else:
-            old = read_record(self._folder, begun_file(self.stage), records.Begun)
-            before = read_announced(self._folder, self.stage, spec.name)
-        if before is None or old is None or old.made_with != self.made_from.made_with:
+            old, found = (
+                self._catalog.begun_of(self.stage),
+                read_announced(self._folder, self.stage, spec.name),
+            )
+            before = tuple(recorded_blocks(self._folder, found).values()) if found else ()
+        if old is None or old.made_with != self.made_from.made_with:
             return {}
         there = self._folder.find(spec.location)
-        known = {item.key: item for item in before.blocks if item.files.keys() <= there.keys()}
+        known = {item.key: item for item in before if item.files.keys() <= there.keys()}
         return {
-            index: known[key].model_copy(update={"index": index, "seconds": 0.0})
+            index: known[key].model_copy(update={"index": index})
             for index, key in enumerate(keys)
             if key in known
         }
 
-    def _with_attributes(self, stored: Stored) -> Stored:
-        """Write what Zarr says of an array that lasts, and of the groups above it, where it is absent or damaged."""
-        spec = stored.spec
-        if not spec.is_array or spec.temporary:
-            return stored
-        name = f"{spec.location}/zarr.json"
-        known = stored.files.get(name)
-        if known is None or verify.what_is_wrong(self._folder, name, known):
-            for place in files_above(spec):
-                if not self._folder.exists(place):
-                    self._folder.write(place, blocks.group_text())
-            stored.files = {name: self._folder.write(name, blocks.attributes_text(spec))}
-            self._folder.write(output_file(spec), records.dumped(stored.record(whole=False)))
-        return stored
-
     def missing(self, stored: Stored) -> list[int]:
         """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
-        spec = stored.spec
-        if spec.name not in self._checked:
-            there = records.OutputRecord(spec=spec, blocks=stored.record(whole=False).blocks)
-            for problem in verify.run_checks(verify.checks(self._folder, there)):
+        if not stored.is_checked:
+            for problem in verify.check_blocks(self._folder, [stored.record()]):
                 stored.blocks.pop(problem.block, None)
-            self._checked.add(spec.name)
+            stored.is_checked = True
         _tell(stored)
-        return [index for index in range(len(spec.row_blocks)) if index not in stored.blocks]
+        return [index for index in range(len(stored.spec.row_blocks)) if index not in stored.blocks]
 
-    def recorder(self, stored: Stored) -> Callable[[records.Block], None]:
-        """Return the function that is called with each block as it completes."""
-
-        def record(block: records.Block) -> None:
-            seconds = round(self._earlier + time.monotonic() - self._since, 3)
-            block = block.model_copy(update={"seconds": seconds})
-            self._folder.write(block_file(stored.spec, block.index), records.dumped(block))
-            stored.blocks[block.index] = block
-            _tell(stored)
-
-        self._checked.add(stored.spec.name)
-        return record
+    def add(self, spec: records.Output, block: records.Block) -> None:
+        """Record a block that is on disk."""
+        stored = self.outputs[spec.name]
+        self._folder.write(block_file(spec, block.index), records.dumped(block))
+        stored.blocks[block.index] = block
+        seconds = time.monotonic() - self._since
+        if seconds - self._written >= WORKED_SECONDS:
+            self._written = seconds
+            self._folder.write(
+                worked_file(self.stage), records.dumped(records.Worked(seconds=round(seconds, 3)))
+            )
+        _tell(stored)
 
     def forget(self, name: str) -> None:
         """Remove an output, with all that is known of it."""
@@ -242,7 +218,6 @@ class Journal:
             remove_data(self._folder, found.spec)
             self._folder.remove(found.spec.journal)
         self._catalog.give_places(self.stage, name)
-        self._checked.discard(name)
 
 
 def _tell(stored: Stored) -> None:

@@ -7,6 +7,7 @@ Layout, relative to the workspace::
     manifest/<stage>.json                     the commit of a stage, written last
     manifest/copies/<stage>.json              the same once more: a damaged byte costs no computation
     journal/<stage>/stage.json                while a stage runs: what it is made from
+    journal/<stage>/worked.json               and for how long it has worked
     journal/<stage>/<output>/output.json      what one output is going to be
     journal/<stage>/<output>/000007.json      the record of one block, written after its data
     arrays.zarr/<output>/c/7/0                one row block of a dense array: one chunk of a Zarr array
@@ -24,14 +25,14 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, model_validator
 
 FORMAT = "distembed workspace"
-VERSION = 1
+VERSION = 2
 DIGEST_BYTES = 16
 """Length of every digest (BLAKE2b): 128 bits guard against damage, not against an adversary."""
 TAIL_BYTES = 4
@@ -247,7 +248,7 @@ class Block(_Record):
     """The record of one block: its files, and a small summary.
 
     ``key`` says what an item of files was made from, or is ""; ``kernel`` is the processor and the BLAS kernel that
-    computed it, and ``seconds`` how long the stage had worked when it was done. None of them takes part in a digest.
+    computed it. Neither takes part in a digest.
 
     Examples
     --------
@@ -262,7 +263,6 @@ class Block(_Record):
     summary: dict[str, Any] = Field(default_factory=dict)
     key: str = ""
     kernel: str = ""
-    seconds: float = 0.0
 
     @cached_property
     def digest(self) -> str:
@@ -277,9 +277,7 @@ class Block(_Record):
 
 
 class OutputRecord(_Record):
-    """The record of an output: its description, its blocks, and the files that belong to it as a whole.
-
-    That of an output of a stage that still runs may lack blocks.
+    """The record of an output: its description and its blocks; that of a stage that still runs may lack some.
 
     Examples
     --------
@@ -291,7 +289,6 @@ class OutputRecord(_Record):
 
     spec: Output
     blocks: tuple[Block, ...] = ()
-    files: dict[str, FileRecord] = {}
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -300,7 +297,6 @@ class OutputRecord(_Record):
             raise ValueError(f"Output {spec.name!r} has other blocks than it says.")
         for block in self.blocks:
             check_block(spec, block)
-        _check_within(self.files, spec.location)
         return self
 
     @cached_property
@@ -321,12 +317,10 @@ class OutputRecord(_Record):
         """Return the bytes of all its blocks on disk."""
         return sum(block.n_bytes for block in self.blocks)
 
-    def all_files(self) -> Iterator[tuple[int, Mapping[str, FileRecord]]]:
-        """Yield the files of the whole, as those of block -1, and then those of each block."""
-        if self.files:
-            yield -1, self.files
-        for block in self.blocks:
-            yield block.index, block.files
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the files of all its blocks."""
+        return [name for block in self.blocks for name in block.files]
 
 
 class StageFacts(dict[str, Any]):
@@ -392,6 +386,12 @@ class StageManifest(Begun):
         return Counter(block.kernel for block in blocks if block.kernel)
 
 
+class Worked(_Record):
+    """How long a stage that runs has worked; pauses between runs do not count."""
+
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
 class Header(_Record):
     """The first file of a workspace."""
 
@@ -429,11 +429,8 @@ def check_block(spec: Output, block: Block) -> None:
         length, kind = block.summary.get("n_values"), block.summary.get("index_dtype")
         if type(length) is not int or length < 0 or kind not in INDEX_DTYPES:
             raise ValueError(f"block {block.index} does not say how many values it has")
-    _check_within(block.files, spec.block_location(block.index, block.key))
-
-
-def _check_within(names: Iterable[str], place: str) -> None:
-    for name in names:
+    place = spec.block_location(block.index, block.key)
+    for name in block.files:
         if name != place and not (name.startswith(place) and _INNER.fullmatch(name, len(place))):
             raise ValueError(f"the file {name!r} does not lie in {place}")
 

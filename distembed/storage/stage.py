@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from distembed.files import asking
 from distembed.storage import blocks, records, tasks, verify
 from distembed.storage.blocks import kernel
-from distembed.storage.catalog import Catalog, begun_file, files_above, read_record, replaced
+from distembed.storage.catalog import Catalog, begun_file, read_record, replaced
 from distembed.storage.folder import Folder
 from distembed.storage.journal import Journal, remove_journal, remove_stage
 
@@ -144,17 +144,26 @@ class Stage:
         """
         said = {"units": units, "meaning": meaning, "constant": constant}
         spec = blocks.output_of(self.name, name, array, dims=tuple(dims), temporary=temporary, **said)
-        if not self._is_kept(spec):
-            stored = self._journal.announce(spec)
-            if missing := self._journal.missing(stored):
-                rows = {0: spec.row_blocks, **dict.fromkeys(range(1, array.ndim), -1)}
-                work = blocks.store_blocks(self._folder, spec, array.rechunk(rows), missing)
-                # Of an array that this process holds whole, the graph that took it to a cluster would be as large.
-                layers = list(array.dask.layers.values())
-                is_here = len(layers) == 1 and all(isinstance(v, np.ndarray) for v in layers[0].values())
-                record = self._journal.recorder(stored)
-                tasks.run_blocks(work, record, name=_names(spec, missing), is_here=is_here)
+        if missing := self._missing(spec):
+            rows = {0: spec.row_blocks, **dict.fromkeys(range(1, array.ndim), -1)}
+            work = blocks.store_blocks(self._folder, spec, array.rechunk(rows), missing)
+            # Of an array that this process holds whole, the graph that took it to a cluster would be as large.
+            layers = list(array.dask.layers.values())
+            is_here = len(layers) == 1 and all(isinstance(v, np.ndarray) for v in layers[0].values())
+            add = partial(self._journal.add, spec)
+            tasks.run_blocks(work, add, name=_names(spec, missing), is_here=is_here)
         return self.array(name)
+
+    def _missing(self, spec: records.Output, keys: Sequence[str] = ()) -> list[int]:
+        """Announce an output, and return the blocks to be written; of a committed stage none is."""
+        self._folder.check()
+        if self.manifest is None:
+            return self._journal.announce(spec, keys)
+        if spec.name not in self.manifest.outputs:
+            raise ValueError(
+                f"Stage {self.name!r} is committed and does not hold {spec.name!r}: call reopen() before storing to it."
+            )
+        return []
 
     def states(self, *, in_memory: bool = False) -> StageStates:
         """Return where the states of a computation lie while the stage is written: temporary outputs of it.
@@ -202,9 +211,9 @@ class Stage:
         spec = records.Output(
             stage=self.name, name=name, kind="table", row_blocks=(n_rows,), shape=(n_rows, len(schema))
         )
-        if self._is_kept(spec) or (self.is_stored(name) and self.record(name).spec == spec):
+        if not self._missing(spec):
             return
-        stored, found = self._journal.announce(spec), 0
+        found = 0
         with (
             self._folder.writing(spec.location) as file,
             pq.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer,
@@ -214,16 +223,17 @@ class Stage:
                 found += table.num_rows
         if found != n_rows:
             raise ValueError(f"the table {name} was said to have {n_rows} rows, and its pieces have {found}")
-        self._journal.recorder(stored)(records.Block(index=0, files={spec.location: file.record}))
+        self._journal.add(spec, records.Block(index=0, files={spec.location: file.record}))
 
     def store_bytes(self, name: str, data: bytes, *, is_page: bool = False) -> None:
         """Store one plain file, such as vectors in a text format, or a page, which takes part in no digest."""
         kind: Literal["page", "bytes"] = "page" if is_page else "bytes"
         spec = records.Output(stage=self.name, name=name, kind=kind, row_blocks=(1,), shape=(len(data),))
-        if not self._is_kept(spec):
-            stored = self._journal.announce(spec)
+        if self.manifest is None:
+            self._journal.forget(name)  # an interrupted run may have stored other bytes
+        if self._missing(spec):
             written = self._folder.write(spec.location, data)
-            self._journal.recorder(stored)(records.Block(index=0, files={spec.location: written}))
+            self._journal.add(spec, records.Block(index=0, files={spec.location: written}))
 
     def store_files(
         self,
@@ -264,22 +274,17 @@ class Stage:
         spec = records.Output(
             stage=self.name, name=name, kind="files", row_blocks=(1,) * n, shape=(n,), temporary=temporary
         )
-        if not self._is_kept(spec):
-            kept = self._journal.kept_items(spec, keys) if keys else {}
-            stored = self._journal.announce(spec, kept)
-            missing = self._journal.missing(stored)
-            first: dict[str, list[int]] = {}  # items of equal keys share a folder, which one task makes
-            for index in missing:
-                first.setdefault(keys[index] if keys else str(index), []).append(index)
-            record = self._journal.recorder(stored)
-            work = partial(_make_item, self._folder, spec, make, keys)
+        first: dict[str, list[int]] = {}  # items of equal keys share a folder, which one task makes
+        for index in self._missing(spec, keys):
+            first.setdefault(keys[index] if keys else str(index), []).append(index)
 
-            def done(item: records.Block) -> None:
-                for index in first[item.key or str(item.index)]:
-                    record(item.model_copy(update={"index": index}))
+        def done(item: records.Block) -> None:
+            for index in first[item.key or str(item.index)]:
+                self._journal.add(spec, item.model_copy(update={"index": index}))
 
-            todo = [indices[0] for indices in first.values()]
-            tasks.run_each(work, todo, done, name=_names(spec, todo), step=f"{name}-write")
+        todo = [indices[0] for indices in first.values()]
+        work = partial(_make_item, self._folder, spec, make, keys)
+        tasks.run_each(work, todo, done, name=_names(spec, todo), step=f"{name}-write")
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
@@ -313,15 +318,23 @@ class Stage:
             return self.manifest.outputs[name]
         if name not in self._journal.outputs:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
-        return self._journal.outputs[name].record()
+        record = self._journal.outputs[name].record()
+        if len(record.blocks) != (n_blocks := len(record.spec.row_blocks)):
+            raise ValueError(
+                f"Output {name!r} of stage {self.name!r} has {len(record.blocks)} of {n_blocks} blocks: store it."
+            )
+        return record
 
     def damaged_blocks(self) -> list[records.Problem]:
         """Return the problems of a committed stage's files, which are read in parallel.
 
         In an object store only the files are read that its listing does not tell from what was committed.
         """
-        outputs = {} if self.manifest is None else self.manifest.outputs
-        return verify.damage(self._folder, outputs.values())
+        outputs = [] if self.manifest is None else list(self.manifest.outputs.values())
+        listed: dict[str, tuple[int, str]] = {}
+        for record in [] if self._folder.is_local else outputs:
+            listed |= self._folder.find(record.spec.location)
+        return verify.check_blocks(self._folder, outputs, listed=listed)
 
     def reopen(self, damaged: Sequence[records.Problem] | None = None) -> None:
         """Withdraw the commit, so that storing again computes the damaged blocks and only those.
@@ -370,7 +383,9 @@ class Stage:
         for name in self._journal.names():
             if name not in stored:  # of an interrupted run, and this one did not store it
                 self._journal.forget(name)
-        lasting = {name: each.record() for name, each in sorted(stored.items()) if not each.spec.temporary}
+        lasting = {
+            name: self.record(name) for name, each in sorted(stored.items()) if not each.spec.temporary
+        }
         if not self._folder.is_local:
             lasting = {name: _with_versions(self._folder, record) for name, record in lasting.items()}
         begun = read_record(self._folder, begun_file(self.name), records.Begun)
@@ -384,8 +399,11 @@ class Stage:
             outputs=lasting,
             facts=json.loads(records.canonical_json(dict(facts or {}), f"facts of stage {self.name!r}")),
         )
-        names = {name for record in lasting.values() for _, files in record.all_files() for name in files}
-        self._folder.sync(names.union(*(files_above(record.spec) for record in lasting.values())))
+        texts = {name: text for one in lasting.values() for name, text in blocks.zarr_texts(one.spec).items()}
+        for name, text in texts.items():
+            if verify.wrong_text(self._folder, name, text):
+                self._folder.write(name, text())
+        self._folder.sync({*texts}.union(*(record.files for record in lasting.values())))
         self._catalog.put(manifest)
         self.manifest = manifest
         remove_journal(self._catalog, self.name)
@@ -399,17 +417,6 @@ class Stage:
             remove_stage(self._catalog, stage)
         self.manifest = None
         self._journal.clear()
-
-    def _is_kept(self, spec: records.Output) -> bool:
-        """Return whether a committed stage already holds this output; refuse to add a new one to it."""
-        self._folder.check()
-        if self.manifest is None:
-            return False
-        if spec.name not in self.manifest.outputs:
-            raise ValueError(
-                f"Stage {self.name!r} is committed and does not hold {spec.name!r}: call reopen() before storing to it."
-            )
-        return True
 
     def _remove_outdated(self) -> None:
         """Remove the stages that rest on content which this commit replaced."""
@@ -458,12 +465,17 @@ def _with_versions(folder: Folder, record: records.OutputRecord) -> records.Outp
     """Return a record with what an object store calls the content of each file, so that it need not be read again."""
     listed = folder.find(record.spec.location)
 
-    def versions(files: Mapping[str, records.FileRecord]) -> dict[str, records.FileRecord]:
-        found = {name: listed.get(name, (-1, "")) for name in files}  # of another size it is another content
-        return {n: f._replace(version=found[n][1]) if found[n][0] == f.size else f for n, f in files.items()}
+    def version(name: str, file: records.FileRecord) -> str:
+        size, found = listed.get(name, (-1, ""))
+        return found if size == file.size else ""  # of another size it is another content
 
-    made = tuple(block.model_copy(update={"files": versions(block.files)}) for block in record.blocks)
-    return record.model_copy(update={"blocks": made, "files": versions(record.files)})
+    made = tuple(
+        block.model_copy(
+            update={"files": {n: f._replace(version=version(n, f)) for n, f in block.files.items()}}
+        )
+        for block in record.blocks
+    )
+    return record.model_copy(update={"blocks": made})
 
 
 def _names(spec: records.Output, numbers: Sequence[int]) -> Callable[[int], str]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import accumulate, groupby
-from typing import NamedTuple
+from types import MappingProxyType
 
 from distembed.files import RefusedError
 from distembed.storage import records
-from distembed.storage.blocks import group_text
+from distembed.storage.blocks import group_text, zarr_texts
 from distembed.storage.catalog import (
     Catalog,
     announced,
-    begun_file,
-    copy_file,
-    files_above,
-    manifest_file,
+    manifest_files,
     replaced,
     stages_in,
 )
@@ -37,27 +34,32 @@ UNEXPECTED = "unexpected file"
 UNCOMMITTED = "missing: the stage is not committed"
 
 
-class Check(NamedTuple):
-    """The files of one block to check, small enough to be sent to a worker; -1 stands for those of the whole."""
+def check_blocks(
+    folder: Folder,
+    outputs: Iterable[records.OutputRecord],
+    *,
+    listed: Mapping[str, tuple[int, str]] = MappingProxyType({}),
+    progress: Progress | None = None,
+) -> list[records.Problem]:
+    """Read the files of outputs in parallel with Dask, a piece at a time, and return their problems, sorted.
 
-    folder: Folder
-    stage: str
-    output: str
-    block: int
-    files: Mapping[str, records.FileRecord]
+    A block is not read whose files an object store has `listed` in the versions that were committed.
 
+    Raises
+    ------
+    ConnectionError, RefusedError
+        If the store failed: what could not be read is not damaged.
+    """
 
-def checks(folder: Folder, *outputs: records.OutputRecord) -> list[Check]:
-    """Return one check per block of some outputs, after one for the files of each as a whole."""
-    return [
-        Check(folder, record.spec.stage, record.spec.name, index, files)
+    def is_listed(name: str, file: records.FileRecord) -> bool:
+        return bool(file.version) and listed.get(name) == (file.size, file.version)
+
+    todo = [
+        (record.spec.stage, record.spec.name, block)
         for record in outputs
-        for index, files in record.all_files()
+        for block in record.blocks
+        if not (listed and all(is_listed(*file) for file in block.files.items()))
     ]
-
-
-def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[records.Problem]:
-    """Check files in parallel with Dask, in memory bounded by a piece of one per task; problems are returned sorted."""
     found: list[records.Problem] = []
     done = 0
 
@@ -68,26 +70,25 @@ def run_checks(todo: Sequence[Check], progress: Progress | None = None) -> list[
         if progress is not None:
             progress(done, len(todo))
 
-    sizes = (sum(file.size for file in check.files.values()) for check in todo)
-    ends = accumulate(max(size, TASK_BYTES // TASK_BLOCKS) for size in sizes)
+    ends = accumulate(max(block.n_bytes, TASK_BYTES // TASK_BLOCKS) for *_, block in todo)
     groups = groupby(zip(ends, todo, strict=True), key=lambda pair: pair[0] // TASK_BYTES)
-    run_each(check_files, [[check for _, check in group] for _, group in groups], finished)
+    tasks = [
+        [(stage, output, block.index, block.files) for _, (stage, output, block) in group]
+        for _, group in groups
+    ]
+    run_each(partial(_check_some, folder), tasks, finished)
     return sorted(found)
 
 
-def check_files(todo: Sequence[Check]) -> tuple[int, list[records.Problem]]:
-    """Return how many blocks were checked, and the problems of their files.
-
-    Raises
-    ------
-    ConnectionError, RefusedError
-        If the store failed: what could not be read is not damaged.
-    """
+def _check_some(
+    folder: Folder, todo: list[tuple[str, str, int, Mapping[str, records.FileRecord]]]
+) -> tuple[int, list[records.Problem]]:
+    """Return how many blocks were checked, and the problems of their files."""
     return len(todo), [
-        records.Problem(check.stage, check.output, check.block, name, what)
-        for check in todo
-        for name, expected in check.files.items()
-        if (what := what_is_wrong(check.folder, name, expected))
+        records.Problem(stage, output, index, name, what)
+        for stage, output, index, files in todo
+        for name, expected in files.items()
+        if (what := what_is_wrong(folder, name, expected))
     ]
 
 
@@ -102,26 +103,6 @@ def what_is_wrong(folder: Folder, name: str, expected: records.FileRecord) -> st
     return "" if actual[:2] == expected[:2] else FLIPPED
 
 
-def damage(folder: Folder, outputs: Iterable[records.OutputRecord]) -> list[records.Problem]:
-    """Return the problems of the files of outputs.
-
-    Files of this machine are read. Of those in an object store only the ones are that its listing tells from what was
-    committed, or does not tell.
-    """
-    outputs = list(outputs)
-    todo = checks(folder, *outputs)
-    if not folder.is_local:
-        listed: dict[str, tuple[int, str]] = {}
-        for place in {record.spec.location for record in outputs}:
-            listed |= folder.find(place)
-
-        def is_listed(name: str, file: records.FileRecord) -> bool:
-            return bool(file.version) and listed.get(name) == (file.size, file.version)
-
-        todo = [c for c in todo if not all(is_listed(name, file) for name, file in c.files.items())]
-    return run_checks(todo)
-
-
 def verify(
     folder: Folder, writer: Callable[[], str], progress: Progress | None = None
 ) -> list[records.Problem]:
@@ -133,7 +114,7 @@ def verify(
     writing, catalog = bool(writer()), Catalog(folder, is_writer=False)
     files, stages = folder.find(), catalog.manifests()
     outputs = [record for made in stages.values() for record in made.outputs.values()]
-    found = run_checks(checks(folder, *outputs), progress)
+    found = check_blocks(folder, outputs, progress=progress)
     found += [*_uncommitted(catalog, files), *_damaged_records(folder, stages), *_unexpected(catalog, files)]
     if writing or writer():
         now = catalog.manifests()
@@ -157,10 +138,10 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
         record_texts(stages),
         _unexpected(catalog, files),
     )
+    for problem in unexpected:  # first: it may be a link where a folder of the workspace belongs
+        folder.remove(problem.file)
     for problem in damaged:
         folder.write(problem.file, texts[problem.file][1](), durable=True)
-    for problem in unexpected:
-        folder.remove(problem.file)
     return damaged + unexpected
 
 
@@ -168,11 +149,9 @@ def record_texts(stages: Mapping[str, records.StageManifest]) -> dict[str, tuple
     """Return, by name, the stage and the content of each file beside the outputs; the content is made when called."""
     texts: dict[str, tuple[str, Callable[[], bytes]]] = {records.WORKSPACE_FILE: ("", header_text)}
     for stage, made in stages.items():
-        texts |= dict.fromkeys(
-            (manifest_file(stage), copy_file(stage)), (stage, cache(partial(records.dumped, made)))
-        )
+        texts |= dict.fromkeys(manifest_files(stage), (stage, cache(partial(records.dumped, made))))
         for record in made.outputs.values():
-            texts |= dict.fromkeys(files_above(record.spec), ("", group_text))
+            texts |= {name: (stage, text) for name, text in zarr_texts(record.spec).items()}
     return texts
 
 
@@ -185,7 +164,7 @@ def _damaged_records(folder: Folder, stages: Mapping[str, records.StageManifest]
     texts = record_texts(stages)
     with ThreadPoolExecutor(READ_THREADS) as pool:  # of an object store each is an answer to wait for
         each = map if folder.is_local else pool.map
-        wrong = each(lambda name: _wrong_record(folder, name, texts[name][1]), texts)
+        wrong = each(lambda name: wrong_text(folder, name, texts[name][1]), texts)
         return [
             records.Problem(texts[n][0], "", -1, n, what)
             for n, what in zip(texts, wrong, strict=True)
@@ -193,11 +172,15 @@ def _damaged_records(folder: Folder, stages: Mapping[str, records.StageManifest]
         ]
 
 
-def _wrong_record(folder: Folder, name: str, text: Callable[[], bytes]) -> str:
+def wrong_text(folder: Folder, name: str, text: Callable[[], bytes]) -> str:
+    """Return what is wrong with a file whose content is known, "" where nothing is."""
     try:
-        return "" if folder.read_record(name) == text() else FLIPPED
+        found, expected = folder.read_record(name), text()
     except OSError as error:
         return _fault(error)
+    if len(found) < len(expected):
+        return TRUNCATED
+    return "" if found == expected else FLIPPED
 
 
 def _fault(error: OSError) -> str:
@@ -217,32 +200,29 @@ def _fault(error: OSError) -> str:
 
 def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[records.Problem]:
     """Yield the stages without a readable manifest, and those whose input has another content now."""
-    stages = catalog.manifests()
-    named = stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES)
+    stages, named = catalog.manifests(), stages_in(files)
     read = {name for each in stages.values() for name, known in each.input_digests.items() if known}
     for stage in sorted(named - stages.keys()):
-        yield records.Problem(stage, "", -1, manifest_file(stage), FLIPPED)
+        yield records.Problem(stage, "", -1, manifest_files(stage)[0], FLIPPED)
     for stage in sorted((read | catalog.begun().keys()) - stages.keys() - named):
-        yield records.Problem(stage, "", -1, manifest_file(stage), UNCOMMITTED)
+        yield records.Problem(stage, "", -1, manifest_files(stage)[0], UNCOMMITTED)
     for stage, made in stages.items():
         for name in replaced(made, stages):
             what = f"computed from another {name} than there is now"
-            yield records.Problem(stage, "", -1, manifest_file(stage), what)
+            yield records.Problem(stage, "", -1, manifest_files(stage)[0], what)
 
 
 def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
     """Return files inside the workspace's own folders, and named as its own, that no record accounts for."""
     stages, begun, files = catalog.manifests(), catalog.begun(), list(files)
     outputs = [record for made in stages.values() for record in made.outputs.values()]
-    known = {*record_texts(stages), *map(begun_file, begun)}
-    known.update(name for record in outputs for _, own in record.all_files() for name in own)
-    # The damage of a manifest is told by `_uncommitted`.
-    damaged = (stages_in(files, records.MANIFEST) | stages_in(files, records.COPIES)) - stages.keys()
-    known.update(place(stage) for stage in damaged for place in (manifest_file, copy_file))
+    known = {*record_texts(stages)}.union(*(record.files for record in outputs))
+    for stage in stages_in(files) - stages.keys():  # their damage is told by `_uncommitted`
+        known.update(manifest_files(stage))
     running = [f"{records.JOURNAL}/{stage}/" for stage in begun]
-    for record in (record for stage in begun for record in announced(catalog.folder, stage).values()):
-        running.append(f"{record.spec.location}/")
-        known.update(files_above(record.spec))
+    running += [
+        f"{one.spec.location}/" for stage in begun for one in announced(catalog.folder, stage).values()
+    ]
     found = []
     for name in files:
         owner = next((record.spec for record in outputs if record.spec.may_own(name)), None)
@@ -252,7 +232,7 @@ def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]
         if not is_ours or name in known or name.startswith(tuple(running)):
             continue
         is_group = owner is None and name.startswith(f"{records.ARRAYS}/") and name.endswith("/zarr.json")
-        if is_group and not _wrong_record(catalog.folder, name, group_text):
+        if is_group and not wrong_text(catalog.folder, name, group_text):
             continue  # it lies above outputs that were removed or are not committed, and holds no data
         found.append(
             records.Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED)

@@ -24,7 +24,6 @@ from distembed.storage.catalog import (
     check_place,
     has_records,
     is_workspace,
-    seconds_worked,
 )
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
@@ -348,10 +347,7 @@ class Workspace:
 
     def begun(self) -> dict[str, records.Begun]:
         """Return the stages that have begun and are not committed, by name."""
-        return {
-            stage: begun.model_copy(update={"seconds": seconds_worked(self._folder, stage)})
-            for stage, begun in self._catalog.begun().items()
-        }
+        return self._catalog.begun()
 
     @contextmanager
     def of_one_run(self) -> Iterator[None]:
@@ -555,7 +551,7 @@ class Workspace:
         """
         record = self._committed(name, "files")
         if record.n_bytes <= CHECKED_BYTES:
-            for problem in verify.run_checks(verify.checks(self._folder, record)):
+            for problem in verify.check_blocks(self._folder, [record]):
                 if problem.what != verify.MISSING:  # whoever opens a missing file sees that it is
                     raise self._damaged(record, problem.file)
         return file_items(self._folder, record)

@@ -31,7 +31,7 @@ from benchmarks.measures import tell, tell_head, tell_row
 from distembed.storage import lock
 from distembed.storage.catalog import Catalog
 from distembed.storage.folder import Folder
-from distembed.storage.verify import checks, run_checks
+from distembed.storage.verify import check_blocks
 from distembed.storage.workspace import Workspace
 from tests.commands import run
 from tests.faults.killed_at_every_write import SCENARIOS, Scenario, in_child, job
@@ -177,8 +177,7 @@ def lacking(root: Path) -> dict[str, set[str]]:
     """Return of each committed stage the files that are not what its commit says."""
     folder, found = Folder.at(root), {}
     for stage in Catalog(folder, is_writer=False).manifests().values():
-        todo = [check for output in stage.outputs.values() for check in checks(folder, output)]
-        found[stage.stage] = {problem.file for problem in run_checks(todo)}
+        found[stage.stage] = {problem.file for problem in check_blocks(folder, stage.outputs.values())}
     return found
 
 

@@ -16,6 +16,7 @@ import pytest
 from distembed.counting.blocks import Run
 from distembed.counting.runs import writing_runs
 from distembed.execution import compute
+from distembed.storage.records import VERSION
 from distembed.storage.workspace import Workspace
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "file_formats.md"
@@ -76,7 +77,7 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
     for commit in commits:
         seal = commit.pop("seal")
         assert seal == digest_of_json(commit)
-        parts = [1, commit["stage"], commit["parameters"], commit["inputs"]]
+        parts = [VERSION, commit["stage"], commit["parameters"], commit["inputs"]]
         assert commit["fingerprint"] == digest_of_json(parts)
     of_stages = {
         commit["stage"]: digest_of_json(

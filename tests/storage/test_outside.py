@@ -231,7 +231,6 @@ def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
         (("outputs", "dense", "spec", "stage"), "a/b"),
         (("outputs", "words", "spec", "kind"), "folder"),
         (("outputs", "dense", "spec", "row_blocks"), [12, -1]),
-        (("outputs", "dense", "files"), {"words.parquet": [1, "x"]}),
         (("outputs", "dense", "blocks", 0, "files"), {"arrays.zarr/dense/c/01": [1, "x"]}),
         (("outputs", "dense", "spec", "shape"), []),
         (("outputs", "sparse", "spec", "shape"), [12]),

@@ -27,7 +27,15 @@ from scipy import sparse
 
 from distembed.execution import heard_by
 from distembed.storage.folder import Folder
-from distembed.storage.records import VERSION, Header, LockedError, ManifestError, NewerFormatError, dumped
+from distembed.storage.records import (
+    FORMAT,
+    VERSION,
+    Header,
+    LockedError,
+    ManifestError,
+    NewerFormatError,
+    dumped,
+)
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, flip, store_all, write_item, writing
 
@@ -369,16 +377,23 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
         ManifestError, match=r"other/workspace\.json is that of another program: choose another"
     ):
         Workspace.create(tmp_path / "other", owner="test")
-    (tmp_path / "other" / "workspace.json").write_text(
-        '{"format":"distembed workspace","seal":"0","version":1}\n'
-    )
-    for opened in (Workspace.open, partial(Workspace.create, owner="test")):
-        with pytest.raises(ManifestError, match=r"/other was made by another version of distembed"):
-            opened(tmp_path / "other")
-    (tmp_path / "other" / "workspace.json").write_bytes(dumped(Header(format="mine", version=VERSION + 1)))
-    for opened in (Workspace.open, partial(Workspace.create, owner="test")):
-        with pytest.raises(NewerFormatError, match="newer distembed"):
-            opened(tmp_path / "other")
+    for header, error, sentence in (
+        (
+            b'{"format":"distembed workspace","seal":"0","version":1}\n',
+            ManifestError,
+            "by another version of dist",
+        ),
+        (
+            dumped(Header(format=FORMAT, version=VERSION - 1)),
+            ManifestError,
+            "/other was made by another version",
+        ),
+        (dumped(Header(format="mine", version=VERSION + 1)), NewerFormatError, "newer distembed"),
+    ):
+        (tmp_path / "other" / "workspace.json").write_bytes(header)
+        for opened in (Workspace.open, partial(Workspace.create, owner="test")):
+            with pytest.raises(error, match=sentence):
+                opened(tmp_path / "other")
     if os.geteuid() != 0:
         (tmp_path / "sealed").mkdir(mode=0o500)
         with pytest.raises(PermissionError, match="cannot be written"):
