@@ -51,24 +51,13 @@ class Network:
 
     def start(self, host: str, *command: str, **more: str) -> subprocess.Popen[bytes]:
         """Start a command on a host; what it prints goes to `log(host)`."""
-        inside = (
-            "nsenter",
-            "--target",
-            str(self._switch.pid),
-            "--user",
-            "--preserve-credentials",
-            "--net",
-            "--mount",
-        )
-        variables = environment() | dict.fromkeys(
-            ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"
-        )
-        variables |= {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **more}
-        core = (
-            ("taskset", "--cpu-list", str(WORKERS.index(host) % (os.cpu_count() or 1)))
-            if host in WORKERS
-            else ()
-        )
+        own = ("--user", "--preserve-credentials", "--net", "--mount")
+        inside = ("nsenter", "--target", str(self._switch.pid), *own)
+        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        variables = environment() | one | {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True", **more}
+        core: tuple[str, ...] = ()
+        if host in WORKERS:
+            core = ("taskset", "--cpu-list", str(WORKERS.index(host) % (os.cpu_count() or 1)))
         with self.log(host).open("ab") as log:
             self.started[host] = subprocess.Popen(
                 [*inside, f"--wdns={self.folder}", "ip", "netns", "exec", host, *core, *command],
@@ -142,24 +131,10 @@ def network(folder: Path, *, delay: float = 0.001, loss: float = 0.001) -> Itera
     if missing:
         raise NoNamespacesError(f"needs {', '.join(missing)}")
     pairs = [f"{host}={address}" for host, address in ADDRESSES.items()]
-    command: list[Any] = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--net",
-        "--mount",
-        sys.executable,
-        SWITCH,
-        *pairs,
-    ]
+    apart = ("unshare", "--user", "--map-root-user", "--net", "--mount")
+    command = [*apart, sys.executable, str(SWITCH), *pairs, "--delay", str(delay), "--loss", str(loss)]
     pipe = subprocess.PIPE
-    switch = subprocess.Popen(
-        [*command, "--delay", str(delay), "--loss", str(loss)],
-        text=True,
-        stdin=pipe,
-        stdout=pipe,
-        stderr=pipe,
-    )
+    switch = subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
     assert switch.stdout is not None
     if not switch.stdout.readline():
         _, errors = switch.communicate(timeout=WAIT)

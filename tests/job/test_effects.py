@@ -78,23 +78,28 @@ def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
     assert again == job  # the copy in a workspace
 
 
-@pytest.mark.parametrize(
-    ("setting", "sentence"),
-    [
-        ("topics.method='nmff'", "'nmff' is not allowed: input should be 'semantic_nmf', 'nmf', "),
-        ("topics.method=['nmf']", "topics.method = "),
-        ("topics.compare_with=3", "topics.compare_with = 3 is not allowed: input should be a list"),
-    ],
-)
-def test_a_method_that_is_none_is_refused(setting: str, sentence: str) -> None:
+NOT_FITTING = [
+    ("topics", ["topics.method='nmff'"], "'nmff' is not allowed: input should be 'semantic_nmf', 'nmf', "),
+    ("topics", ["topics.method=['nmf']"], "topics.method = "),
+    ("topics", ["topics.compare_with=3"], "topics.compare_with = 3 is not allowed: input should be a list"),
+    ("transfer", ["representation.kind='tf_idf'"], "set alignment.propagate = false, or representation.kind = 'lsa'"),
+    ("psdvec", ["psdvec.ridge=[2, 4]"], "ridge has 2 values and bands has 1 size; give one ridge"),
+    ("psdvec", ["psdvec.ridge=[2, 4]", "psdvec.bands=[10]"], "ridge has 2 values and bands has 1 size; give one"),
+    ("psdvec", ["psdvec.bands=[10, 20]"], "and bands has 2 sizes; give one ridge"),
+    *(("psdvec", [f"resources.block_memory={value}"], f"resources.block_memory = {value}: this is no size: give a size")
+      for value in ("['c']", "inf", "nan", "'1e400GiB'")),
+]  # fmt: skip
+"""A system, settings that do not fit each other or the type of a key, and a part of the error."""
+
+
+@pytest.mark.parametrize(("system", "settings", "sentence"), NOT_FITTING)
+def test_settings_that_do_not_fit_are_refused_when_a_job_is_loaded(
+    system: str, settings: list[str], sentence: str
+) -> None:
     with pytest.raises(JobError) as refused:
-        least_job("topics", "topics.method='nmf'", setting)
+        least_job(system, *settings)
     assert sentence in str(refused.value)
-
-
-def test_rows_of_words_are_not_rotated_onto_each_other() -> None:
-    with pytest.raises(JobError, match=r"set alignment\.propagate = false, or representation\.kind = 'lsa'"):
-        least_job("transfer", "representation.kind='tf_idf'")
+    least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
 
 
 READ_ELSEWHERE = {*["job", "resources", "plan", "report", "paper.NAME", "recipes.NAME", "matrices.disk"]}
@@ -148,22 +153,9 @@ def values_of(key: Key) -> Iterator[str]:
     yield "['c']"
     yield from (toml_value(choice) for choice in choices_of(key.annotation))
     yield from [
-        "true",
-        "false",
-        "3",
-        "2",
-        "0.3",
-        "0.6",
-        "'x'",
-        "['x']",
-        "[3]",
-        "[0.3]",
-        "12345",
-        "'64KiB'",
-        "['nmf']",
-        "['pmi']",
-        "'c'",
-    ]
+        "true", "false", "3", "2", "0.3", "0.6", "'x'", "['x']", "[3]", "[0.3]", "12345", "'64KiB'", "['nmf']",
+        "['pmi']", "'c'",
+    ]  # fmt: skip
 
 
 def choices_of(annotation: Any) -> Iterator[Any]:
@@ -200,31 +192,6 @@ def test_every_key_decides_something(system: str) -> None:
     assert [
         key.place for key in keys if not any(decides(system, key, settings) for settings in choices)
     ] == []
-
-
-# --- settings that do not fit ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [("psdvec.ridge=[2, 4]",), ("psdvec.ridge=[2, 4]", "psdvec.bands=[10]"), ("psdvec.bands=[10, 20]",)],
-)
-def test_bands_without_a_ridge_each_are_refused_when_a_job_is_loaded(settings: tuple[str, ...]) -> None:
-    with pytest.raises(
-        JobError, match=r"psdvec: ridge has \d values? and bands has \d sizes?; give one ridge"
-    ):
-        least_job("psdvec", *settings)
-    least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"), [("['c']", r"\['c'\]"), ("inf", "inf"), ("nan", "nan"), ("1e400GiB", "'1e400GiB'")]
-)
-def test_what_is_no_size_is_refused(value: str, shown: str) -> None:
-    with pytest.raises(
-        JobError, match=rf"resources\.block_memory = {shown}: this is no size: give a size, such as 64MiB"
-    ):
-        least_job("psdvec", f"resources.block_memory={value}")
 
 
 def test_more_core_words_than_words_are_refused_before_pairs_are_counted(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,77 +11,36 @@ import distembed as de
 from distembed.storage.records import FORMAT, VERSION, WORKSPACE_FILE, Header, dumped
 from tests.commands import run
 
-
-def nothing(_: Path) -> None:
-    pass
-
-
-def no_corpus(folder: Path) -> None:
-    shutil.rmtree(folder / "text")
-    shutil.rmtree(folder / "w")
-
-
-def no_job(folder: Path) -> None:
-    (folder / "job.toml").unlink()
-
-
-def wrong_key(folder: Path) -> None:
-    with (folder / "job.toml").open("a") as file:
-        file.write("block_memry = '1MiB'\n")
-
-
-def no_results(folder: Path) -> None:
-    shutil.rmtree(folder / "w")
-
-
-def other_things(folder: Path) -> None:
-    no_results(folder)
-    (folder / "w").mkdir()
-    (folder / "w" / "letter.txt").write_text("mine")
-
-
-def newer_format(folder: Path) -> None:
-    (folder / "w" / WORKSPACE_FILE).write_bytes(dumped(Header(format=FORMAT, version=VERSION + 1)))
-
-
-def no_text(folder: Path) -> None:
-    no_results(folder)
-    for file in (folder / "text").iterdir():
-        file.write_bytes(b"\xff\xfe\x00")
-
-
-def a_file_in_place_of_the_workspace(folder: Path) -> None:
-    no_results(folder)
-    (folder / "w").write_text("mine")
-
-
+NEWER = dumped(Header(format=FORMAT, version=VERSION + 1))
 FAULTS = [
-    (nothing, (), 0, "nothing to do"),
-    (no_corpus, (), 2, "matches no file"),
-    (no_job, (), 2, "job.toml"),
-    (wrong_key, (), 2, "block_memory"),
-    (nothing, ("--until", "nowhere"), 2, "the job has no stage 'nowhere'"),
-    (no_results, ("--set", "resources.memory_limit=100MiB"), 2, "lower resources.block_memory"),
-    (other_things, (), 2, "holds other things"),
-    (newer_format, (), 2, "newer distembed"),
-    (a_file_in_place_of_the_workspace, (), 2, "w is a file: a workspace needs a folder of its own"),
-    (no_text, (), 2, "text"),
-    (no_results, ("--set", "vocabulary.min_count=100000"), 2, "The vocabulary is empty"),
-    (no_results, ("--set", "psdvec.n_core=100000"), 2, "n_core is 100000"),
-    (no_results, ("--scheduler", "tcp://127.0.0.1:1"), 1, "no Dask scheduler answers"),
+    ("", {}, "", 0, "nothing to do"),
+    ("w text", {}, "", 2, "matches no file"),
+    ("job.toml", {}, "", 2, "job.toml"),
+    ("", {"job.toml": b"\nblock_memry = '1MiB'\n"}, "", 2, "block_memory"),
+    ("", {}, "--until nowhere", 2, "the job has no stage 'nowhere'"),
+    ("w", {}, "--set resources.memory_limit=100MiB", 2, "lower resources.block_memory"),
+    ("w", {"w/letter.txt": b"mine"}, "", 2, "holds other things"),
+    ("", {f"w/{WORKSPACE_FILE}": NEWER}, "", 2, "newer distembed"),
+    ("w", {"w": b"mine"}, "", 2, "w is a file: a workspace needs a folder of its own"),
+    ("w text", {"text/a.txt": b"\xff\xfe\x00"}, "", 2, "text"),
+    ("w", {}, "--set vocabulary.min_count=100000", 2, "The vocabulary is empty"),
+    ("w", {}, "--set psdvec.n_core=100000", 2, "n_core is 100000"),
+    ("w", {}, "--scheduler tcp://127.0.0.1:1", 1, "no Dask scheduler answers"),
 ]
+"""What is removed, what is written (a job file is added to), the options, the exit code, and a part of the sentence."""
 
 
-@pytest.mark.parametrize(
-    ("spoil", "options", "code", "sentence"),
-    FAULTS,
-    ids=[f"{f[0].__name__} {' '.join(f[1])}" for f in FAULTS],
-)
+@pytest.mark.parametrize(("removed", "written", "options", "code", "sentence"), FAULTS)
 def test_the_exit_code_says_whether_another_try_helps(
-    tiny: Path, spoil: Callable[[Path], None], options: tuple[str, ...], code: int, sentence: str
+    tiny: Path, removed: str, written: dict[str, bytes], options: str, code: int, sentence: str
 ) -> None:
-    spoil(tiny)
-    done = run("run", tiny / "job.toml", "--workspace", tiny / "w", *options)
+    for name in removed.split():
+        shutil.rmtree(tiny / name) if (tiny / name).is_dir() else (tiny / name).unlink()
+    for name, data in written.items():
+        (tiny / name).parent.mkdir(exist_ok=True)
+        before = (tiny / name).read_bytes() if name == "job.toml" else b""
+        (tiny / name).write_bytes(before + data)
+    done = run("run", tiny / "job.toml", "--workspace", tiny / "w", *options.split())
     assert (done.exit_code, sentence in done.output) == (code, True), done.output
     assert "Traceback" not in done.output
 

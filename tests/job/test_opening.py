@@ -13,35 +13,20 @@ from tests.commands import run, succeed
 
 
 def test_a_source_is_told_once(tmp_path: Path, finished: tuple[Path, str], job: Path) -> None:
+    """A job file stays typed, a workspace gives a recorded job, and a URL that is no workspace is a vector file."""
     (tmp_path / "vectors.txt").touch()
-    kinds = {str(finished[0]): Workspace, str(job): Job, str(tmp_path / "vectors.txt"): VectorFile}
-    for text, kind in kinds.items():
-        assert isinstance(parse_source(text), kind)
-
-
-def test_a_url_that_is_no_workspace_is_a_vector_file() -> None:
-    assert parse_source("memory://nowhere/vectors.bin") == VectorFile("memory://nowhere/vectors.bin")
-
-
-def test_a_job_file_stays_typed_and_a_workspace_gives_a_recorded_job(
-    finished: tuple[Path, str], job: Path
-) -> None:
     typed, place = parse_source(str(job)), parse_source(str(finished[0]))
-    assert not isinstance(typed, VectorFile)
-    assert not isinstance(place, VectorFile)
-    assert not job_of(typed).is_recorded
-    assert job_of(place).is_recorded
-    assert job_of(job_of(place)).is_recorded
-
-
-def test_a_folder_that_is_no_workspace_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match="is a folder and no workspace"):
-        parse_source(str(tmp_path))
-
-
-def test_a_job_file_that_is_not_there_is_missed_as_a_job(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there is no job file or workspace"):
-        parse_source(str(tmp_path / "job.toml"))
+    assert isinstance(typed, Job)
+    assert isinstance(place, Workspace)
+    assert [job_of(one).is_recorded for one in (typed, place, job_of(place))] == [False, True, True]
+    for text in (str(tmp_path / "vectors.txt"), "memory://nowhere/vectors.bin"):
+        assert parse_source(text) == VectorFile(text)
+    for text, error, sentence in (
+        (tmp_path, IsADirectoryError, "is a folder and no workspace"),
+        (tmp_path / "job.toml", FileNotFoundError, "there is no job file or workspace"),
+    ):
+        with pytest.raises(error, match=sentence):
+            parse_source(str(text))
 
 
 def test_the_vectors_of_each_source_are_the_same(finished: tuple[Path, str], tmp_path: Path) -> None:

@@ -114,34 +114,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = make_certificates(here / "certificates")
     file, log = here / "scheduler.json", here / "scheduler.log"
     # Port 0: the system chooses a free one, and the scheduler's file says which.
-    options = [
-        "--protocol",
-        "tls",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-        "--dashboard-address",
-        "127.0.0.1:0",
-    ]
+    here_only = ("--protocol", "tls", "--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0")
     with ExitStack() as stack:
         scheduler = stack.enter_context(
-            dask_process(log, folder, "scheduler", *options, "--scheduler-file", str(file))
+            dask_process(log, folder, "scheduler", *here_only, "--port", "0", "--scheduler-file", str(file))
         )
         address = scheduler_address(file, scheduler, log)
-        work = [
-            "--protocol",
-            "tls",
-            "--nthreads",
-            "1",
-            "--memory-limit",
-            "1GiB",
-            "--host",
-            "127.0.0.1",
-            "--death-timeout",
-            "60",
-        ]
-        work += ["--dashboard-address", "127.0.0.1:0", "--local-directory", str(here)]
+        limits = ("--nthreads", "1", "--memory-limit", "1GiB", "--death-timeout", "60")
+        work = (*here_only, *limits, "--local-directory", str(here))
         worker = stack.enter_context(dask_process(here / "worker.log", folder, "worker", address, *work))
         yield Cluster(address, folder, (scheduler.pid, worker.pid))
 
