@@ -53,7 +53,15 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
     """Start local worker processes of one thread and return their client; `resources` stops both."""
     if sys.platform == "linux":  # elsewhere a fork of a process with the system's libraries may crash
         resources.enter_context(dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}))
-        _start_fork_server()
+        for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
+            # A nanny sets them too, when the libraries of a fork have read them already.
+            os.environ.setdefault(name, str(value))
+        # The workers are forks of a process with what this one has loaded: each that imported it itself would take two
+        # seconds of processor time, and hold 280 MB of its own.
+        above = r"distembed\.(?!cli|job|stages|systems|tables|views)"
+        loaded = sorted(name for name in sys.modules if re.match(above, name))
+        forkserver.set_forkserver_preload(["distributed", *loaded])
+        forkserver.ensure_running()
     settings = {
         # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
         "distributed.scheduler.worker-saturation": 1.0,
@@ -77,21 +85,6 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
     _wait_for_a_worker(client)
     client.register_plugin(Joining())
     return client
-
-
-def _start_fork_server() -> None:
-    """Start the process of which worker processes are forks, with the modules of distembed that this one has loaded.
-
-    A worker that imported them itself would take two seconds of processor time, and hold 280 MB of its own.
-    """
-    for name, value in dask.config.get("distributed.nanny.pre-spawn-environ").items():
-        # A nanny sets them too, when the libraries of a fork have read them already.
-        os.environ.setdefault(name, str(value))
-    loaded = sorted(
-        name for name in sys.modules if re.match(r"distembed\.(?!cli|job|stages|systems|tables|views)", name)
-    )
-    forkserver.set_forkserver_preload(["distributed", *loaded])
-    forkserver.ensure_running()
 
 
 def connect(resources: ExitStack, address: str, tls: Mapping[str, str | None]) -> Client:
@@ -170,15 +163,26 @@ def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Call
     JobError
         If there is such a process; the message names them all.
     """
-    refusals = _other_versions(client)
+    names, found = ("distembed", "python", *PACKAGES), client.get_versions(packages=["distembed", *PACKAGES])
+    places = {f"the Dask scheduler at {client.scheduler.address}": found["scheduler"]}
+    places |= {f"worker {address}": versions for address, versions in found["workers"].items()}
+    own, *others = (
+        {name: str(versions["packages"].get(name)) for name in names}
+        for versions in (found["client"], *places.values())
+    )
+    differing = (differences(other, own, " where this run has ") for other in others)
+    refusals = {
+        place: other and f"has {other}: install the same versions there"
+        for place, other in zip(places, differing, strict=True)
+    }
     joining = Joining(made_with(), workspace, check_lock)
-    if not refusals:
-        found = client.run(joining.refusal, on_error="return")
+    if not any(refusals.values()):
+        answers = client.run(joining.refusal, on_error="return")
         refusals = {
             f"worker {address}": f"cannot import this version of distembed ({answer}): install it there"
             if isinstance(answer, Exception)  # that worker cannot unpickle the question
             else answer
-            for address, answer in found.items()
+            for address, answer in answers.items()
         }
     if sentences := [f"{place} {why}" for place, why in refusals.items() if why]:
         raise JobError(f"{'; '.join(sentences)}, or end {'it' if len(sentences) == 1 else 'them'}")
@@ -189,23 +193,6 @@ def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Call
         with suppress(Exception):  # of a scheduler that is gone, which has forgotten it
             if client.status == "running":
                 client.unregister_worker_plugin(Joining.name)
-
-
-def _other_versions(client: Client) -> dict[str, str]:
-    """Return which versions the processes of a cluster have that this one has not: the scheduler imports nothing."""
-    found = client.get_versions(packages=["distembed", *PACKAGES])
-    places = {f"the Dask scheduler at {client.scheduler.address}": found["scheduler"], "": found["client"]}
-    places |= {f"worker {address}": versions for address, versions in found["workers"].items()}
-    compared = {
-        place: {name: str(versions["packages"].get(name)) for name in ("distembed", "python", *PACKAGES)}
-        for place, versions in places.items()
-    }
-    others = {
-        place: differences(each, compared[""], " where this run has ") for place, each in compared.items()
-    }
-    return {
-        place: f"has {other}: install the same versions there" for place, other in others.items() if other
-    }
 
 
 # --- what fails --------------------------------------------------------------------------------------------------
@@ -259,21 +246,14 @@ class Losses:
             self._workers.add(said["worker"])
         elif said.get("action") == "remove-worker":
             self._workers.discard(said["worker"])
-            self._note(self._gone(said))
-
-    def _gone(self, event: Mapping[str, Any]) -> str:
-        lost = [
-            f"{plural(len(keys), what)} ({_steps(keys)})"
-            for what, keys in (("task", event["processing-tasks"]), ("result", event["lost-computed-tasks"]))
-            if keys
-        ]
-        text = (
-            f"worker {event['worker']} is gone, and with it {' and '.join(lost) or 'nothing that is needed'}"
-        )
-        if self._workers:
-            return f"{text}; {plural(len(self._workers), 'worker')} left{' to repeat that' if lost else ''}"
-        start = f"dask worker {self._address} --nthreads 1"
-        return f"{text}; no worker is left: the run waits for one; start it with: {start}"
+            kinds = (("task", said["processing-tasks"]), ("result", said["lost-computed-tasks"]))
+            lost = [f"{plural(len(keys), what)} ({_steps(keys)})" for what, keys in kinds if keys]
+            needed = " and ".join(lost) or "nothing that is needed"
+            left = f"{plural(len(self._workers), 'worker')} left{' to repeat that' if lost else ''}"
+            if not self._workers:
+                start = f"dask worker {self._address} --nthreads 1"
+                left = f"no worker is left: the run waits for one; start it with: {start}"
+            self._note(f"worker {said['worker']} is gone, and with it {needed}; {left}")
 
 
 def _steps(keys: Iterable[Any]) -> str:

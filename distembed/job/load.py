@@ -103,42 +103,17 @@ def read_sections(path: Path) -> dict[str, Any]:
     try:
         text = read_small(path, most=JOB_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"there is no job file or workspace {path}; {_where_jobs_are(path)}"
-        ) from None
+        beside = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        made = "distembed new METHOD FILE writes one, distembed demo METHOD brings one"
+        nearest = get_close_matches(path.name, beside, n=1)
+        advice = f"did you mean {path.parent / nearest[0]}?" if nearest else made
+        raise FileNotFoundError(f"there is no job file or workspace {path}; {advice}") from None
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise JobError(
             f"{path} is not UTF-8: line {line} holds the byte {error.object[error.start]:#04x}; save the file as UTF-8"
         ) from None
     return _parsed(text, name=str(path))
-
-
-def _where_jobs_are(path: Path) -> str:
-    """Return the job file beside a path that is named like it, or how one is made."""
-    there = [file.name for file in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-    made = "distembed new METHOD FILE writes one, distembed demo METHOD brings one"
-    nearest = get_close_matches(path.name, there, n=1)
-    return f"did you mean {path.parent / nearest[0]}?" if nearest else made
-
-
-def parse_job(
-    text: str,
-    *,
-    name: str,
-    folder: Path,
-    settings: tuple[str, ...] = (),
-    workspace: str | None = None,
-) -> Job:
-    """Check the text of a job file; `name` is shown in errors, `folder` is where its relative paths begin.
-
-    Raises
-    ------
-    JobError
-        As `load_job`.
-    """
-    tree = _parsed(text, name=name)
-    return checked_job(tree, name=name, folder=folder, settings=settings, workspace=workspace)
 
 
 def _parsed(text: str, *, name: str) -> dict[str, Any]:
@@ -151,14 +126,23 @@ def _parsed(text: str, *, name: str) -> dict[str, Any]:
 
 
 def checked_job(
-    tree: dict[str, Any],
+    source: str | dict[str, Any],
     *,
     name: str,
     folder: Path,
-    settings: tuple[str, ...] = (),
+    settings: Sequence[str] = (),
     workspace: str | None = None,
 ) -> Job:
-    """Check a job given as a table of sections, which the settings change; see `parse_job`."""
+    """Check a job given as text or as a table of sections, which the settings change.
+
+    `name` is shown in errors, and `folder` is where its relative paths begin.
+
+    Raises
+    ------
+    JobError
+        As `load_job`.
+    """
+    tree = _parsed(source, name=name) if isinstance(source, str) else source
     for setting in settings:
         _override(tree, setting)
     if workspace is not None:

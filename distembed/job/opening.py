@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from distembed.corpus.paths import is_hidden
 from distembed.job.inputs import inputs_of
-from distembed.job.load import JOB_BYTES, load_job, parse_job
+from distembed.job.load import JOB_BYTES, checked_job, load_job
 from distembed.job.model import Job, JobError
 from distembed.job.stage import names_in_table, read_vectors
 from distembed.storage.records import WORKSPACE_FILE
@@ -93,7 +93,7 @@ def _recorded_job(place: Workspace, settings: tuple[str, ...] = (), workspace: s
         raise JobError(
             f"{name} is damaged, it is not UTF-8: name the job file that made the workspace"
         ) from None
-    job = parse_job(decoded, name=name, folder=Path(), settings=settings, workspace=workspace or place.url)
+    job = checked_job(decoded, name=name, folder=Path(), settings=settings, workspace=workspace or place.url)
     return job.as_recorded()
 
 

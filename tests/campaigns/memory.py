@@ -29,7 +29,7 @@ import numpy as np
 import distembed as de
 from benchmarks.measures import tell, tell_head, tell_row
 from distembed.job.keys import Key, keys_of, toml_value
-from distembed.job.load import load_job, parse_job
+from distembed.job.load import checked_job, load_job
 from distembed.job.model import JobError
 from distembed.job.plan import plan_job
 from tests.commands import environment
@@ -150,7 +150,7 @@ def options(system: str, draw: random.Random) -> list[str]:
     """Return settings, each of which may stand in a job beside those before it."""
     text = import_module(f"tests.small_jobs.{system}").JOB
     found = ["resources.memory_limit=64GiB", *LARGER[system]]
-    job = parse_job(text, name="job.toml", folder=Path(), settings=found)
+    job = checked_job(text, name="job.toml", folder=Path(), settings=found)
     for key in keys_of(system):
         table, _, many = key.section.partition(".")
         for section, model in getattr(job, table).items() if many else [(table, getattr(job, table))]:
@@ -160,7 +160,7 @@ def options(system: str, draw: random.Random) -> list[str]:
             place = f"{table}.{section}" if many else table
             setting = f"{place}.{key.name}={toml_value(draw.choice(values))}"
             try:
-                parse_job(text, name="job.toml", folder=Path(), settings=[*found, setting])
+                checked_job(text, name="job.toml", folder=Path(), settings=[*found, setting])
             except JobError:  # it does not go with the others
                 continue
             found.append(setting)

@@ -11,7 +11,7 @@ import pytest
 import tomli_w
 
 from distembed.job.keys import Key, keys_of, toml_value
-from distembed.job.load import parse_job
+from distembed.job.load import checked_job
 from distembed.job.model import Job, JobError
 from distembed.job.plan import plan_job
 from distembed.job.registry import SYSTEMS
@@ -51,7 +51,7 @@ LEAST = {
 
 def least_job(system: str, *settings: str) -> Job:
     text = f"[job]\nsystem = '{system}'\nworkspace = 'w'\n{LEAST[system]}\n"
-    return parse_job(text, name="job.toml", folder=Path(), settings=settings)
+    return checked_job(text, name="job.toml", folder=Path(), settings=settings)
 
 
 def parameters_of(job: Job) -> dict[str, Any]:
@@ -74,7 +74,9 @@ def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
 ) -> None:
     job = least_job(system, *settings, key)
     assert parameters_of(job) != parameters_of(least_job(system, *settings))
-    again = parse_job(tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)), name="w", folder=Path())
+    again = checked_job(
+        tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)), name="w", folder=Path()
+    )
     assert again == job  # the copy in a workspace
 
 

@@ -53,19 +53,6 @@ def bound_by_modes() -> Iterator[None]:
         assert libc.capset(head, sets) == 0
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    root = tmp_path_factory.mktemp("finished") / "ws"
-    digest, problems = run_both(root)
-    assert problems == []
-    return root, digest
-
-
-@pytest.fixture
-def root(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
-
-
 def files_of(root: Path) -> list[str]:
     return sorted(path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file())
 

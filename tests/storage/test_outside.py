@@ -144,16 +144,27 @@ def test_nothing_outside_is_touched_whatever_a_record_says(
         check_nothing_outside_is_touched(home)
 
 
+@pytest.fixture
+def home(template: Path, tmp_path: Path) -> Path:
+    """Return a copy of the template that nobody writes."""
+    home = shutil.copytree(template, tmp_path / "home")
+    (home / "ws/lock.json").unlink()
+    return home
+
+
+def link_out(home: Path, name: str) -> Path:
+    """Move a file or folder of a workspace out of it, and leave a link in its place."""
+    place = home / "ws" / name
+    shutil.move(place, home / "moved")
+    place.symlink_to(home / "moved")
+    return place
+
+
 @pytest.mark.parametrize(
     "link", ["arrays.zarr", "manifest", "manifest/copies", "journal", "report", "tokens"]
 )
-def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link: str) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(template, home)
-    (home / "ws/lock.json").unlink()
-    place = home / "ws" / link
-    shutil.move(place, home / "moved")
-    place.symlink_to(home / "moved", target_is_directory=True)
+def test_links_to_folders_are_not_followed(home: Path, link: str) -> None:
+    place = link_out(home, link)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
         Folder.at(home / "ws").prepare(f"{link}/x")
@@ -168,15 +179,8 @@ def test_links_to_folders_are_not_followed(template: Path, tmp_path: Path, link:
 @pytest.mark.parametrize(
     "link", ["arrays.zarr/dense", "arrays.zarr/sparse/000002", "tokens/000001", "arrays.zarr/dense/c/1/0"]
 )
-def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(
-    template: Path, tmp_path: Path, link: str
-) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(template, home)
-    (home / "ws/lock.json").unlink()
-    place = home / "ws" / link
-    shutil.move(place, home / "moved")
-    place.symlink_to(home / "moved")
+def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(home: Path, link: str) -> None:
+    place = link_out(home, link)
     before = contents(home)
     use(home / "ws")
     assert contents(home) == before
@@ -255,12 +259,7 @@ def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(
-    template: Path, tmp_path: Path, both: bool
-) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(template, home)
-    (home / "ws/lock.json").unlink()
+def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(home: Path, both: bool) -> None:
     file = home / "ws/manifest/a.json"
     body = json.loads(file.read_bytes())
     body.pop("seal")
@@ -393,49 +392,29 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
         Workspace.create(tmp_path / "ws", owner="victim")
 
 
-def test_files_of_the_user_in_a_folder_that_a_record_names_are_left(tmp_path: Path) -> None:
-    """A stranger's workspace may name a folder that its reader has: only files named as items are the workspace's."""
+def test_what_the_user_puts_where_a_stranger_s_record_names_an_output_is_left(tmp_path: Path) -> None:
+    """Only files named as items, folders of outputs, and files that are what was announced are the workspace's."""
     place = tmp_path / "ws"
-    with writing(place) as (workspace, stage):
+    with writing(place) as (_, stage):
         stage.store_files("src", 2, write_item)
+        for name in ("notes", "notes.txt"):
+            stage.store_bytes(name, b"Nine titles.")
+        stage.store_table("words", pa.table({"word": ["a", "b"]}))
+        stage.store_bytes("other.txt", b"x")
         stage.commit()
     (place / "src/main.c").write_text("mine")
     (place / "src/000009").mkdir()
     (place / "src/000009/part.txt").write_text("stray")
-    with Workspace.create(place, owner="test") as workspace:
-        assert [problem.file for problem in workspace.repaired] == ["src/000009/part.txt"]
-        workspace.stage("a", parameters={}, inputs={}).discard()
-    assert [path.name for path in (place / "src").rglob("*") if path.is_file()] == ["main.c"]
-
-
-def test_a_folder_where_a_record_names_a_file_is_left(tmp_path: Path) -> None:
-    """A stranger's workspace may name what its reader has put there: only folders of outputs are the workspace's."""
-    place = tmp_path / "ws"
-    with writing(place) as (workspace, stage):
-        stage.store_bytes("notes", b"Nine titles.")
-        stage.commit()
     (place / "notes").unlink()
     (place / "notes").mkdir()
     (place / "notes/mine.txt").write_text("mine")
-    with Workspace.create(place, owner="test") as workspace:
-        assert (place / "notes/mine.txt").read_text() == "mine"
-        workspace.stage("a", parameters={}, inputs={}).discard()
-    assert (place / "notes/mine.txt").read_text() == "mine"
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "words.parquet"])
-def test_a_file_of_the_user_where_a_record_names_another_is_left(tmp_path: Path, name: str) -> None:
-    """A stranger's workspace may name what its reader will put there, and does not know its size."""
-    place = tmp_path / "ws"
-    with Workspace.create(place, owner="stranger") as workspace:
-        stage = workspace.stage("a", parameters={}, inputs={})
-        stage.store_bytes("notes.txt", b"Nine titles.")
-        stage.store_table("words", pa.table({"word": ["a", "b"]}))
-        stage.commit()
-    mine = tmp_path / name
-    mine.write_text("My own notes.") if name == "notes.txt" else pq.write_table(pa.table({"mine": [1]}), mine)
-    shutil.copy(mine, place / name)
+    (place / "notes.txt").write_text("My own notes.")
+    pq.write_table(pa.table({"mine": [1]}), place / "words.parquet")
+    mine = {"src/main.c", "notes/mine.txt", "notes.txt", "words.parquet"}
+    before = {name: (place / name).read_bytes() for name in mine}
     with Workspace.create(place, owner="victim") as workspace:
+        assert [problem.file for problem in workspace.repaired] == ["src/000009/part.txt"]
         workspace.stage("a", parameters={}, inputs={}).discard()
-    assert (place / name).read_bytes() == mine.read_bytes()
-    assert sorted(path.name for path in place.iterdir() if path.is_file()) == sorted([name, "workspace.json"])
+    left = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
+    assert left == {*mine, "workspace.json"}
+    assert {name: (place / name).read_bytes() for name in mine} == before

@@ -17,19 +17,6 @@ from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, flip, run_both, store_all, writing
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    root = tmp_path_factory.mktemp("finished") / "ws"
-    digest, problems = run_both(root)
-    assert problems == []
-    return root, digest
-
-
-@pytest.fixture
-def root(finished: tuple[Path, str], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished[0], tmp_path / "ws"))
-
-
 def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path: Path) -> None:
     place, calls = tmp_path / "ws/arrays.zarr/checkpoints/a/round_1", Calls()
     for damaged in (None, "c/1/0", "c/2/0"):
