@@ -10,7 +10,7 @@ stage never see each other's states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
@@ -52,18 +52,23 @@ WITHIN = ".within/"
 
 
 class States(Protocol):
-    """Where states lie: arrays by name."""
+    """Where states lie: arrays by name, as a stage of a workspace stores them."""
 
-    in_memory: bool
-    """Whether a state that is forgotten with the state around it stays in memory."""
+    states: str
+    """What the names of states begin with."""
 
-    def find(self, name: str) -> da.Array | None:
-        """Return the array of a name, None if it is not stored as a whole."""
+    def is_stored(self, name: str) -> bool:
+        """Return whether an array is stored as a whole."""
 
-    def store(self, name: str, array: da.Array) -> da.Array:
+    def array(self, name: str) -> da.Array:
+        """Return the array of a name."""
+
+    def store(
+        self, name: str, array: da.Array, *, dims: Sequence[str], units: str, meaning: str, temporary: bool
+    ) -> da.Array:
         """Store an array and return it opened."""
 
-    def names(self) -> list[str]:
+    def announced(self) -> list[str]:
         """Return the names of all arrays, those too that are not stored as a whole."""
 
     def forget(self, name: str) -> None:
@@ -71,10 +76,14 @@ class States(Protocol):
 
 
 class _Place(NamedTuple):
-    """Where states lie, what their names begin with, and whether a state around them will end them."""
+    """Where states lie, what their names begin with, and whether a state around them will end them.
+
+    Those stay in memory where there is room.
+    """
 
     states: States
-    prefix: str = ""
+    has_room: bool
+    prefix: str
     is_inside: bool = False
 
 
@@ -82,9 +91,12 @@ _PLACE: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
 @contextmanager
-def keeping(states: States | None) -> Iterator[None]:
-    """Let `keep` store states there while the block runs; None lets them stay in memory."""
-    token = _PLACE.set(None if states is None else _Place(states))
+def keeping(states: States | None, *, has_room: bool = False) -> Iterator[None]:
+    """Let `keep` store states there while the block runs; None lets them stay in memory.
+
+    Where memory `has_room`, those do that are forgotten with the state around them.
+    """
+    token = _PLACE.set(None if states is None else _Place(states, has_room, states.states))
     try:
         yield
     finally:
@@ -138,7 +150,7 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
     if place is None:
         return _persisted(make(), kind)
     place = place._replace(prefix=f"{place.prefix}{full}")
-    if place.is_inside and place.states.in_memory:
+    if place.is_inside and place.has_room:
         return _persisted(make(), kind)
     found = _find(place, kind)
     if found is not None:
@@ -147,9 +159,9 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
     try:
         made = make()
         for each, value in zip(_names(place, kind), [made] if kind is None else made, strict=True):
-            place.states.store(
-                each, value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
-            )
+            array = value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
+            dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
+            place.states.store(each, array, dims=dims, units="", meaning="A state.", temporary=True)
     finally:
         _PLACE.reset(token)
     _forget(place, name, number)
@@ -165,7 +177,7 @@ def kept(name: str, kind: Any = None) -> State | None:
 def newest(name: str, kind: Any = None) -> tuple[int, State]:
     """Return the number and the state of the newest of a series that is stored; (0, None) where there is none."""
     place = _PLACE.get()
-    if place is None or (place.is_inside and place.states.in_memory):
+    if place is None or (place.is_inside and place.has_room):
         return 0, None
     for number in sorted(_numbers(place, name), reverse=True):
         found = _find(place._replace(prefix=f"{place.prefix}{name}-{number:05d}"), kind)
@@ -185,15 +197,16 @@ def _names(place: _Place, kind: Any) -> list[str]:
 
 
 def _find(place: _Place, kind: Any) -> State | None:
-    found = [place.states.find(name) for name in _names(place, kind)]
-    if any(array is None for array in found):
+    names = _names(place, kind)
+    if not all(map(place.states.is_stored, names)):
         return None
-    return found[0] if kind is None else kind(*found)
+    found = map(place.states.array, names)
+    return next(found) if kind is None else kind(*found)
 
 
 def _numbers(place: _Place, name: str) -> set[int]:
     begin = f"{place.prefix}{name}-"
-    rest = [each.removeprefix(begin) for each in place.states.names() if each.startswith(begin)]
+    rest = [each.removeprefix(begin) for each in place.states.announced() if each.startswith(begin)]
     heads = [each.partition("/")[0].partition(".")[0] for each in rest]
     return {int(head) for head in heads if head.isdigit()}
 
@@ -205,6 +218,6 @@ def _forget(place: _Place, name: str, number: int | None) -> None:
         base = place.prefix.removesuffix(f"{name}-{number:05d}")
         before = [one for one in _numbers(place._replace(prefix=base), name) if one < number]
         old += [f"{base}{name}-{one:05d}{end}" for one in before for end in (WITHIN, "/", "")]
-    for each in place.states.names():
+    for each in place.states.announced():
         if any(each.startswith(one) if one.endswith("/") else each == one for one in old):
             place.states.forget(each)

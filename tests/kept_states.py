@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import dask.array as da
 
 
@@ -15,18 +17,20 @@ class KeptStates:
     To store more than `most` arrays is a `KilledError`.
     """
 
-    in_memory = False
+    states = ""
 
     def __init__(self, most: int | None = None) -> None:
         self.most = most
         self.arrays: dict[str, da.Array] = {}
         self.stored: list[str] = []
 
-    def find(self, name: str) -> da.Array | None:
-        """Return the array of a name, if there is one."""
-        return self.arrays.get(name)
+    def is_stored(self, name: str) -> bool:
+        return name in self.arrays
 
-    def store(self, name: str, array: da.Array) -> da.Array:
+    def array(self, name: str) -> da.Array:
+        return self.arrays[name]
+
+    def store(self, name: str, array: da.Array, **_: Any) -> da.Array:
         """Compute an array and hold it."""
         if self.most is not None and len(self.stored) >= self.most:
             raise KilledError(name)
@@ -34,10 +38,8 @@ class KeptStates:
         self.stored.append(name)
         return self.arrays[name]
 
-    def names(self) -> list[str]:
-        """Return the names of all that is held."""
+    def announced(self) -> list[str]:
         return list(self.arrays)
 
     def forget(self, name: str) -> None:
-        """Let go of an array."""
         del self.arrays[name]

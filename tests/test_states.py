@@ -14,9 +14,9 @@ import pytest
 from scipy.sparse import csr_array
 
 import distembed as de
-from distembed import states
 from distembed.execution import compute
 from distembed.states import block_memory, keep, keeping, newest, scope
+from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.kept_states import KeptStates
 
@@ -52,10 +52,9 @@ def rounds(n: int, add: float, made: list[int], *, fails_at: int = 0) -> Sums:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> states.States:
-    """Return where states lie, in a workspace."""
-    stage = Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
-    return stage.states()
+def place(tmp_path: Path) -> Stage:
+    """Return where states lie, a stage of a workspace."""
+    return Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
 
 
 def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path: Path) -> None:
@@ -70,32 +69,28 @@ def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path: Path
     assert found.history.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_past_states_and_the_states_inside_are_forgotten(place: states.States) -> None:
+def test_past_states_and_the_states_inside_are_forgotten(place: Stage) -> None:
     with keeping(place):
         rounds(4, 1.0, [])
-        assert [name.partition("/")[2] for name in place.names()] == [
-            "round-00004/history",
-            "round-00004/total",
-        ]
+        left = [name.removeprefix(place.states).partition("/")[2] for name in place.announced()]
+        assert left == ["round-00004/history", "round-00004/total"]
 
 
-def test_what_is_inside_a_state_is_found_while_it_is_made(place: states.States) -> None:
+def test_what_is_inside_a_state_is_found_while_it_is_made(place: Stage) -> None:
     made: list[int] = []
     with keeping(place), pytest.raises(InterruptedFitError):
         rounds(2, 1.0, made, fails_at=2)
-    assert any(".within/part" in name for name in place.names())
+    assert any(".within/part" in name for name in place.announced())
 
 
-def test_states_inside_stay_in_memory_where_there_is_room(tmp_path: Path) -> None:
-    stage = Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
-    place = stage.states(in_memory=True)
-    with keeping(place), pytest.raises(InterruptedFitError):
+def test_states_inside_stay_in_memory_where_there_is_room(place: Stage) -> None:
+    with keeping(place, has_room=True), pytest.raises(InterruptedFitError):
         rounds(2, 1.0, [], fails_at=2)
-    assert not any(".within/" in name for name in place.names())
-    assert any("round-00001" in name for name in place.names())
+    assert not any(".within/" in name for name in place.announced())
+    assert any("round-00001" in name for name in place.announced())
 
 
-def test_two_fits_at_once_never_see_each_other_s_states(place: states.States) -> None:
+def test_two_fits_at_once_never_see_each_other_s_states(place: Stage) -> None:
     """The same names, other data, one stage, in threads."""
     found: dict[float, Sums] = {}
     with keeping(place):
@@ -112,7 +107,7 @@ def test_two_fits_at_once_never_see_each_other_s_states(place: states.States) ->
     assert {add: float(sums.total[0, 0]) for add, sums in found.items()} == {0.25: 1.0, 0.5: 2.0, 2.0: 8.0}
 
 
-def test_other_data_and_other_options_have_other_states(place: states.States) -> None:
+def test_other_data_and_other_options_have_other_states(place: Stage) -> None:
     data, made = np.arange(4.0), []
 
     def fit(rows: Any, **options: int) -> float:

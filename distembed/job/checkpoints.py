@@ -41,6 +41,6 @@ def checkpoints(folder: str | Path) -> Iterator[None]:
     """
     with (
         Workspace.create(str(folder), owner="checkpoints") as workspace,
-        keeping(workspace.stage(STAGE, parameters={}, inputs={}).states()),
+        keeping(workspace.stage(STAGE, parameters={}, inputs={})),
     ):
         yield

@@ -326,7 +326,7 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool =
             with (
                 run.workers.metered() as spent,
                 heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
-                keeping(stage.states(in_memory=states_fit)),
+                keeping(stage, has_room=states_fit),
                 run.workers.at_most(max(1, plan.n_workers(name))),
             ):
                 facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))

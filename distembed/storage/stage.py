@@ -76,6 +76,7 @@ class Stage:
         self.name, self.parameters = name, dict(parameters)
         self.inputs, self.made_with = dict(inputs), dict(made_with)
         self.fingerprint = records.fingerprint(name, parameters, inputs)
+        self.states = f"{records.STATES}/{name}/"  # what the names of states begin with (`distembed.states`)
         made_from = records.Begun(
             version=records.VERSION, stage=name, fingerprint=self.fingerprint, parameters=self.parameters,
             inputs=self.inputs, made_with=self.made_with,
@@ -164,16 +165,6 @@ class Stage:
                 f"Stage {self.name!r} is committed and does not hold {spec.name!r}: call reopen() before storing to it."
             )
         return []
-
-    def states(self, *, in_memory: bool = False) -> StageStates:
-        """Return where the states of a computation lie while the stage is written: temporary outputs of it.
-
-        Parameters
-        ----------
-        in_memory : bool
-            Whether there is room in memory for the states that are forgotten before the stage ends.
-        """
-        return StageStates(self, in_memory)
 
     def announced(self) -> list[str]:
         """Return the names of the outputs that this run or an interrupted one has begun."""
@@ -481,34 +472,3 @@ def _with_versions(folder: Folder, record: records.OutputRecord) -> records.Outp
 def _names(spec: records.Output, numbers: Sequence[int]) -> Callable[[int], str]:
     """Return the function that describes the task of a given number: the block that it computes."""
     return lambda number: f"block {numbers[number]} of {spec.name}"
-
-
-class StageStates:
-    """The states of a stage by name: the `distembed.states.States` of a job."""
-
-    def __init__(self, stage: Stage, in_memory: bool) -> None:
-        self._stage, self.in_memory = stage, in_memory
-        self._begin = f"{records.STATES}/{stage.name}/"
-
-    def find(self, name: str) -> da.Array | None:
-        """Return the array of a name, None if it is not stored as a whole."""
-        full = f"{self._begin}{name}"
-        return self._stage.array(full) if self._stage.is_stored(full) else None
-
-    def store(self, name: str, array: da.Array) -> da.Array:
-        """Store an array and return it opened."""
-        dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
-        meaning = f"State {name} of stage {self._stage.name}."
-        return self._stage.store(
-            f"{self._begin}{name}", array, dims=dims, units="", meaning=meaning, temporary=True
-        )
-
-    def names(self) -> list[str]:
-        """Return the names of all states, those too that are not stored as a whole."""
-        return [
-            name.removeprefix(self._begin) for name in self._stage.announced() if name.startswith(self._begin)
-        ]
-
-    def forget(self, name: str) -> None:
-        """Remove an array."""
-        self._stage.forget(f"{self._begin}{name}")

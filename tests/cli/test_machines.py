@@ -14,6 +14,7 @@ from typing import Any
 import dask.array as da
 import pytest
 
+from distembed.states import keep, keeping
 from distembed.storage.workspace import Workspace
 from tests.commands import environment, reopen_stage, run
 
@@ -123,5 +124,6 @@ def test_the_states_of_an_iteration_are_counted_and_not_named(tiny: Path) -> Non
             "core", parameters=manifest.parameters, inputs=manifest.inputs, made_with=manifest.made_with
         )
         for name in ("basis-0", "basis-1"):
-            stage.states().store(name, da.ones((2, 2)))
+            with keeping(stage):
+                keep(name, lambda: da.ones((2, 2)))
     assert "2 states of its iteration on disk" in run("status", tiny / "w").output

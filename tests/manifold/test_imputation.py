@@ -69,8 +69,8 @@ def test_power_follows_the_papers_rule_to_the_sweep(weights, tol, at_once, monke
 class StoredOtherwise(KeptStates):
     """States that come back in blocks of their own, as those of a job's store do."""
 
-    def store(self, name, array):
-        return super().store(name, array.rechunk(-1))
+    def store(self, name, array, **about):
+        return super().store(name, array.rechunk(-1), **about)
 
 
 @pytest.mark.parametrize("solver", ["krylov", "power"])

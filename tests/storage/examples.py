@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from distembed.states import keep, keeping
 from distembed.storage.records import Problem
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
@@ -34,6 +35,12 @@ def sparse_array(values: np.ndarray, rows: tuple[int, ...]) -> da.Array:
     return lazy.map_blocks(
         sparse.csr_array, dtype=values.dtype, meta=sparse.csr_array((0, 0), dtype=values.dtype)
     )
+
+
+def keep_state(stage: Stage, name: str, array: da.Array) -> None:
+    """Store a state of a stage, as a computation does that runs in it."""
+    with keeping(stage):
+        keep(name, lambda: array)
 
 
 class Calls:
@@ -111,7 +118,7 @@ def run_both(
             stage.reopen(damaged)
         if not stage.is_committed:
             stage = store_all(workspace, scale=scale, version=version, calls=calls)
-            stage.states().store("round_1", stage.array("dense"))
+            keep_state(stage, "round_1", stage.array("dense"))
             stage.commit()
         below = workspace.stage(
             "b", parameters={}, inputs={"a": stage.fingerprint}, made_with=made_with(version)

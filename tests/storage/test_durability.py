@@ -13,7 +13,7 @@ import pytest
 from distembed.files import PARTIAL
 from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
-from tests.storage.examples import META, dense_array, record_disk, store_all, writing
+from tests.storage.examples import META, dense_array, keep_state, record_disk, store_all, writing
 
 
 def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_journal(
@@ -25,7 +25,7 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_jo
         stage = store_all(workspace)
         head = begun.index(("sync", f"{root}/journal/a/stage.json"))  # or a power cut leaves other things
         assert [p for what, p in begun[:head] if what == "rename"] == [f"{root}/journal/a/stage.json"]
-        stage.states().store("temporary", dense_array())
+        keep_state(stage, "temporary", dense_array())
         monkeypatch.undo()
         seen = record_disk(monkeypatch)
         stage.commit()

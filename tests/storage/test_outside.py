@@ -36,7 +36,7 @@ from distembed.storage.records import (
 from distembed.storage.verify import header_text
 from distembed.storage.workspace import Workspace
 from tests.references.checksums import crc32c
-from tests.storage.examples import META, dense_array, store_all, write_item, writing
+from tests.storage.examples import META, dense_array, keep_state, store_all, write_item, writing
 
 OUTSIDE = (
     *["../victim", "/VICTIM", "..", ".", "x/../../victim", "arrays.zarr/../../victim", "C:/victim"],
@@ -59,7 +59,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stage.commit()
         begun = workspace.stage("b", parameters={}, inputs={"a": stage.fingerprint})
         begun.store("half", dense_array(), **META)
-        begun.states().store("round", dense_array())
+        keep_state(begun, "round", dense_array())
         kept = (home / "ws/lock.json").read_bytes()
     (home / "ws/lock.json").write_bytes(kept)
     return home

@@ -14,19 +14,19 @@ from distembed.storage.folder import Folder
 from distembed.storage.records import Problem
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
-from tests.storage.examples import META, Calls, dense_array, flip, run_both, store_all, writing
+from tests.storage.examples import META, Calls, dense_array, flip, keep_state, run_both, store_all, writing
 
 
 def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path: Path) -> None:
     place, calls = tmp_path / "ws/arrays.zarr/checkpoints/a/round_1", Calls()
     for damaged in (None, "c/1/0", "c/2/0"):
         with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-            states = workspace.stage("a", parameters={}, inputs={}).states()
+            stage = workspace.stage("a", parameters={}, inputs={})
             if damaged:
                 flip(place / damaged)
-                assert states.find("round_1") is None
-            states.store("round_1", calls.count(dense_array()))
-            assert states.find("round_1") is not None
+                assert not stage.is_stored(f"{stage.states}round_1")
+            keep_state(stage, "round_1", calls.count(dense_array()))
+            assert stage.is_stored(f"{stage.states}round_1")
     assert sorted(calls.blocks) == [0, 1, 1, 2, 2]
 
 
@@ -165,7 +165,7 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
 ) -> None:
     root = tmp_path / "ws"
     with writing(root) as (workspace, stage):
-        stage.states().store("round_1", dense_array())
+        keep_state(stage, "round_1", dense_array())
         stage.store("x", dense_array(), **META)
         with monkeypatch.context() as patch:
             patch.setattr(Folder, "write", stop_at_a_copy(Folder.write))

@@ -22,7 +22,7 @@ from distembed.storage import journal
 from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.faults import killed_writer
-from tests.storage.examples import META, dense_array, write_item, writing
+from tests.storage.examples import META, dense_array, keep_state, write_item, writing
 
 
 def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path: Path)
         root = tmp_path / f"{n}"
         with writing(root) as (workspace, stage):
             stage.store_files("partials", n, write_item, temporary=True)
-            stage.states().store(f"round_{n}", dense_array())
+            keep_state(stage, f"round_{n}", dense_array())
             stage.store("x", dense_array(), **META)
             assert (root / "partials").exists()
             assert list(stage.commit().outputs) == ["x"]
@@ -150,7 +150,7 @@ def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: p
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         for stage in (workspace.stage(name, parameters={}, inputs={}) for name in "ab"):
             for state in range(12):
-                stage.states().store(f"{state}", dense_array())
+                keep_state(stage, f"{state}", dense_array())
     announcements = Counter(name for name in read if name.endswith("output.json"))
     # one while it is stored, and one by the other stage, however many states follow
     assert max(announcements.values()) <= 4

@@ -6,6 +6,7 @@ import json
 import random
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -22,7 +23,7 @@ from distembed.job.status import status_record, status_text, verify_job
 from distembed.linalg.operators import whole_csr
 from distembed.stages.outputs import EVALUATION
 from distembed.stages.words import shown_scores
-from distembed.storage.stage import StageStates
+from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import views
 from tests.commands import forget_stage, run, succeed
@@ -64,15 +65,15 @@ def test_a_core_that_is_stopped_goes_on_from_its_last_round(
 ) -> None:
     forget_stage(copy, "core")
     stored: list[str] = []
-    store, stopping = StageStates.store, {"round-00002/vectors"}
+    store, stopping = Stage.store, {"round-00002/vectors"}
 
-    def store_or_stop(states: StageStates, name: str, array: da.Array) -> da.Array:
+    def store_or_stop(stage: Stage, name: str, array: da.Array, **about: Any) -> da.Array:
         if any(name.endswith(end) for end in stopping):
             raise KilledError(name)
         stored.append(name)
-        return store(states, name, array)
+        return store(stage, name, array, **about)
 
-    monkeypatch.setattr(StageStates, "store", store_or_stop)
+    monkeypatch.setattr(Stage, "store", store_or_stop)
     with pytest.raises(KilledError):
         run_stages(load_job(job, workspace=str(copy)), until="core")
     assert any(name.endswith("round-00001/vectors") for name in stored)
