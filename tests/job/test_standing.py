@@ -191,7 +191,7 @@ def test_a_run_says_what_it_mends_and_verify_is_silent_then(tiny: Path) -> None:
     (tiny / "w/workspace.json").write_bytes(b"")
     (tiny / "w/job.toml").unlink()
     sentences = verify_job(open_job(str(tiny / "job.toml")))[0]
-    assert "workspace.json: flipped or damaged" in sentences
+    assert "workspace.json: truncated" in sentences
     assert "manifest/core.json: missing (stage core)" in sentences
     named = {sentence.partition(":")[0] for sentence in sentences}
     assert len(named) == 5
