@@ -89,7 +89,7 @@ def test_a_stopped_fit_goes_on_after_its_last_pass(
         made.clear()
         again = fit()
     assert len(made) == 2
-    assert len({name.rpartition("/")[0] for name in states.names()}) == 1  # the last pass alone
+    assert len({name.rpartition("/")[0] for name in states.announced()}) == 1  # the last pass alone
     np.testing.assert_array_equal(whole.word_weights, again.word_weights)
     np.testing.assert_array_equal(whole.shares.compute(), again.shares.compute())
     assert whole.likelihood == again.likelihood

@@ -308,7 +308,7 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
     with keeping(states):
         with pytest.raises(KeyboardInterrupt):
             model.fit(X1, X2, V, pairs_of(np.arange(20)))
-        assert {name.split("/")[-2] for name in states.names() if "round" in name} == {"round-00003"}
+        assert {name.split("/")[-2] for name in states.announced() if "round" in name} == {"round-00003"}
         solved.clear()
         model.fit(X1, X2, V, pairs_of(np.arange(20)))
         assert len(solved) == 2

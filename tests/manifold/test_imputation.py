@@ -207,10 +207,10 @@ def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver, monkeypatch):
     expected, states = clone(model).fit(X, Y), KeptStates()
     store, allowed = states.store, []
 
-    def store_allowed(name, array):
+    def store_allowed(name, array, **about):
         if len(states.stored) == len(allowed):
             raise KeyboardInterrupt
-        return store(name, array)
+        return store(name, array, **about)
 
     monkeypatch.setattr(states, "store", store_allowed)
     found = None
