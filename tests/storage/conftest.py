@@ -24,7 +24,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def two_stages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Return a workspace of two stages, which no test changes, and its digest."""
     root = tmp_path_factory.mktemp("two-stages") / "ws"
     digest, problems = run_both(root)
@@ -33,6 +33,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def root(finished: tuple[Path, str], tmp_path: Path) -> Path:
+def root(two_stages: tuple[Path, str], tmp_path: Path) -> Path:
     """Return a copy of it."""
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+    return Path(shutil.copytree(two_stages[0], tmp_path / "copy"))

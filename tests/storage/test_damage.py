@@ -129,14 +129,14 @@ def test_the_table_has_every_kind_of_file(root: Path) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
-    finished: tuple[Path, str], root: Path, fault: str
+    two_stages: tuple[Path, str], root: Path, fault: str
 ) -> None:
     """Each alone: what a damaged record names could be made again for that reason."""
     spoil, what = FAULTS[fault]
     elsewhere = root.with_name("elsewhere")
     for name, block in KINDS.items():
         shutil.rmtree(root)
-        shutil.copytree(finished[0], root)
+        shutil.copytree(two_stages[0], root)
         try:
             spoil(root / name)
         except PermissionError:
@@ -144,7 +144,7 @@ def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
         calls, before = Calls(), times_of(root)
         with bound_by_modes():
             problems = Workspace.open(root).verify()
-            assert run_both(root, calls=calls) == (finished[1], []), name
+            assert run_both(root, calls=calls) == (two_stages[1], []), name
         inside = [(f"{name}/inside", verify.UNEXPECTED)] if fault == "full folder" and is_own(name) else []
         assert {p[3:] for p in problems} == {(name, what), *inside}
         assert problems[-1].block == (int(block.split()[1]) if block else -1)
@@ -155,7 +155,7 @@ def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
         made_again = (name, of_block(name) or name, "report/index.html")  # which is at hand
         assert [other for other in changed if not is_record(other) and not other.startswith(made_again)] == []
         if elsewhere.exists():
-            assert elsewhere.read_bytes() == (finished[0] / name).read_bytes()
+            assert elsewhere.read_bytes() == (two_stages[0] / name).read_bytes()
             elsewhere.unlink()
 
 
@@ -199,14 +199,14 @@ def test_many_damages_at_once_are_all_named(root: Path) -> None:
 
 
 def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kept(
-    root: Path, finished: tuple[Path, str]
+    root: Path, two_stages: tuple[Path, str]
 ) -> None:
     for name in ("manifest/a.json", "manifest/copies/a.json"):
         flip(root / name)
     problems = [p[3:] for p in Workspace.open(root).verify()]
     assert [p for p in problems if p[0] == "manifest/a.json"] == [("manifest/a.json", verify.FLIPPED)]
     calls = Calls()
-    assert run_both(root, calls=calls) == (finished[1], [])
+    assert run_both(root, calls=calls) == (two_stages[1], [])
     assert sorted(calls.blocks) == [0, 1, 2]
 
 
@@ -275,12 +275,12 @@ def test_a_pipe_in_place_of_a_file_is_not_read(root: Path, name: str) -> None:
 @pytest.mark.parametrize("target", ["/dev/zero", "elsewhere"])
 @pytest.mark.parametrize("name", ["workspace.json", "lock.json", "manifest/a.json"])
 def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(
-    root: Path, finished: tuple[Path, str], name: str, target: str
+    root: Path, two_stages: tuple[Path, str], name: str, target: str
 ) -> None:
     (root.parent / "elsewhere").write_text("mine")
     (root / name).unlink(missing_ok=True)
     (root / name).symlink_to(root.parent / target)
-    assert run_both(root) == (finished[1], [])
+    assert run_both(root) == (two_stages[1], [])
     assert not (root / name).is_symlink()
     assert (root.parent / "elsewhere").read_text() == "mine"
 
@@ -302,15 +302,15 @@ def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(
         "arrays.zarr/dense/c/1/0.abc.partial",
     ],
 )
-def test_a_stray_file_is_named_and_removed(root: Path, finished: tuple[Path, str], file: str) -> None:
+def test_a_stray_file_is_named_and_removed(root: Path, two_stages: tuple[Path, str], file: str) -> None:
     (root / file).parent.mkdir(parents=True, exist_ok=True)
     (root / file).write_bytes(b"stray")
     assert [p[3:] for p in Workspace.open(root).verify()] == [(file, verify.UNEXPECTED)]
-    assert run_both(root) == (finished[1], [])
+    assert run_both(root) == (two_stages[1], [])
     assert not (root / file).exists()
 
 
-def test_files_beside_the_outputs_are_the_users_own(root: Path, finished: tuple[Path, str]) -> None:
+def test_files_beside_the_outputs_are_the_users_own(root: Path, two_stages: tuple[Path, str]) -> None:
     for name in ("notes.txt", "report/extra.css", "tokens/notes", "tokens/src/main.c"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
@@ -415,14 +415,14 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
 
 
 def test_a_workspace_is_known_by_its_records_where_its_first_file_is_damaged(
-    root: Path, finished: tuple[Path, str]
+    root: Path, two_stages: tuple[Path, str]
 ) -> None:
     file = root / "workspace.json"
     whole = file.read_bytes()
     for damage in (b"\0" * 50, None):
         file.unlink() if damage is None else file.write_bytes(damage)
         assert Workspace.exists(root)
-        assert run_both(root) == (finished[1], [])
+        assert run_both(root) == (two_stages[1], [])
         assert file.read_bytes() == whole
 
 

@@ -30,14 +30,14 @@ def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path: Path) -> None:
     assert sorted(calls.blocks) == [0, 1, 1, 2, 2]
 
 
-def test_either_manifest_serves_whichever_is_damaged(root: Path, finished: tuple[Path, str]) -> None:
+def test_either_manifest_serves_whichever_is_damaged(root: Path, two_stages: tuple[Path, str]) -> None:
     """The other costs no computation, also where all manifests are damaged so at once."""
     for places in ("manifest/*.json", "manifest/copies/*.json"):
         calls = Calls()
         for file in root.glob(places):
             file.write_bytes(b"")
-        assert Workspace.open(root).digest() == finished[1]
-        assert run_both(root, calls=calls) == (finished[1], [])
+        assert Workspace.open(root).digest() == two_stages[1]
+        assert run_both(root, calls=calls) == (two_stages[1], [])
         assert calls.blocks == []
 
 
