@@ -3,116 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
-from typing import Any, NamedTuple, overload
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, overload
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
 from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.consensus import SUM_FAN_IN, Array, Choose, Start, consensus_words, run_starts
-from distembed.lift import block, first_rows, fold, lift, total
-from distembed.linalg.csr import canonical_csr, unit_rows
-from distembed.linalg.operators import row_blocks
+from distembed.factorization.consensus import Choose, Start, consensus_words, run_starts
+from distembed.factorization.document_rows import (
+    SUM_FAN_IN,
+    Array,
+    check_clusters,
+    check_values,
+    document_rows,
+    take_rows,
+    times,
+    unit_documents,
+)
+from distembed.lift import block, fold, lift, total
+from distembed.linalg.chunks import evenly_spaced
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
-from distembed.states import block_memory, scope
+from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
-
-
-def document_rows(matrix: Any) -> Array:
-    """Return a matrix as one `csr_array`, or as a Dask array of `csr_array` row blocks.
-
-    Parameters
-    ----------
-    matrix : NumPy array, SciPy sparse matrix or Dask array (rows, columns)
-        What `distembed.validation` let pass. A Dask array keeps its row chunks; a matrix in memory is cut where it is
-        larger than `block_memory`. float32 stays, every other type becomes float64.
-    """
-    dtype = np.float32 if matrix.dtype == np.float32 else np.float64
-    if isinstance(matrix, da.Array):
-        return row_blocks(matrix, dtype=dtype)
-    whole = canonical_csr(matrix, dtype)
-    n_blocks = -(-(whole.data.nbytes + whole.indices.nbytes) // block_memory())
-    return row_blocks(whole, values_per_block=-(-whole.nnz // n_blocks)).persist() if n_blocks > 1 else whole
-
-
-def take_rows(matrix: Array, rows: NDArray[np.int64]) -> csr_array:
-    """Return rows of a matrix, in the order asked for, as one `csr_array` in memory."""
-    if not isinstance(matrix, da.Array):
-        return matrix[rows]
-    order = np.argsort(rows, kind="stable")
-    edges = np.cumsum([0, *matrix.chunks[0]])
-    owner = np.searchsorted(edges, rows[order], side="right") - 1
-    parts = [
-        lift(_take, "wd,t->td", matrix.blocks[int(b)], rows[order][owner == b] - edges[b], sparse=True)
-        for b in np.unique(owner)
-    ]
-    return csr_array(vstack(compute(parts), format="csr"))[np.argsort(order, kind="stable")]
-
-
-@block(temporaries=0.5)
-def _take(rows: csr_array, places: NDArray[np.int64]) -> csr_array:
-    return rows[places]
-
-
-class Facts(NamedTuple):
-    """The facts that one pass over a non-negative matrix collects."""
-
-    sum_of_squares: float
-    mean: float
-    n_empty_rows: int
-    column_counts: Float64s  # stored values of each column
-    is_counts: bool  # whole numbers throughout, and not only ones
-
-
-def check_values(matrix: Array, *, name: str, nonnegative: bool = True) -> Facts:
-    """Return the facts of a matrix after one pass over it.
-
-    Raises
-    ------
-    ValueError
-        If a value is NaN or infinite, or negative where it may not be.
-    """
-    shape, first = (1, 5 + matrix.shape[1]), first_rows(matrix)
-    found = compute(
-        fold(
-            total(blocks.inspect), "wd,w", matrix, first, shape=shape, fan_in=SUM_FAN_IN, called=name,
-            nonnegative=nonnegative,
-        )
-    )[0]  # fmt: skip
-    not_whole, above_one, squares, added, empty = found[:5]
-    mean = float(added / np.prod(matrix.shape, dtype=float))
-    return Facts(float(squares), mean, int(empty), found[5:], bool(above_one and not not_whole))
-
-
-def check_n_clusters(n_clusters: int, n_filled: int, n_documents: int) -> None:
-    """Raise ValueError unless 1 <= n_clusters <= documents with a word."""
-    if not n_filled:
-        raise ValueError(f"None of the {n_documents} documents of X holds a value other than zero.")
-    if not 1 <= n_clusters <= n_filled:
-        raise ValueError(
-            f"{n_clusters} components or clusters were asked for, and {n_filled} documents of X hold a word; "
-            f"ask for 1 to {n_filled}."
-        )
-
-
-def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
-    """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
-    check_n_clusters(n_clusters, matrix.shape[0] - facts.n_empty_rows, matrix.shape[0])
-    if facts.n_empty_rows:
-        warnings.warn(
-            f"{facts.n_empty_rows} of {matrix.shape[0]} documents hold no word: their factors are zero and "
-            "their label is -1.",
-            stacklevel=4,
-        )
-
 
 ROUNDS_OF_KMEANS = "rounds of k-means"
 """The name under which these rounds report their progress, because other methods begin with such rounds."""
@@ -145,14 +63,12 @@ def spherical_kmeans(
             f"Of the {n_drawn} documents drawn for the start {drawn.shape[0]} hold a word, fewer than the "
             f"{n_clusters} clusters; raise seeding_sample."
         )
-    seeds = drawn[blocks.draw_seeds(drawn, n_clusters, random)]
+    seeds = drawn[draw_seeds(drawn, n_clusters, random)]
     centroids: Float64s = np.asarray(seeds.toarray().T, dtype=np.float64)
     objective: list[float] = []
     converged, shape = False, (centroids.shape[0] + 2, n_clusters)
     for number in range(n_iter):
-        sums = compute(
-            fold(total(blocks.cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN)
-        )
+        sums = compute(fold(total(cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN))
         objective.append(float(sums[-1].sum()))
         tell(ROUNDS_OF_KMEANS, number + 1)
         converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * abs(objective[-1])
@@ -160,38 +76,179 @@ def spherical_kmeans(
             break
         moved, empty = sums[:-2], np.flatnonzero(sums[-2] == 0)
         if empty.size:  # an empty cluster takes the document farthest from its own centroid
-            cosine = _nearest_cosines(matrix, centroids)[:, 1]
+            cosine = compute(nearest(matrix, centroids))[:, 1]
             farthest = np.argsort(cosine, kind="stable")[: empty.size]
             moved[:, empty] = take_rows(matrix, farthest).toarray().T
-        norms = np.linalg.norm(moved, axis=0)
-        centroids = moved / np.where(norms > 0, norms, 1.0)
-    return Clustering(_nearest(matrix, centroids), centroids, np.array(objective), np.array([converged]))
+        centroids = unit_columns(moved)
+    labels = nearest(matrix, centroids)[:, :1].astype(np.int64)
+    return Clustering(labels, centroids, np.array(objective), np.array([converged]))
 
 
-def _nearest(matrix: Array, centroids: Float64s) -> Array:
-    return lift(_labels, "wd,dk->wl", matrix, centroids, dtype=np.int64, sizes={"l": 1})
+def unit_columns(matrix: Float64s) -> Float64s:
+    """Return a matrix with columns of unit length; a column of zeros stays zero."""
+    norms = np.linalg.norm(matrix, axis=0)
+    return np.asarray(matrix / np.where(norms > 0, norms, 1.0))
+
+
+def nearest(matrix: Array, centroids: Float64s) -> Array:
+    """Return the label of each row and the cosine with its centroid, float64 (n, 2), lazy where the rows are."""
+    return lift(nearest_centroid, "wd,dk->wl", matrix, centroids, dtype=np.float64, sizes={"l": 2})
 
 
 @block(temporaries=0.5)
-def _labels(X: csr_array, C: Float64s) -> Int64s:
-    return blocks.nearest_centroid(X, C)[:, :1].astype(np.int64)
+def nearest_centroid(X: csr_array, C: Floats) -> Floats:
+    """Return (rows, 2): label of the nearest centroid and the cosine with it; -1 and 1 for an empty row."""
+    cosines = times(X, C)
+    labels = cosines.argmax(axis=1)
+    empty = np.diff(X.indptr) == 0
+    best = cosines[np.arange(labels.size), labels].astype(np.float64)
+    return np.column_stack([np.where(empty, -1, labels), np.where(empty, 1.0, best)])
 
 
-def _nearest_cosines(matrix: Array, centroids: Float64s) -> Float64s:
-    """Return the label of each row and the cosine with its centroid, (n, 2), in memory."""
-    form: dict[str, Any] = {"dtype": np.float64, "sizes": {"l": 2}}
-    return np.asarray(compute(lift(blocks.nearest_centroid, "wd,dk->wl", matrix, centroids, **form)))
+@block(temporaries=1)
+def cluster_sums(X: csr_array, C: Floats) -> Floats:
+    """Return (d + 2, k): the sum of the rows of each cluster, their number, and the sum of their cosines."""
+    labels, cosines = nearest_centroid(X, C).T
+    rows = np.flatnonzero(labels >= 0).astype(np.int32)  # the product casts the columns of X to a larger type
+    chosen = labels[rows].astype(np.int32)
+    shape = (C.shape[1], X.shape[0])
+    indicator = csr_array((np.ones(rows.size, np.float64), (chosen, rows)), shape)
+    sums = (indicator @ X).toarray().T
+    size = np.bincount(chosen, minlength=C.shape[1])
+    return np.vstack([sums, size, np.bincount(chosen, cosines[rows], minlength=C.shape[1])])
+
+
+def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> Int64s:
+    """Return rows of X drawn as by k-means++ (Arthur & Vassilvitskii 2007) with the distance 1 - cosine.
+
+    Where fewer than n_seeds rows are distinct the rest is drawn evenly from the rows not yet taken.
+    """
+    distance = (np.diff(X.indptr) > 0).astype(np.float64)
+    seeds = np.empty(n_seeds, np.int64)
+    for number in range(n_seeds):
+        taken = seeds[:number]
+        weight = distance if distance.sum() > 0 else np.isin(np.arange(X.shape[0]), taken, invert=True) * 1.0
+        seeds[number] = random.choice(X.shape[0], p=weight / weight.sum())
+        cosine = times(X, X[seeds[number : number + 1]].toarray().T).ravel()
+        gap = 1.0 - cosine.astype(np.float64)
+        distance = np.minimum(distance, np.where(gap > 1e-6, gap, 0.0))
+    return seeds
 
 
 class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """The common scikit-learn tags of estimators that label documents, given as sparse or dense rows."""
+    """What estimators that label documents have in common: tags, and the weights and the labels of new documents."""
 
     def __sklearn_tags__(self) -> Tags:
-        """Return the scikit-learn tags."""
+        """Return the scikit-learn tags: rows may be sparse, and a transform keeps their precision."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    _learned: ClassVar[str]
+    """The attribute that a fit leaves."""
+
+    def _new_rows(self, X: MatrixLike) -> Array:
+        """Return new documents, checked, in row blocks."""
+        positive = self.__sklearn_tags__().input_tags.positive_only
+        return document_rows(new_matrix(self, X, learned=self._learned, nonnegative=positive))
+
+    def _weigh(self, rows: Array) -> Array:
+        """Return the weight of each topic or cluster in each row, (n, k)."""
+        raise NotImplementedError
+
+    def _label(self, rows: Array) -> Array:
+        """Return the topic or cluster of each row, int64 (n,)."""
+        raise NotImplementedError
+
+    @overload
+    def transform(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def transform(self, X: InMemory) -> Floats: ...
+
+    def transform(self, X: MatrixLike) -> Floats | da.Array:
+        """Return the weight of each topic in each row of X: of NMF a factor, of k-means a cosine.
+
+        The factors of a document are ``argmin over z >= 0 of ‖x - W z‖`` for the fixed word factors W.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        array (n, k) in the dtype of X
+            A Dask array where X is one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If X has another number of columns, or holds NaN, infinite values, or negative ones where `fit` takes none.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> new = np.array([[0.0, 5, 0, 0], [0, 0, 0, 0]])  # one about dogs, an empty one
+        >>> model = de.NMF(n_components=2).fit(X)
+        >>> Z = model.transform(new)
+        >>> bool(Z[0].argmax() == model.labels_[0]), Z[1].tolist()
+        (True, [0.0, 0.0])
+        >>> de.SphericalKMeans(n_clusters=2).fit(X).transform(new).round(2).max(axis=1).tolist()
+        [0.71, 0.0]
+        """
+        with one_blas_thread():
+            return like_input(self._weigh(self._new_rows(X)), X)
+
+    @overload
+    def predict(self, X: da.Array) -> da.Array: ...
+
+    @overload
+    def predict(self, X: InMemory) -> Int64s: ...
+
+    def predict(self, X: MatrixLike) -> Int64s | da.Array:
+        """Return the topic or the cluster of each row of X.
+
+        Of NMF it is the largest of the factors, each divided by its `document_norms_`. Of the documents of the fit
+        these are its `labels_`, but for the solver "orthogonal" and with a graph, whose documents have a condition that
+        new ones cannot meet. Of k-means it is the nearest center.
+
+        Parameters
+        ----------
+        X : array (n, d)
+            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
+
+        Returns
+        -------
+        int64 array (n,), -1 for a row of zeros
+            A Dask array where X is one.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            As `transform`.
+
+        Examples
+        --------
+        >>> import distembed as de
+        >>> import numpy as np
+        >>> words = ["cat", "dog", "tax", "vote"]
+        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
+        >>> new = np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])  # the last one has no word
+        >>> for model in (de.NMF(n_components=2), de.SphericalKMeans(n_clusters=2)):
+        ...     found = model.fit(X).predict(new)
+        ...     print((found[:2] == model.labels_[[0, 3]]).tolist(), int(found[2]))
+        [True, True] -1
+        [True, True] -1
+        """
+        with one_blas_thread():
+            return like_input(self._label(self._new_rows(X)), X)
 
 
 class SphericalKMeans(DocumentClusterer):
@@ -246,6 +303,8 @@ class SphericalKMeans(DocumentClusterer):
     >>> sorted([model.labels_[:5].tolist(), model.labels_[5:].tolist()])
     [[0, 0, 0, 0, 0], [1, 1, 1, 1]]
     """
+
+    _learned = "cluster_centers_"
 
     def __init__(
         self,
@@ -311,34 +370,27 @@ class SphericalKMeans(DocumentClusterer):
             matrix = document_rows(training_matrix(self, X, finite=False))
             check_clusters(matrix, check_values(matrix, name="X", nonnegative=False), self.n_clusters)
             matrix = unit_documents(matrix)
-            cluster = partial(
-                spherical_kmeans,
-                matrix,
-                self.n_clusters,
-                n_iter=self.max_iter,
-                tol=self.tol,
-                sample=self.seeding_sample,
-            )
+            options: dict[str, Any] = {
+                "n_iter": self.max_iter,
+                "tol": self.tol,
+                "sample": self.seeding_sample,
+            }
             ends = run_starts(
-                lambda number: cluster(seed=(seed, number)), Clustering, self.n_init,
+                lambda number: spherical_kmeans(matrix, self.n_clusters, seed=(seed, number), **options),
+                Clustering, self.n_init,
                 n_rounds=self.max_iter, what=ROUNDS_OF_KMEANS, in_memory=not isinstance(matrix, da.Array),
             )  # fmt: skip
-            labels = [compute(end.labels).ravel() for end in ends]
-            self.starts_ = [
-                Start(one, end.objective, end.centroids) for one, end in zip(labels, ends, strict=True)
-            ]
+            self.starts_ = [Start(compute(end.labels).ravel(), end.objective, end.centroids) for end in ends]
             self.n_iter_ = max(end.objective.size for end in ends)
             self.converged_ = all(bool(end.converged.all()) for end in ends)
             if self.n_init == 1 or self.choose == "objective":
                 best = max(self.starts_, key=lambda start: start.objective[-1])
                 self.labels_, self.objective_, centers = best
             else:
-                words = consensus_words([start.words for start in self.starts_])
-                norms = np.linalg.norm(words, axis=0)
-                centers = words / np.where(norms > 0, norms, 1.0)
-                nearest = _nearest_cosines(matrix, centers)
-                self.labels_ = nearest[:, 0].astype(np.int64)
-                self.objective_ = nearest[self.labels_ >= 0, 1].sum(keepdims=True)
+                centers = unit_columns(consensus_words([start.words for start in self.starts_]))
+                labels, cosines = compute(nearest(matrix, centers)).T
+                self.labels_ = labels.astype(np.int64)
+                self.objective_ = cosines[labels >= 0].sum(keepdims=True)
             self.cluster_centers_: Float64s = np.ascontiguousarray(centers.T, np.float64)
             self.inertia_ = float(np.count_nonzero(self.labels_ >= 0) - self.objective_[-1])
         if not self.converged_:
@@ -369,83 +421,67 @@ class SphericalKMeans(DocumentClusterer):
         True
         """
         with one_blas_thread():
-            nearest = _nearest_cosines(unit_documents(document_rows(self._new(X))), self.cluster_centers_.T)
-            return float(nearest[:, 1].sum() - len(nearest))
+            cosines = compute(nearest(unit_documents(self._new_rows(X)), self.cluster_centers_.T))[:, 1]
+            return float(cosines.sum() - len(cosines))
 
-    @overload
-    def predict(self, X: da.Array) -> da.Array: ...
+    def _weigh(self, rows: Array) -> Array:
+        return lift(times, "wd,dk->wk", unit_documents(rows), self.cluster_centers_.T, dtype=rows.dtype)
 
-    @overload
-    def predict(self, X: InMemory) -> Int64s: ...
-
-    def predict(self, X: MatrixLike) -> Int64s | da.Array:
-        """Return the label of the nearest center of each row of X, -1 for a row of zeros.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
-
-        Returns
-        -------
-        int64 array (n,)
-            A Dask array where X is one.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
-        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
-        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
-        ([True, True], -1)
-        """
-        with one_blas_thread():
-            matrix = document_rows(self._new(X))
-            return like_input(_nearest(matrix, self.cluster_centers_.T)[:, 0], X)
-
-    @overload
-    def transform(self, X: da.Array) -> da.Array: ...
-
-    @overload
-    def transform(self, X: InMemory) -> Floats: ...
-
-    def transform(self, X: MatrixLike) -> Floats | da.Array:
-        """Return the cosine of each row of X with each center, (n, k); lazy where X is a Dask array.
-
-        Parameters
-        ----------
-        X : array (n, d)
-            Rows as of `fit`: NumPy, SciPy sparse, or Dask array of row blocks.
-
-        Returns
-        -------
-        float64 array (n, k)
-            A Dask array where X is one.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.SphericalKMeans(n_clusters=2).fit(X)
-        >>> cosines = model.transform(np.array([[1.0, 1, 0, 0]]))
-        >>> np.sort(cosines).round(2).tolist()
-        [[0.0, 1.0]]
-        """
-        with one_blas_thread():
-            matrix = unit_documents(document_rows(self._new(X)))
-            cosines = lift(blocks.times, "wd,dk->wk", matrix, self.cluster_centers_.T, dtype=matrix.dtype)
-            return like_input(cosines, X)
-
-    def _new(self, X: MatrixLike) -> Array:
-        return new_matrix(self, X, learned="cluster_centers_")
+    def _label(self, rows: Array) -> Array:
+        return nearest(rows, self.cluster_centers_.T)[:, 0].astype(np.int64)
 
 
-def unit_documents(matrix: Array) -> Array:
-    """Return documents of unit length, in their own precision; an empty one stays empty."""
-    units = partial(unit_rows, dtype=matrix.dtype)
-    return lift(units, "wd->wd", matrix, dtype=matrix.dtype, sparse=True)
+GROUPING_STARTS, GROUPED_DOCUMENTS = 20, 20_000
+"""Starts of k-means on what clusterings have in common, and the documents that its centers are found from."""
+
+
+def common_clusters(
+    clusterings: Sequence[Int64s], n_clusters: int, *, like: Array, random_state: int = 0
+) -> Array:
+    """Return the clusters that several clusterings of the same documents have in common, int64 (n, 1).
+
+    H has a row for each document, and a column for each cluster of each clustering, which is 1 / sqrt(size of the
+    cluster) where it holds the document. The rows of the n_clusters left singular vectors of H, at unit length, are
+    grouped by k-means. A document that no clustering labels has the label -1.
+
+    Parameters
+    ----------
+    clusterings : sequence of int64 arrays (n,)
+        Labels from 0 to n_clusters - 1, and -1.
+    n_clusters : int
+    like : matrix (n, d)
+        The documents: the result is in its row blocks where it is a Dask array.
+    random_state : int
+    """
+    labels: Any = np.stack(clusterings, axis=1)
+    filled = np.flatnonzero((labels >= 0).any(axis=1))
+    if isinstance(like, da.Array):
+        labels = da.from_array(labels, chunks=(like.chunks[0], -1))
+    n_columns = labels.shape[1] * n_clusters
+    members = lift(
+        memberships, "ws->wc", labels, dtype=np.float64, sparse=True, sizes={"c": n_columns}, rank=n_clusters
+    )
+    joint = compute(fold(total(joint_sizes), "wc", members, shape=(n_columns, n_columns), fan_in=SUM_FAN_IN))
+    scale = 1 / np.sqrt(np.maximum(np.diag(joint), 1))
+    values, vectors = (
+        each[..., -n_clusters:] for each in np.linalg.eigh(joint * scale * scale[:, np.newaxis])
+    )
+    basis = scale[:, np.newaxis] * vectors / np.sqrt(np.maximum(values, np.finfo(float).eps))
+    rows = document_rows(lift(times, "wc,ck->wk", members, basis, dtype=np.float64))
+    sample = take_rows(rows, filled[evenly_spaced(len(filled), GROUPED_DOCUMENTS)])
+    model = SphericalKMeans(n_clusters, n_init=GROUPING_STARTS, random_state=random_state).fit(sample)
+    return nearest(rows, model.cluster_centers_.T)[:, :1].astype(np.int64)
+
+
+@block(temporaries=2.5)
+def memberships(labels: Int64s, *, rank: int) -> csr_array:
+    """Return which clusters of which clusterings hold each document, 1 or nothing, (rows, clusterings × rank)."""
+    rows, starts = np.nonzero(labels >= 0)
+    columns = starts * rank + labels[rows, starts]
+    return csr_array((np.ones(len(rows)), (rows, columns)), (len(labels), labels.shape[1] * rank))
+
+
+@block(temporaries=1)
+def joint_sizes(members: csr_array) -> Float64s:
+    """Return how many documents each two clusters have in common."""
+    return np.asarray((members.T @ members).toarray())

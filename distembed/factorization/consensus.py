@@ -19,17 +19,11 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, s
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, counted_from, heard_by, shared, tell
-from distembed.lift import block, fold, lift, total
+from distembed.lift import block, lift
 from distembed.linalg.blocks import gram
 from distembed.states import keep, keeping, kept, scope
-from distembed.typing import refuse_collection
 
-Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 State = TypeVar("State")
-
-SUM_FAN_IN = 4
-"""Partial sums added at a time; with words × rank partial sums it bounds the memory of one addition."""
-
 
 Choose = Literal["consensus", "objective"]
 """What is kept of several starts."""
@@ -115,21 +109,18 @@ GROUPING_ROUNDS = 100
 """Most rounds of k-means on the topics of all starts."""
 
 
-class Agreement(NamedTuple):
-    """How far the labels of two starts agree, for every pair of starts."""
-
-    nmi: Float64s
-    ari: Float64s
-    """Normalized mutual information and adjusted Rand index, 1 on the diagonal. Float64 arrays (starts, starts)."""
-
-
-def label_agreement(labels: Int64s) -> Agreement:
+def label_agreement(labels: Int64s) -> tuple[Float64s, Float64s]:
     """Return how far the labels of each two starts agree, over the documents that have a label in both.
 
     Parameters
     ----------
     labels : int64 array (starts, documents)
         -1 for a document without a topic.
+
+    Returns
+    -------
+    nmi, ari : float64 arrays (starts, starts)
+        Normalized mutual information and adjusted Rand index, 1 on the diagonal.
     """
     n_starts = len(labels)
     nmi, ari = np.ones((n_starts, n_starts)), np.ones((n_starts, n_starts))
@@ -138,22 +129,13 @@ def label_agreement(labels: Int64s) -> Agreement:
         pair = labels[one][both], labels[other][both]
         nmi[one, other] = nmi[other, one] = normalized_mutual_info_score(*pair)
         ari[one, other] = ari[other, one] = adjusted_rand_score(*pair)
-    return Agreement(nmi, ari)
+    return nmi, ari
 
 
 def mean_agreement(table: Float64s) -> Float64s:
     """Return the mean agreement of each start with the others, (starts,); 1 for a start that is alone."""
     n_starts = len(table)
     return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
-
-
-class TopicGroups(NamedTuple):
-    """The topics of several starts in groups of topics that are alike."""
-
-    labels: Int64s
-    """Int64 array (topics of all starts,)."""
-    cosines: Float64s
-    """The cosine of each topic with the mean direction of each group. Float64 array (topics of all starts, groups)."""
 
 
 def topic_cosines(gram: Float64s) -> Float64s:
@@ -163,7 +145,7 @@ def topic_cosines(gram: Float64s) -> Float64s:
     return np.asarray(gram * scale * scale[:, np.newaxis])
 
 
-def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
+def group_topics(cosines: Float64s, n_groups: int) -> tuple[Int64s, Float64s]:
     """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
 
     Parameters
@@ -171,6 +153,12 @@ def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
     cosines : float64 array (topics, topics)
         The topics of a start stand together, `n_groups` of each.
     n_groups : int
+
+    Returns
+    -------
+    labels : int64 array (topics,)
+    to_groups : float64 array (topics, groups)
+        The cosine of each topic with the mean direction of each group, -1 for a group that is empty.
     """
     tries = []
     for first in range(0, len(cosines), n_groups):
@@ -180,28 +168,24 @@ def group_topics(cosines: Float64s, n_groups: int) -> TopicGroups:
             members = np.eye(to_groups.shape[1])[labels]
             sums = cosines @ members
             squares = np.einsum("tg,tg->g", members, sums)
-            lengths, none = (
-                np.sqrt(np.maximum(squares, 0)),
-                np.full_like(sums, -1.0),
-            )  # of a group that is empty
+            lengths, none = np.sqrt(np.maximum(squares, 0)), np.full_like(sums, -1.0)
             to_groups = np.asarray(np.divide(sums, lengths, out=none, where=squares > 0))
             moved = to_groups.argmax(axis=1)
             if (moved == labels).all():
                 break
             labels = moved
-        tries.append(TopicGroups(labels.astype(np.int64), to_groups))
-    return max(tries, key=lambda found: round(float(found.cosines.max(axis=1).sum()), 9))
+        tries.append((labels.astype(np.int64), to_groups))
+    return max(tries, key=lambda found: round(float(found[1].max(axis=1).sum()), 9))
 
 
-def mixing_of(gram: Float64s, groups: TopicGroups) -> Float64s:
-    """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups).
+def mixing_of(gram: Float64s, labels: Int64s, to_groups: Float64s) -> Float64s:
+    """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups); see `group_topics`.
 
     Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group, of
     those that are not alone in theirs.
     """
-    n_groups = groups.cosines.shape[1]
-    labels = groups.labels.copy()
-    own = groups.cosines[np.arange(len(labels)), labels]
+    n_groups, labels = to_groups.shape[1], labels.copy()
+    own = to_groups[np.arange(len(labels)), labels]
     for group in range(n_groups):
         if not (labels == group).any():
             sizes = np.bincount(labels, minlength=n_groups)
@@ -219,20 +203,13 @@ error falls; NMFk.jl 0.5 (docs/results/topics.md compares them).
 """
 
 
-class GroupStability(NamedTuple):
-    """How well the topics of several starts fall into groups."""
-
-    least: float
-    mean: float
-    """The least and the mean over groups of the mean silhouette of a group; 1 is perfect, 0 is no group."""
-
-
-def group_stability(cosines: Float64s, n_groups: int) -> GroupStability:
+def group_stability(cosines: Float64s, n_groups: int) -> tuple[float, float]:
     """Return how well the topics of several starts, `n_groups` of each, fall into groups, by the distance 1 - cosine.
 
-    A silhouette (Rousseeuw 1987) is 0 where there is one group, or each topic is a group.
+    These are the least and the mean over groups of the mean silhouette of a group (Rousseeuw 1987): 1 is perfect, and 0
+    is no group. It is 0 where there is one group, or each topic is a group.
     """
-    labels = group_topics(cosines, n_groups).labels
+    labels, _ = group_topics(cosines, n_groups)
     sizes, silhouettes = np.bincount(labels, minlength=n_groups), np.zeros(len(labels))
     if 1 < np.count_nonzero(sizes) < len(labels):
         distances = 1 - cosines
@@ -240,58 +217,40 @@ def group_stability(cosines: Float64s, n_groups: int) -> GroupStability:
         silhouettes = silhouette_samples(distances, labels, metric="precomputed")
     sums = np.bincount(labels, silhouettes, minlength=n_groups)
     means = np.divide(sums, sizes, out=np.full(n_groups, -1.0), where=sizes > 0)
-    return GroupStability(float(means.min()), float(means.mean()))
+    return float(means.min()), float(means.mean())
 
 
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
-def consensus_words(starts: Sequence[Array]) -> Float64s:
+def consensus_words(starts: Sequence[Floats]) -> Float64s:
     """Return the word factors that several starts have in common, (d, k) float64.
 
     The topics of all starts, of unit length, are grouped into k by the cosines of their words, and each group has its
-    mean. Reads the word factors twice, in blocks of words where they are Dask arrays: once for the cosines and once for
-    the means.
+    mean.
 
     Parameters
     ----------
     starts : sequence of arrays (d, k)
         The word factors of each start.
     """
-    for start in starts:
-        refuse_collection(start, "a start")
-    n_topics = starts[0].shape[1]
-    pooled = _side_by_side(starts)
-    products = _gram(pooled)
-    mixing = mixing_of(products, group_topics(topic_cosines(products), n_topics))
-    return np.asarray(compute(lift(mix_topics, "wt,tk->wk", pooled, mixing, dtype=np.float64)))
+    pooled, products = _pool(starts)
+    mixing = mixing_of(products, *group_topics(topic_cosines(products), starts[0].shape[1]))
+    return np.asarray(pooled.astype(np.float64) @ mixing)
 
 
-def topic_stability(starts: Sequence[Array]) -> GroupStability:
-    """Return how well the topics of several starts fall into groups, by the cosines of their words.
+def topic_stability(starts: Sequence[Floats]) -> tuple[float, float]:
+    """Return how well the topics of several starts fall into groups: see `group_stability`.
 
     Parameters
     ----------
     starts : sequence of arrays (d, k)
         The word factors of each start.
     """
-    return group_stability(topic_cosines(_gram(_side_by_side(starts))), starts[0].shape[1])
+    return group_stability(topic_cosines(_pool(starts)[1]), starts[0].shape[1])
 
 
-@block(temporaries=1)
-def mix_topics(words: Any, mixing: Float64s) -> Float64s:
-    """Return the word factors of mean topics for a block of words."""
-    return np.asarray(words.astype(np.float64, copy=False) @ mixing)
-
-
-def _gram(pooled: Array) -> Float64s:
-    width = pooled.shape[1]
-    found = fold(total(gram), "wt", pooled, shape=(width, width), fan_in=SUM_FAN_IN)
-    return np.asarray(compute(found))
-
-
-def _side_by_side(starts: Sequence[Array]) -> Array:
-    single = [start.astype(np.float32) for start in starts]
-    if any(isinstance(start, da.Array) for start in single):
-        return da.concatenate(single, axis=1).rechunk({1: -1})
-    return np.concatenate(single, axis=1)
+def _pool(starts: Sequence[Floats]) -> tuple[Floats, Float64s]:
+    """Return the word factors of all starts side by side, in single precision, and the products of their columns."""
+    pooled = np.concatenate([start.astype(np.float32) for start in starts], axis=1)
+    return pooled, np.asarray(gram(pooled), np.float64)

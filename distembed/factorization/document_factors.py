@@ -1,4 +1,4 @@
-"""What the factorizations of documents share: the choice among starts, new documents and top words."""
+"""What the factorizations of documents share: their input, the choice among starts, new documents and top words."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from typing import Any, ClassVar, Protocol, Self, overload
 import dask.array as da
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import csr_array
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.execution import compute, one_blas_thread
-from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import (
-    DocumentClusterer,
-    check_clusters,
-    check_values,
-    document_rows,
-)
-from distembed.factorization.consensus import Array, Choose, Start, consensus_words, run_starts
+from distembed.execution import compute, one_blas_thread, whole
+from distembed.factorization.clustering import DocumentClusterer
+from distembed.factorization.consensus import Choose, Start, consensus_words, run_starts
+from distembed.factorization.document_rows import Array, Facts, check_clusters, check_values, document_rows
 from distembed.factorization.nmf_rounds import (
     Factors,
     Init,
     Method,
     Problem,
     column_norms,
-    descend,
     fit_documents,
     has_converged,
     refit,
+    run_rounds,
     settle_documents,
     start_of,
-    with_graph,
+    topics_of_clusters,
+    word_products,
 )
-from distembed.lift import lift
+from distembed.lift import block, lift
+from distembed.linalg.csr import canonical_csr
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
-from distembed.typing import InMemory, MatrixLike
-from distembed.validation import like_input, new_matrix, seed_of, training_matrix
+from distembed.typing import InMemory, MatrixLike, refuse_collection
+from distembed.validation import check_matrix, like_input, seed_of, training_matrix
+
+FREQUENCY_WEIGHT = 0.5
+"""Default power of the share of documents by which the words of Semantic-NMF are ordered."""
 
 
 class TopicStore(Protocol):
@@ -54,19 +55,68 @@ class TopicStore(Protocol):
         """Return a table."""
 
 
-def _labels(Z: Array, norms: Float64s) -> Array:
+def _symmetric(matrix: Any, name: str, n: int, wanted: str, advice: str) -> tuple[Array, Facts]:
+    """Return a matrix that goes with X, n × n, as row blocks, and its facts.
+
+    It is symmetric if uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides.
+    """
+    refuse_collection(matrix, name)
+    if getattr(matrix, "shape", None) != (n, n):
+        raise ValueError(f"{name} has shape {getattr(matrix, 'shape', None)} and X has {n} {wanted}")
+    rows = document_rows(check_matrix(matrix, name=name, finite=False))
+    facts = check_values(rows, name=name)
+    probes = np.random.default_rng(0).random((n, 2))
+    image = word_products(rows, probes)
+    one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
+    if abs(one - other) > 1e-5 * abs(one):
+        raise ValueError(
+            f"{name} is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); {advice}."
+        )
+    return rows, facts
+
+
+def _semantic_matrix(M: Any, n: int, shift: float) -> Array:
+    """Return the association of n words as row blocks, shifted."""
+    wanted = f"words; align both to one vocabulary, so that M is {n} × {n}."
+    rows, facts = _symmetric(M, "M", n, wanted, "count in a symmetric window, or pass (M + M.T) / 2")
+    if facts.is_counts:
+        warnings.warn(
+            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
+            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
+            stacklevel=5,
+        )
+    return (
+        rows
+        if shift == 1
+        else lift(subtract_shift, "vd->vd", rows, dtype=rows.dtype, sparse=True, shift=shift)
+    )
+
+
+def _in_blocks(matrix: Any) -> Any:
+    return matrix if matrix is None or isinstance(matrix, da.Array) else whole(matrix).persist()
+
+
+def _stored(words: Float64s, X: Array) -> Float64s:
+    """Return word factors in the precision of X: those that a job has stored give the same documents."""
+    return words.astype(X.dtype).astype(np.float64)
+
+
+def labels_of(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
-    return lift(blocks.column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)[:, 0]
+    return lift(column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)[:, 0]
 
 
 class DocumentFactorization(DocumentClusterer):
-    """Base of both estimators: choice among starts, labels, new documents, top words."""
+    """Base of both estimators: input, choice among starts, labels, new documents, top words."""
 
     _expected_failed_checks: ClassVar[dict[str, str]] = {
         "check_clustering": "its blobs have negative values, and X may not have any",
     }
+    _learned = "word_factors_"
     _method: ClassVar[str]
-    graph_weight: float = 0.0  # an option of `NMF` and `SemanticNMF`
+    shift: float = 1.0  # options of the classes that have them
+    semantic_weight: float = 0.0
+    graph_weight: float = 0.0
     _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
 
     def __init__(
@@ -106,32 +156,27 @@ class DocumentFactorization(DocumentClusterer):
 
             def run(number: int) -> Factors:
                 start = partial(start_of, problem, self.n_components, self.init, method, (seed, number))
-                end = descend(problem, start, method, n_iter=self.max_iter, tol=self.tol)
+                end = run_rounds(problem, start, method, n_iter=self.max_iter, tol=self.tol)
                 return end._replace(carried=np.empty((0, self.n_components)))
-
-            def in_precision(
-                words: Float64s,
-            ) -> Float64s:  # those that a job has stored give the same documents
-                return words.astype(problem.X.dtype).astype(np.float64)
 
             in_memory = not isinstance(problem.X, da.Array)
             ends = run_starts(
                 run, Factors, self.n_init, n_rounds=self.max_iter, what="rounds", in_memory=in_memory
             )
-            labels = compute([_labels(end.documents, column_norms(end.documents)) for end in ends])
+            labels = compute([labels_of(end.documents, column_norms(end.documents)) for end in ends])
             self.starts_ = [
                 Start(one, end.objective, end.words) for one, end in zip(labels, ends, strict=True)
             ]
             self.n_iter_ = max(end.objective.size for end in ends)
             self.converged_ = all(has_converged(problem, end.objective, self.tol) for end in ends)
-            if self.n_init == 1 or self.choose == "objective":
-                chosen = min(ends, key=lambda end: end.objective[-1])
-                found = chosen._replace(words=in_precision(chosen.words))
-                if method != "orthogonal" and problem.graph is None:
-                    found = found._replace(documents=settle_documents(problem, found.words))
-            else:
+            if self.n_init > 1 and self.choose == "consensus":
                 words = consensus_words([start.words for start in self.starts_])
-                found = refit(problem, in_precision(words))
+                found = refit(problem, _stored(words, problem.X))
+            else:
+                best = min(ends, key=lambda end: end.objective[-1])
+                found = best._replace(words=_stored(best.words, problem.X))
+                if method != "orthogonal" and problem.A is None:
+                    found = found._replace(documents=settle_documents(problem, found.words))
             self._learn(found, X)
         if self.tol > 0 and not self.converged_:
             warnings.warn(
@@ -140,8 +185,20 @@ class DocumentFactorization(DocumentClusterer):
                 stacklevel=3,
             )
 
-    def _problem(self, X: MatrixLike, *, graph: MatrixLike | None = None) -> Problem:
-        """Return what is factorized, checked, in row blocks."""
+    def _fit_clusters(self, X: MatrixLike, labels: Array) -> None:
+        """Learn the topics of clusters: the mean row of each at unit length, to which the documents are solved.
+
+        A document has the topic of its largest factor, which need not be that of its cluster.
+        """
+        with scope(self._method, self.n_components, X, labels):
+            problem = self._problem(X)
+            words = topics_of_clusters(problem.X, labels, self.n_components)
+            self._learn(refit(problem, _stored(words, problem.X)), X, norms=np.ones(self.n_components))
+
+    def _problem(
+        self, X: MatrixLike, *, M: MatrixLike | None = None, graph: MatrixLike | None = None
+    ) -> Problem:
+        """Return what is factorized, checked; all of it in memory, or all of it in row blocks."""
         # One pass counts values and finds NaN, infinity and negative values.
         matrix = document_rows(training_matrix(self, X, finite=False))
         facts = check_values(matrix, name="X")
@@ -149,14 +206,39 @@ class DocumentFactorization(DocumentClusterer):
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
         self.word_shares_ = facts.column_counts / matrix.shape[0]
         self.n_empty_documents_ = facts.n_empty_rows
-        return with_graph(Problem(matrix, facts.sum_of_squares, facts.mean), graph, self.graph_weight)
+        semantic: Any = None
+        adjacency: Any = None
+        if self._method == "semantic_nmf":
+            semantic = _semantic_matrix(M, matrix.shape[1], self.shift)
+        if graph is not None:
+            wanted = "documents: give documents × documents"
+            found = _symmetric(graph, "graph", matrix.shape[0], wanted, "pass graph.maximum(graph.T)")
+            adjacency = found[0].astype(matrix.dtype)
+        if any(isinstance(each, da.Array) for each in (matrix, semantic, adjacency)):
+            matrix, semantic, adjacency = map(_in_blocks, (matrix, semantic, adjacency))
+            adjacency = None if adjacency is None else adjacency.rechunk((matrix.chunks[0], -1))
+        problem = Problem(
+            matrix, facts.sum_of_squares, facts.mean, A=adjacency, graph_weight=float(self.graph_weight)
+        )
+        if semantic is None:
+            return problem
+        squares = check_values(semantic, name="M").sum_of_squares
+        return problem._replace(M=semantic, word_squares=squares, word_weight=float(self.semantic_weight))
 
-    def _learn(self, found: Factors, X: MatrixLike) -> None:
+    def _learn(self, found: Factors, X: MatrixLike, norms: Float64s | None = None) -> None:
         Z = found.documents
-        self.document_norms_ = column_norms(Z)
-        self.labels_ = compute(_labels(Z, self.document_norms_))
+        self.document_norms_ = column_norms(Z) if norms is None else norms
+        self.labels_ = compute(labels_of(Z, self.document_norms_))
         self.document_factors_ = like_input(Z, X)  # in memory if X was, even if it was divided into blocks
         self.word_factors_, self.objective_ = found.words, found.objective
+        if self._method == "semantic_nmf":
+            self.core_ = found.core
+
+    def _weigh(self, rows: Array) -> Array:
+        return fit_documents(rows, self.word_factors_)
+
+    def _label(self, rows: Array) -> Array:
+        return labels_of(self._weigh(rows), self.document_norms_)
 
     @property
     def components_(self) -> Float64s:
@@ -198,86 +280,6 @@ class DocumentFactorization(DocumentClusterer):
         """
         return self.fit(X, y).document_factors_
 
-    @overload
-    def transform(self, X: da.Array) -> da.Array: ...
-
-    @overload
-    def transform(self, X: InMemory) -> Floats: ...
-
-    def transform(self, X: MatrixLike) -> Floats | da.Array:
-        """Return the document factors of X for the fixed word factors: ``argmin over Z >= 0 of ‖X - Z Wᵀ‖``.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-
-        Returns
-        -------
-        array (n, k) in the dtype of X; lazy where X is a Dask array.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If X has another number of words, or holds negative, NaN or infinite values.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.NMF(n_components=2).fit(X)
-        >>> Z = model.transform(np.array([[0.0, 5, 0, 0], [0, 0, 0, 0]]))  # one about dogs, an empty one
-        >>> bool(Z[0].argmax() == model.labels_[0]), Z[1].tolist()
-        (True, [0.0, 0.0])
-        """
-        with one_blas_thread():
-            matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            return like_input(fit_documents(matrix, self.word_factors_), X)
-
-    @overload
-    def predict(self, X: da.Array) -> da.Array: ...
-
-    @overload
-    def predict(self, X: InMemory) -> Int64s: ...
-
-    def predict(self, X: MatrixLike) -> Int64s | da.Array:
-        """Return the topic of each document: the largest of its factors, each divided by its `document_norms_`.
-
-        Of the documents of the fit these are its `labels_`, but for the solver "orthogonal" and with a graph, whose
-        documents have a condition that new ones cannot meet.
-
-        Parameters
-        ----------
-        X : matrix (n, d), non-negative
-
-        Returns
-        -------
-        int64 array (n,), -1 for a document without words; lazy where X is a Dask array.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            As `transform`.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> import numpy as np
-        >>> words = ["cat", "dog", "tax", "vote"]
-        >>> X = np.array([[3.0, 2, 0, 0], [2, 3, 0, 0], [0, 0, 2, 3], [0, 0, 3, 1]])  # documents by words
-        >>> model = de.NMF(n_components=2).fit(X)
-        >>> new = model.predict(np.array([[0.0, 5, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
-        >>> (new[:2] == model.labels_[[0, 3]]).tolist(), int(new[2])  # the last one has no word
-        ([True, True], -1)
-        """
-        with one_blas_thread():
-            matrix = document_rows(new_matrix(self, X, learned="word_factors_", nonnegative=True))
-            factors = fit_documents(matrix, self.word_factors_)
-            return like_input(_labels(factors, self.document_norms_), X)
-
     @classmethod
     def from_workspace(cls, workspace: TopicStore, method: str | None = None) -> Self:
         """Return the model that a finished topics job kept.
@@ -290,8 +292,8 @@ class DocumentFactorization(DocumentClusterer):
         workspace : distembed.Workspace
             Opened. The job has this method as `topics.method` or among `topics.compare_with`.
         method : str, optional
-            The name of the method in the job: "orthogonal_nmf" for `NMF` with that solver; by default "nmf" for `NMF`,
-            and "semantic_nmf" for `SemanticNMF`.
+            The name of the method in the job: "consensus" or "orthogonal_nmf" for `NMF` with those topics; by default
+            "nmf" for `NMF`, and "semantic_nmf" for `SemanticNMF`.
 
         Raises
         ------
@@ -324,7 +326,8 @@ class DocumentFactorization(DocumentClusterer):
         if kept is None:
             methods = ", ".join(dict.fromkeys(row["method"] for row in rows))
             raise ValueError(
-                f"{workspace!r} holds no topics of {name}, but of {methods}: take that one's class"
+                f"{workspace!r} holds no topics of {name}, but of {methods}: take SemanticNMF for semantic_nmf, "
+                "and NMF with the name for another"
             )
         # the factors of a job's own method, which is its first, have no prefix
         prefix, key = "" if name == rows[0]["method"] else f"{name}_", (name, rows[kept]["start"])
@@ -344,7 +347,7 @@ class DocumentFactorization(DocumentClusterer):
         if name == "semantic_nmf":
             model.core_ = compute(workspace.array(f"{prefix}core")).astype(np.float64)
         with one_blas_thread():
-            model.document_norms_ = column_norms(documents)
+            model.document_norms_ = np.ones(len(words.T)) if name == "consensus" else column_norms(documents)
         return model
 
     def top_words(
@@ -389,8 +392,98 @@ class DocumentFactorization(DocumentClusterer):
         if len(words) != n_words:
             raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
         power = self._frequency_weight if frequency_weight is None else frequency_weight
-        order = blocks.list_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
+        order = list_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
         return [
             [words[row] for row in column if self.word_factors_[row, topic] > 0]
             for topic, column in enumerate(order)
         ]
+
+
+@block(temporaries=2)
+def column_shares(Z: Floats, norms: Floats) -> Int64s:
+    """Return for every row the column that is largest once columns have unit norm, -1 for a zero row."""
+    relative = Z.astype(np.float64)
+    relative /= np.where(norms > 0, norms, 1.0)
+    largest = relative.argmax(axis=1)
+    del relative
+    return np.where(Z.max(axis=1) > 0, largest, -1).reshape(-1, 1)
+
+
+def topic_shares(Z: Floats, norms: Floats) -> Floats:
+    """Return the rows of Z, its columns brought to unit norm, as shares that sum to one; a zero row stays zero.
+
+    The largest share of a row is that of `column_shares`.
+    """
+    relative = Z / np.where(norms > 0, norms, 1.0)
+    sums = relative.sum(axis=1, keepdims=True)
+    return np.asarray(relative / np.where(sums > 0, sums, 1.0))
+
+
+def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> Int64s:
+    """Return the words of each topic with the largest ``W ∘ shares ** frequency_weight``, falling, (k, n).
+
+    The word factors of Semantic-NMF follow M, and are large for rare words that occur together, as positive PMI is:
+    they are like the lift p(w | t) / p(w), and W times p(w) is like p(w | t). A power between 0 and 1 compromises
+    between the two, like the relevance of Sievert & Shirley (2014).
+
+    Parameters
+    ----------
+    W : (d, k) array
+        The word factors.
+    shares : (d,) array
+        The share of the documents that hold each word.
+    n : int
+    frequency_weight : float
+        The power; 0 orders by the factors alone.
+    """
+    weights = W * shares[:, np.newaxis] ** frequency_weight if frequency_weight else W
+    return np.argsort(-weights, axis=0, kind="stable")[:n].T
+
+
+def weight_terms(
+    values: Floats, words: Int64s, z: Floats, W: Floats, topic: int, *, by_cosine: bool = False
+) -> tuple[Floats, Floats, float]:
+    """Return the weight of a topic in a document as a sum.
+
+    ``z_t = (sum_j x_j w_jt - sum_s≠t z_s (w_s · w_t)) / (w_t · w_t)``
+
+    This is the condition that ``min ‖x - W z‖²`` over ``z >= 0`` puts on a weight that is not zero.
+
+    Parameters
+    ----------
+    values : (m,) array
+        x on the words of the document.
+    words : (m,) int64
+        The rows of these words in W.
+    z : (k,) array
+        The weights of the topics in the document.
+    W : (d, k) array
+        The word factors.
+    topic : int
+        t.
+    by_cosine : bool
+        Whether the columns of W are unit centers, and the weight is the cosine with one, ``sum_j x_j w_jt``.
+
+    Returns
+    -------
+    terms : (m,) array
+        The term of each word of the document.
+    others : (k,) array
+        What each other topic explains already, not above zero; 0 for the topic itself.
+    rest : float
+        What the rounds had not settled when they ended.
+    """
+    products = np.zeros(len(z)) if by_cosine else W.T @ W[:, topic]
+    length = products[topic] or 1.0
+    others = -z * products / length
+    others[topic] = 0.0
+    terms = values * W[words, topic] / length
+    return terms, others, float(z[topic] - terms.sum() - others.sum())
+
+
+@block(temporaries=2)
+def subtract_shift(M: csr_array, *, shift: float) -> csr_array:
+    """Return max(M - log shift, 0) on the support of M."""
+    moved = M.data - np.log(shift)
+    np.maximum(moved, 0, out=moved)
+    return canonical_csr(csr_array((moved.astype(M.dtype), M.indices, M.indptr), M.shape), M.dtype)

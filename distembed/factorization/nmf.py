@@ -7,30 +7,24 @@ documents: Cai, He, Han & Huang, "Graph regularized nonnegative matrix factoriza
 Orthogonal NMF: Yoo & Choi, "Orthogonal nonnegative matrix factorization: multiplicative updates on Stiefel
 manifolds", IDEAL 2008.
 
-What both estimators share is in `document_factors`, their starts and rounds are in `nmf_rounds`, and the mathematics
-of a block in `nmf_blocks`.
+What both estimators share is in `document_factors`, and the updates, rounds and starts are in `nmf_rounds`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, overload
 
 import dask.array as da
 from annotated_types import Ge
 
 from distembed.dtypes import Floats, Int64s
-from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import check_values
+from distembed.execution import one_blas_thread
+from distembed.factorization.clustering import common_clusters
 from distembed.factorization.consensus import Choose
-from distembed.factorization.document_factors import DocumentFactorization
-from distembed.factorization.nmf_rounds import (
-    Factors,
-    Init,
-    Problem,
-    alike,
-    semantic_matrix,
-    with_graph,
-)
+from distembed.factorization.document_factors import FREQUENCY_WEIGHT, DocumentFactorization
+from distembed.factorization.document_rows import Array
+from distembed.factorization.nmf_rounds import Init
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.typing import InMemory, MatrixLike
 
@@ -272,7 +266,7 @@ class SemanticNMF(DocumentFactorization):
     """
 
     _method = "semantic_nmf"
-    _frequency_weight = blocks.FREQUENCY_WEIGHT
+    _frequency_weight = FREQUENCY_WEIGHT
 
     def __init__(
         self,
@@ -337,17 +331,6 @@ class SemanticNMF(DocumentFactorization):
         self._fit(X, "semantic", M=M, graph=graph)
         return self
 
-    def _problem(  # type: ignore[override]
-        self, X: MatrixLike, *, M: MatrixLike, graph: MatrixLike | None
-    ) -> Problem:
-        problem = super()._problem(X)
-        semantic = semantic_matrix(M, problem.X.shape[1], self.shift)
-        problem = problem._replace(X=alike(problem.X, semantic)[0])
-        problem = with_graph(problem, graph, self.graph_weight)
-        semantic = alike(problem.X, semantic)[1]
-        squares = check_values(semantic, name="M").sum_of_squares
-        return problem._replace(M=semantic, word_squares=squares, word_weight=float(self.semantic_weight))
-
     @overload  # type: ignore[override]
     def fit_transform(self, X: da.Array, M: MatrixLike) -> da.Array: ...
 
@@ -405,6 +388,25 @@ class SemanticNMF(DocumentFactorization):
         """
         return self.fit(X, M).labels_
 
-    def _learn(self, found: Factors, X: MatrixLike) -> None:
-        super()._learn(found, X)
-        self.core_ = found.core
+
+def common_topics(X: Array, clusterings: Sequence[Int64s], n_topics: int, *, random_state: int = 0) -> NMF:
+    """Return the topics of the clusters that several clusterings have in common; see `common_clusters`.
+
+    A topic is the mean row of the documents of a cluster, at unit length, and the weights of a document are its
+    non-negative least squares on the topics; its label is the topic of its largest weight.
+
+    Parameters
+    ----------
+    X : matrix (n, d), non-negative
+        What was clustered.
+    clusterings : sequence of int64 arrays (n,)
+        The labels of the documents, -1 for one without words.
+    n_topics : int
+        The number of topics, which is that of the clusters of each clustering.
+    random_state : int
+        The seed of the grouping.
+    """
+    model = NMF(n_topics, random_state=random_state)
+    with one_blas_thread():
+        model._fit_clusters(X, common_clusters(clusterings, n_topics, like=X, random_state=random_state))
+    return model

@@ -1,37 +1,35 @@
-"""The rounds of a non-negative factorization: what it starts from, its state, the updates, the descent through them.
+"""The rounds of a non-negative factorization: the updates of each method, the descent, its starts and its refit.
 
-A round is one pass over the row blocks of X and one over those of M, which needs no n × d and no d × d dense
-matrix: the product M W that ends a round (for the core and the objective) is the one that begins the next. Word
-factors, core and losses are in memory. The papers are those of `distembed.factorization.nmf`.
+Letters, as in Ailem, Salah & Nadif (SIGIR 2017): X (n, d) documents by words, M (d, d) words by words, A (n, n)
+documents by their neighbors, Z (n, k) document factors, W (d, k) word factors, S (k, k) core. X, M and A are
+`csr_array` or Dask arrays of their row blocks; Z has the dtype of X, and its row blocks; W, S and every sum are float64
+and in memory.
+
+A method is a `Rule` of two updates. A round is one pass over the row blocks of X and one over those of M, which needs
+no n × d and no d × d dense matrix: the product M W that ends a round (for the core and the objective) is the one that
+begins the next. The papers are those of `distembed.factorization.nmf`.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import dask
 import dask.array as da
+import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from distembed.dtypes import Float64s
-from distembed.execution import compute, tell, where, whole
-from distembed.factorization import nmf_blocks as blocks
-from distembed.factorization.clustering import (
-    check_values,
-    document_rows,
-    spherical_kmeans,
-    unit_documents,
-)
-from distembed.factorization.consensus import SUM_FAN_IN, Array
-from distembed.lift import fold, lift, part, total, total_of_part
+from distembed.dtypes import Float64s, Floats, Int64s
+from distembed.execution import compute, tell, where
+from distembed.factorization.clustering import spherical_kmeans, unit_columns
+from distembed.factorization.document_rows import SUM_FAN_IN, Array, document_sums, times, unit_documents
+from distembed.lift import block, fold, lift, part, total, total_of_part
 from distembed.linalg.blocks import gram
 from distembed.states import keep, newest
-from distembed.typing import refuse_collection
-from distembed.validation import check_matrix
 
 #: Rounds between two states that are kept; convergence is judged as often, as in scikit-learn.
 ROUNDS_PER_STATE = 10
@@ -67,27 +65,122 @@ class Factors(NamedTuple):
     objective: Float64s  # one value per round so far
 
 
-class Graph(NamedTuple):
-    """Which documents are neighbors, and the weight λ of ½ tr(Zᵀ (D - A) Z), which pulls their factors together."""
-
-    adjacency: Array  # A (n, n), symmetric, in the row blocks and the dtype of X
-    weight: float
-
-
 class Problem(NamedTuple):
     """What is factorized, all of it checked."""
 
     X: Array
     squares: float  # ‖X‖²
     mean: float  # of X
-    graph: Graph | None = None
     M: Array = None
     word_squares: float = 0.0  # ‖M‖²
     word_weight: float = 0.0  # λ of ½ ‖M - W S Wᵀ‖²
+    A: Array = None  # symmetric, in the row blocks and the dtype of X
+    graph_weight: float = 0.0  # λ of ½ tr(Zᵀ (D - A) Z), D the sums of the rows of A
 
 
-Method = Literal["hals", "multiplicative", "orthogonal", "semantic"]
-"""How the factors are updated."""
+# --- the updates ---------------------------------------------------------------------------------------------------
+
+
+def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) -> NDArray[Any]:
+    """Return factor ∘ numerator / denominator, 0 where the denominator is 0."""
+    ratio = np.divide(numerator, denominator, out=np.zeros_like(factor), where=denominator > 0)
+    ratio *= factor
+    return ratio
+
+
+def scale(Z: Floats, XW: Floats, WW: Floats) -> NDArray[Any]:
+    """Return Z ∘ (X W) / (Z WᵀW): Lee & Seung (2001), theorem 1, and equation 7a.
+
+    With Wᵀ Xᵀ Z in place of WᵀW it is equation 18 of Yoo & Choi (2008).
+    """
+    return multiply_by_ratio(Z, XW, Z @ WW.astype(Z.dtype, copy=False))
+
+
+@block(temporaries=3)
+def scale_tied(
+    Z: Floats, XW: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
+) -> NDArray[Any]:
+    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011).
+
+    `every` are all row blocks of Z, of which Z is one.
+    """
+    denominator = Z @ WW.astype(Z.dtype, copy=False) + weight * _degrees(A, Z.dtype) * Z
+    return multiply_by_ratio(Z, XW + weight * neighbor_sums(A, every), denominator)
+
+
+def _degrees(A: csr_array, dtype: Any) -> Floats:
+    return np.asarray(A.sum(axis=1), dtype).reshape(-1, 1)
+
+
+def neighbor_sums(A: csr_array, every: Sequence[Floats]) -> Floats:
+    """Return A Z of a Z in row blocks, which are not joined."""
+    sums, first = np.zeros((A.shape[0], every[0].shape[1]), every[0].dtype), 0
+    for piece in every:
+        sums += A[:, first : first + len(piece)] @ piece
+        first += len(piece)
+    return sums
+
+
+def scale_semantic(
+    W: Float64s, XZ: Float64s, ZZ: Float64s, MW: Float64s, S: Float64s, weight: float
+) -> Float64s:
+    """Return W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M."""
+    return scale(W, XZ + 2 * weight * (MW @ S), 2 * weight * (S @ gram(W) @ S) + ZZ)
+
+
+def update_core(S: Float64s, W: Float64s, MW: Float64s) -> Float64s:
+    """Return S ∘ (Wᵀ M W) / (WᵀW S WᵀW), kept symmetric: equation 7c."""
+    WW = gram(W)
+    updated = multiply_by_ratio(S, W.T @ MW, WW @ S @ WW)
+    return (updated + updated.T) / 2
+
+
+def descend(Z: Floats, XW: Floats, WW: Floats, *, sweeps: int, tolerance: float = 1e-8) -> NDArray[Any]:
+    """Return Z after cyclic coordinate descent of every row z on ½ zᵀ(WW)z - zᵀ(xW), z >= 0.
+
+    A row stops when a sweep moves no coordinate by more than `tolerance` of its largest one.
+    Cichocki & Phan (2009); several sweeps a round: Gillis & Glineur (2012).
+    """
+    solved = np.array(Z)
+    _descend_rows(solved, XW, WW, sweeps, tolerance)
+    return solved
+
+
+@numba.njit(cache=True, nogil=True)
+def _descend_rows(Z: Any, XW: Any, WW: Any, sweeps: int, tolerance: float) -> None:
+    rank = WW.shape[0]
+    z = np.empty(rank)
+    for i in range(Z.shape[0]):
+        for r in range(rank):  # an assignment of arrays would compile the text of its error for two seconds
+            z[r] = Z[i, r]
+        for _ in range(sweeps):
+            largest = moved = 0.0
+            for r in range(rank):
+                if WW[r, r] <= 0:
+                    z[r] = 0.0
+                    continue
+                slope = XW[i, r]
+                for s in range(rank):
+                    slope -= WW[r, s] * z[s]
+                new = max(0.0, z[r] + slope / WW[r, r])
+                moved = max(moved, abs(new - z[r]))
+                largest = max(largest, new)
+                z[r] = new
+            if moved <= tolerance * largest:
+                break
+        for r in range(rank):
+            Z[i, r] = z[r]
+
+
+def fit_core(W: Float64s, MW: Float64s) -> Float64s:
+    """Return the non-negative part of argmin_S ‖M - W S Wᵀ‖, with zeros lifted to a small value.
+
+    A multiplicative update never leaves zero, so an entry that the unconstrained fit makes negative
+    starts at 1 % of the mean entry.
+    """
+    inverse = np.linalg.pinv(gram(W))
+    core = np.maximum(inverse @ (W.T @ MW) @ inverse, 0)
+    return np.maximum((core + core.T) / 2, 0.01 * core.mean())
 
 
 class Rule(NamedTuple):
@@ -99,17 +192,116 @@ class Rule(NamedTuple):
     """(W, Xᵀ Z, Zᵀ Z) -> W, of "semantic" with M W, S and λ."""
 
 
-_descend = partial(blocks.descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
+Method = Literal["hals", "multiplicative", "orthogonal", "semantic"]
+"""How the factors are updated; with a graph, the documents by `scale_tied`."""
+
+_descend = partial(descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
 
 RULES: dict[Method, Rule] = {
     "hals": Rule(_descend, _descend),
-    "multiplicative": Rule(blocks.scale, blocks.scale),
-    "orthogonal": Rule(blocks.scale, blocks.scale),
-    "semantic": Rule(blocks.scale, blocks.scale_semantic),
+    "multiplicative": Rule(scale, scale),
+    "orthogonal": Rule(scale, scale),
+    "semantic": Rule(scale, scale_semantic),
 }
 
 
-def descend(
+# --- the rounds ----------------------------------------------------------------------------------------------------
+
+
+class DocumentStep(NamedTuple):
+    """What a round makes of one block of documents."""
+
+    documents: Floats
+    """Their factors Z. Shape (rows, k)."""
+    sums: Float64s
+    """Xᵀ Z and below it Zᵀ Z: their part of what the word factors follow. Shape (d + k, k)."""
+
+
+@block(temporaries=0.5)
+def step_documents(
+    X: csr_array, Z: Floats, W: Floats, small: Floats, *graph: Any, update: Callable[..., Floats]
+) -> DocumentStep:
+    """Return the document factors after an update, of which `small` is WᵀW or what stands for it, and their sums.
+
+    A graph is its rows, and all row blocks of Z.
+    """
+    Z = update(Z, times(X, W), small, *graph)
+    return DocumentStep(Z, document_sums(X, Z))
+
+
+def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
+    """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF.
+
+    One task for each row block makes its document factors, and its part of Xᵀ Z above Zᵀ Z. The columns of Z of
+    "orthogonal" have unit length after it: without, a round turns a column of length a into one of 1 / a.
+    """
+    X, Z, W, S, rank = problem.X, now.documents, now.words, now.core, now.words.shape[1]
+    small = W.T @ now.carried if method == "orthogonal" else gram(W)
+    indices, update = "wd,wk,dk,kl", RULES[method].documents
+    graph: tuple[Any, ...] = ()
+    if problem.A is not None:
+        indices, graph = f"{indices},wn,Nk", (problem.A, Z)
+        update = partial(scale_tied, weight=problem.graph_weight)
+    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
+    found = lift(step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
+    Z = part(found, "documents", X, columns=rank)
+    sums = total_of_part(found, "sums", shape=(X.shape[1] + rank, rank), fan_in=SUM_FAN_IN)
+    if isinstance(X, da.Array):
+        Z, sums = dask.persist(Z, sums, **where({}))
+        sums = compute(sums)
+    XZ, ZZ = sums[:-rank], sums[-rank:]
+    if method == "orthogonal":
+        lengths = _divisors(np.sqrt(np.diag(ZZ)))
+        Z, W, XZ, ZZ = Z / lengths.astype(Z.dtype), W * lengths, XZ / lengths, ZZ / np.outer(lengths, lengths)
+    if problem.M is None:
+        W, carried = RULES[method].words(W, XZ, ZZ), XZ
+    else:
+        W = RULES[method].words(W, XZ, ZZ, now.carried, S, problem.word_weight)
+        carried = word_products(problem.M, W)
+        S = update_core(S, W, carried)
+    after = Factors(Z, W, S, carried, now.objective)
+    return after._replace(objective=np.append(now.objective, loss_of(problem, after, XZ, ZZ)))
+
+
+def _divisors(lengths: Float64s) -> Float64s:
+    """Return what columns are divided by that get unit length: 1 for a column of zeros."""
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+def word_products(M: Array, W: Float64s) -> Float64s:
+    """Return M W, (d, k), in memory."""
+    return np.asarray(compute(lift(times, "vd,dk->vk", M, W, dtype=M.dtype)), np.float64)
+
+
+def loss_of(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float:
+    """Return the objective of factors, where `carried` is M W if there is an M; all terms are traces of small matrices.
+
+    ``½‖X - Z Wᵀ‖² = ½ (‖X‖² - 2 tr(Wᵀ Xᵀ Z) + tr(ZᵀZ WᵀW))``, and with M ``λ ½‖M - W S Wᵀ‖²`` = ``λ ½ (‖M‖² - 2 tr(S
+    WᵀMW) + tr(S WᵀW S WᵀW))``, and with a graph ``λ ½ tr(Zᵀ (D - A) Z)``.
+    """
+    W, S, WW = now.words, now.core, gram(now.words)
+    loss = 0.5 * (problem.squares - 2 * np.vdot(W, XZ) + np.vdot(ZZ, WW))
+    if problem.M is not None:
+        WWS, of_M = WW @ S, problem.word_squares - 2 * np.vdot(S, W.T @ now.carried)
+        loss += problem.word_weight * 0.5 * (of_M + np.vdot(WWS.T, WWS))
+    if problem.A is not None:
+        Z = now.documents
+        term = fold(total(graph_loss), "wn,wk,Nk", problem.A, Z, Z, shape=(1, 1), fan_in=SUM_FAN_IN)
+        loss += problem.graph_weight * compute(term).item()
+    return float(loss)
+
+
+@block(temporaries=4)
+def graph_loss(A: csr_array, Z: Floats, every: Sequence[Floats]) -> Floats:
+    """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1); `every` are all row blocks of Z."""
+    neighbors = neighbor_sums(A, every)
+    differences = _degrees(A, np.float64) * Z
+    differences -= neighbors
+    del neighbors
+    return np.array([[0.5 * np.vdot(Z.astype(np.float64, copy=False), differences)]])
+
+
+def run_rounds(
     problem: Problem, start: Callable[[], Factors], method: Method, *, n_iter: int, tol: float
 ) -> Factors:
     """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it."""
@@ -151,62 +343,7 @@ def _advance(problem: Problem, method: Method, now: Factors, n_rounds: int, n_it
     return now
 
 
-# --- the rounds -------------------------------------------------------------------------------------------
-
-
-def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
-    """Return the factors after one round: equation 7 of Semantic-NMF where there is an M, else an update of NMF.
-
-    One task for each row block makes its document factors, and its part of Xᵀ Z above Zᵀ Z.
-    """
-    X, Z, W, S, rank = problem.X, now.documents, now.words, now.core, now.words.shape[1]
-    small = W.T @ now.carried if method == "orthogonal" else gram(W)
-    indices, update = "wd,wk,dk,kl", RULES[method].documents
-    graph: tuple[Any, ...] = ()
-    if problem.graph is not None:
-        indices, graph = f"{indices},wn,Nk", (problem.graph.adjacency, Z)
-        update = partial(blocks.scale_tied, weight=problem.graph.weight)
-    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
-    found = lift(blocks.step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
-    Z = part(found, "documents", X, columns=rank)
-    sums = total_of_part(found, "sums", shape=(X.shape[1] + rank, rank), fan_in=SUM_FAN_IN)
-    if isinstance(X, da.Array):
-        Z, sums = dask.persist(Z, sums, **where({}))
-        sums = compute(sums)
-    XZ, ZZ = sums[:-rank], sums[-rank:]
-    if method == "orthogonal":  # a round turns a column of length a into one of 1 / a
-        lengths = np.sqrt(np.diag(ZZ))
-        Z = lift(blocks.divide_columns, "wk,lk->wk", Z, lengths[np.newaxis], dtype=Z.dtype)
-        scales = np.where(lengths > 0, lengths, 1.0)
-        W, XZ, ZZ = W * scales, XZ / scales, ZZ / np.outer(scales, scales)
-    if problem.M is None:
-        W, carried = RULES[method].words(W, XZ, ZZ), XZ
-    else:
-        W = RULES[method].words(W, XZ, ZZ, now.carried, S, problem.word_weight)
-        carried = times(problem.M, W)
-        S = blocks.update_core(S, W, carried)
-    after = Factors(Z, W, S, carried, now.objective)
-    return after._replace(objective=np.append(now.objective, _loss(problem, after, XZ, ZZ)))
-
-
-def _loss(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float:
-    """Return the objective of factors, where `carried` is M W if there is an M."""
-    loss = blocks.document_loss(problem.squares, XZ, ZZ, now.words)
-    if problem.M is not None:
-        loss += problem.word_weight * blocks.word_loss(problem.word_squares, now.carried, now.words, now.core)
-    if problem.graph is not None:
-        A, Z = problem.graph.adjacency, now.documents
-        term = fold(total(blocks.graph_loss), "wn,wk,Nk", A, Z, Z, shape=(1, 1), fan_in=SUM_FAN_IN)
-        loss += problem.graph.weight * compute(term).item()
-    return loss
-
-
-def times(M: Array, W: Float64s) -> Float64s:
-    """Return M W, (d, k), in memory."""
-    return np.asarray(compute(lift(blocks.exact_times, "vd,dk->vk", M, W, dtype=np.float64)))
-
-
-# --- the starts ------------------------------------------------------------------------------------------
+# --- the starts ----------------------------------------------------------------------------------------------------
 
 
 Init = Literal["spherical_kmeans", "random"]
@@ -228,26 +365,42 @@ def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tupl
     """
     X, S = problem.X, np.eye(rank)
     if init == "random":
-        scale = np.sqrt(problem.mean / rank)
-        W = scale * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
-        Z = _even_documents(X, rank, scale)
+        spread = np.sqrt(problem.mean / rank)
+        W = spread * np.abs(np.random.default_rng(seed).standard_normal((X.shape[1], rank)))
+        Z = _even_documents(X, rank, spread)
     else:
         clusters = spherical_kmeans(
             unit_documents(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
         )
         options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
-        Z = lift(blocks.membership, "wl->wk", clusters.labels, dtype=X.dtype, sizes={"k": rank}, **options)
+        Z = lift(membership, "wl->wk", clusters.labels, dtype=X.dtype, sizes={"k": rank}, **options)
         W = clusters.centroids + MEMBERSHIP_FLOOR * clusters.centroids.mean(axis=0)
     carried = np.zeros_like(W)
     if problem.M is not None:
-        carried = times(problem.M, W)
-        S = blocks.fit_core(W, carried)
+        carried = word_products(problem.M, W)
+        S = fit_core(W, carried)
     elif method == "orthogonal":
-        lengths = column_norms(Z)
-        Z = lift(blocks.divide_columns, "wk,lk->wk", Z, lengths[np.newaxis], dtype=Z.dtype)
-        W, shape = W * lengths, W.shape
-        carried = compute(fold(total(blocks.transposed_times), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
+        lengths = _divisors(column_norms(Z))
+        Z, W = Z / lengths.astype(Z.dtype), W * lengths
+        carried = sums_of(X, Z)[:-rank]
     return Factors(Z, W, S, carried, np.empty(0))
+
+
+@block(temporaries=0.5)
+def membership(labels: Int64s, *, rank: int, floor: float, value_type: Any) -> Floats:
+    """Return Z with 1 + floor at a row's label and floor elsewhere; a row labeled -1 is zero."""
+    Z = np.full((labels.size, rank), floor, value_type)
+    Z[np.arange(labels.size), labels.ravel()] += 1
+    Z[labels.ravel() < 0] = 0
+    return Z
+
+
+def _even_documents(X: Array, rank: int, value: float) -> Array:
+    """Return document factors that are all of one value, in the row blocks of X."""
+    shape = (X.shape[0], rank)
+    if isinstance(X, da.Array):
+        return da.full(shape, value, dtype=X.dtype, chunks=(X.chunks[0], rank))
+    return np.full(shape, value, X.dtype)
 
 
 def column_norms(factors: Array) -> Float64s:
@@ -256,11 +409,13 @@ def column_norms(factors: Array) -> Float64s:
     return np.sqrt(np.diag(compute(fold(total(gram), "wk", factors, shape=shape, fan_in=SUM_FAN_IN))))
 
 
-def _even_documents(X: Array, rank: int, value: float) -> Array:
-    return lift(blocks.even_rows, "wd->wk", X, dtype=X.dtype, sizes={"k": rank}, rank=rank, value=value)
+def sums_of(X: Array, Z: Array) -> Float64s:
+    """Return Xᵀ Z and below it Zᵀ Z, (d + k, k), in memory."""
+    shape = (X.shape[1] + Z.shape[1], Z.shape[1])
+    return np.asarray(compute(fold(total(document_sums), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN)))
 
 
-# --- the factors of given words ----------------------------------------------------------------------------
+# --- the factors of given words ------------------------------------------------------------------------------------
 
 
 #: Most sweeps of the convex problem of document factors for fixed words, which stops by itself when it has settled.
@@ -272,8 +427,14 @@ TIED_ROUNDS = 100
 
 def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
-    small = words, gram(words)
-    return lift(blocks.solve_documents, "wd,dk,kl->wk", X, *small, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
+    given = words, gram(words)
+    return lift(solve_documents, "wd,dk,kl->wk", X, *given, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
+
+
+@block(temporaries=0.5)
+def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
+    """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
+    return descend(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
 
 
 def settle_documents(problem: Problem, words: Float64s) -> Array:
@@ -281,16 +442,16 @@ def settle_documents(problem: Problem, words: Float64s) -> Array:
 
     With a graph these are the ones after `TIED_ROUNDS` updates from even ones: the problem is convex, but of all rows.
     """
-    X, graph = problem.X, problem.graph
+    X = problem.X
 
     def fit() -> Array:
-        if graph is None:
+        if problem.A is None:
             return fit_documents(X, words)
-        XW = lift(blocks.times, "wd,dk->wk", X, words, dtype=X.dtype)
+        XW = lift(times, "wd,dk->wk", X, words, dtype=X.dtype)
         XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
-        update = partial(lift, blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", dtype=X.dtype, weight=graph.weight)
+        update = partial(lift, scale_tied, "wk,wk,kl,wn,Nk->wk", dtype=X.dtype, weight=problem.graph_weight)
         for _ in range(TIED_ROUNDS):
-            (Z,) = dask.persist(update(XW, Z, gram(words), graph.adjacency, Z), **where({}))
+            (Z,) = dask.persist(update(Z, XW, gram(words), problem.A, Z), **where({}))
         return Z
 
     return keep("documents", fit) if isinstance(X, da.Array) else fit()
@@ -299,74 +460,24 @@ def settle_documents(problem: Problem, words: Float64s) -> Array:
 def refit(problem: Problem, words: Float64s) -> Factors:
     """Return the factors of given word factors: document factors and the core solved for them, and the loss."""
     X, rank, Z = problem.X, words.shape[1], settle_documents(problem, words)
-    shape = (X.shape[1] + rank, rank)
-    sums = compute(fold(total(blocks.document_sums), "wd,wk", X, Z, shape=shape, fan_in=SUM_FAN_IN))
-    XZ, ZZ = sums[:-rank], sums[-rank:]
-    S, carried = np.eye(rank), XZ
+    sums, S, carried = sums_of(X, Z), np.eye(rank), np.empty((0, rank))
     if problem.M is not None:
-        carried = times(problem.M, words)
-        S = blocks.fit_core(words, carried)
+        carried = word_products(problem.M, words)
+        S = fit_core(words, carried)
     found = Factors(Z, words, S, carried, np.empty(0))
-    return found._replace(objective=np.array([_loss(problem, found, XZ, ZZ)]))
+    return found._replace(objective=np.array([loss_of(problem, found, sums[:-rank], sums[-rank:])]))
 
 
-# --- documents × documents, words × words ------------------------------------------------------------------
+def topics_of_clusters(X: Array, labels: Array, rank: int) -> Float64s:
+    """Return the mean row of the documents of each cluster at unit length, (d, k).
 
-
-def with_graph(problem: Problem, graph: Any, weight: float) -> Problem:
-    """Return a problem with a graph of its documents, checked, both in memory or both in the row blocks of X."""
-    if graph is None:
-        return problem
-    refuse_collection(graph, "graph")
-    n = problem.X.shape[0]
-    if getattr(graph, "shape", None) != (n, n):
-        raise ValueError(
-            f"graph has shape {getattr(graph, 'shape', None)} and X has {n} documents: give documents × documents"
-        )
-    adjacency = document_rows(check_matrix(graph, name="graph", finite=False)).astype(problem.X.dtype)
-    check_values(adjacency, name="graph")
-    _check_symmetric(adjacency, "graph", "pass graph.maximum(graph.T)")
-    X, adjacency = alike(problem.X, adjacency)
-    if isinstance(X, da.Array):
-        adjacency = adjacency.rechunk((X.chunks[0], -1))
-    return problem._replace(X=X, graph=Graph(adjacency, float(weight)))
-
-
-def semantic_matrix(M: Any, n_words: int, shift: float) -> Array:
-    """Return the shifted M as row blocks; an M of other words, or one that is not symmetric, is an error."""
-    refuse_collection(M, "M")
-    if getattr(M, "shape", None) != (n_words, n_words):
-        raise ValueError(
-            f"M has shape {getattr(M, 'shape', None)} and X has {n_words} words; align both to one "
-            f"vocabulary, so that M is {n_words} × {n_words}."
-        )
-    matrix = document_rows(check_matrix(M, name="M", finite=False))
-    if check_values(matrix, name="M").is_counts:
-        warnings.warn(
-            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
-            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
-            stacklevel=3,
-        )
-    _check_symmetric(matrix, "M", "count in a symmetric window, or pass (M + M.T) / 2")
-    if shift == 1:
-        return matrix
-    return lift(blocks.subtract_shift, "vd->vd", matrix, dtype=matrix.dtype, sparse=True, shift=shift)
-
-
-def _check_symmetric(M: Array, name: str, advice: str) -> None:
-    """Raise ValueError unless uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides."""
-    probes = np.random.default_rng(0).random((M.shape[0], 2))
-    image = times(M, probes)
-    one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
-    if abs(one - other) > 1e-5 * abs(one):
-        raise ValueError(
-            f"{name} is not symmetric (uᵀMv = {one:.8g}, vᵀMu = {other:.8g} for random u, v); {advice}."
-        )
-
-
-def alike(X: Array, M: Array) -> tuple[Array, Array]:
-    """Return both matrices in memory or both as Dask arrays."""
-    if isinstance(X, da.Array) == isinstance(M, da.Array):
-        return X, M
-    X, M = (matrix if isinstance(matrix, da.Array) else whole(matrix).persist() for matrix in (X, M))
-    return X, M
+    Parameters
+    ----------
+    X : matrix (n, d)
+    labels : int64 array (n, 1), -1 for a document of no cluster
+    rank : int
+        The number of clusters.
+    """
+    options: dict[str, Any] = {"rank": rank, "floor": 0.0, "value_type": X.dtype}
+    members = lift(membership, "wl->wk", labels, dtype=X.dtype, sizes={"k": rank}, **options)
+    return unit_columns(sums_of(X, members)[:-rank])

@@ -89,7 +89,7 @@ def test_from_json_lines_to_topics_of_new_documents(folder: Path, cluster: str) 
     assert len(set(topics.tolist()) - {-1}) == 8
 
     opened = de.Workspace.open(workspace)
-    model = de.SemanticNMF.from_workspace(opened)
+    model = de.NMF.from_workspace(opened, "consensus")
     np.testing.assert_array_equal(model.predict(opened.array("tf_idf")), topics)
 
     succeed("infer", workspace, folder / "documents.jsonl", "--to", folder / "same.csv")

@@ -6,12 +6,12 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, random_array
+from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score
 
-from distembed.factorization import clustering
-from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization import clustering, document_rows
 from distembed.factorization.clustering import SphericalKMeans, spherical_kmeans
+from distembed.factorization.nmf import common_topics
 from distembed.linalg.csr import unit_rows
 from tests.factorization.test_nmf import CHUNKS, lazy, planted
 from tests.references import nmf as plain
@@ -88,7 +88,7 @@ def test_an_empty_cluster_takes_the_farthest_document(in_blocks, monkeypatch):
     X = csr_array(np.array([[1.0, 0, 0], [1, 0.1, 0], [0, 1, 0.9], [0, 0.2, 1]]))
     X = unit_rows(X)
     matrix = lazy(X, (2, 2)) if in_blocks else X
-    monkeypatch.setattr(blocks, "draw_seeds", lambda *_: np.array([0, 2, 0]))
+    monkeypatch.setattr(clustering, "draw_seeds", lambda *_: np.array([0, 2, 0]))
     np.testing.assert_allclose(after(1, matrix)[:, 2], X[3:].toarray().ravel())
 
 
@@ -102,24 +102,14 @@ def test_no_cluster_ends_empty_on_hard_data():
 def test_seeds_differ_from_one_another():
     X = unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
     for seed in range(20):
-        rows = blocks.draw_seeds(X, 4, np.random.default_rng(seed))
+        rows = clustering.draw_seeds(X, 4, np.random.default_rng(seed))
         assert np.unique(rows % 4).size == 4
 
 
 def test_duplicates_alone_still_give_seeds():
     X = unit_rows(csr_array(np.ones((5, 3))))
-    assert np.unique(blocks.draw_seeds(X, 4, np.random.default_rng(0))).size == 4
+    assert np.unique(clustering.draw_seeds(X, 4, np.random.default_rng(0))).size == 4
     assert SphericalKMeans(3).fit(X).labels_.shape == (5,)
-
-
-def test_unit_rows_keep_an_empty_row_and_the_argument():
-    X = csr_array(np.array([[0.0, 0, 0], [3, 0, 4], [0, 0, 0]], dtype=np.float32))
-    unit = unit_rows(X, dtype=X.dtype)
-    np.testing.assert_allclose(unit.toarray(), [[0, 0, 0], [0.6, 0, 0.8], [0, 0, 0]], rtol=1e-6)
-    assert X.data.tolist() == [3, 4]
-    assert unit.dtype == np.float32
-    lazily = clustering.unit_documents(lazy(X, (1, 2)))
-    assert isinstance(lazily, da.Array)
 
 
 def test_an_empty_document_has_no_label():
@@ -131,16 +121,13 @@ def test_an_empty_document_has_no_label():
     assert (np.delete(model.labels_, 3) >= 0).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_values_are_refused(bad):
-    X = planted()[0].toarray()
-    X[3, 3] = bad
-    with pytest.raises(ValueError, match=r"X holds .* row 3, column 3"):
-        SphericalKMeans(3).fit(X)
-
-
-def test_too_many_clusters_or_too_small_a_sample_are_refused():
+def test_what_cannot_be_clustered_is_refused():
     X, _, _ = planted()
+    for bad in (np.nan, np.inf):
+        spoilt = X.toarray()
+        spoilt[3, 3] = bad
+        with pytest.raises(ValueError, match=r"X holds .* row 3, column 3"):
+            SphericalKMeans(3).fit(spoilt)
     with pytest.raises(ValueError, match="ask for 1 to 60"):
         SphericalKMeans(61).fit(X)
     with pytest.raises(ValueError, match="raise seeding_sample"):
@@ -167,7 +154,7 @@ def test_transform_gives_cosines(in_blocks):
 def test_a_large_matrix_in_memory_is_cut_into_blocks():
     X, _, _ = planted()
     with dask.config.set({"distembed.block_memory": 4000}):
-        cut = clustering.document_rows(X)
+        cut = document_rows.document_rows(X)
     assert cut.numblocks[0] > 2
     np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
@@ -175,15 +162,34 @@ def test_a_large_matrix_in_memory_is_cut_into_blocks():
 def test_rows_are_taken_in_the_order_asked_for():
     X, _, _ = planted()
     rows = np.array([59, 0, 8, 7, 38, 39])
-    found = clustering.take_rows(lazy(X, CHUNKS["ragged"]), rows)
+    found = document_rows.take_rows(lazy(X, CHUNKS["ragged"]), rows)
     np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
 
 
-@pytest.mark.parametrize("rank", [1, 3, 4, 5, 8, 9, 20])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_times_is_the_product(rank, dtype):
-    X = csr_array(random_array((30, 17), density=0.3, rng=np.random.default_rng(rank), dtype=dtype))
-    W = np.random.default_rng(1).random((17, rank))
-    product = blocks.times(X, W)
-    assert product.dtype == dtype
-    np.testing.assert_allclose(product, X.toarray() @ W, rtol=1e-5 if dtype == np.float32 else 1e-13)
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_what_clusterings_have_in_common_is_nearer_to_the_truth_than_each(in_blocks):
+    """Each puts a third of the documents anywhere; one document has no cluster, whatever its row."""
+    random, truth = np.random.default_rng(0), np.arange(90) % 3
+    clusterings = [np.where(random.random(90) < 0.35, random.integers(3, size=90), truth) for _ in range(6)]
+    clusterings = [random.permutation(3)[labels] for labels in clusterings]
+    for labels in clusterings:
+        labels[5] = -1
+    X = csr_array(np.ones((90, 2)))
+    like = lazy(X, (40, 3, 47)) if in_blocks else X
+    found = np.asarray(clustering.common_clusters(clusterings, 3, like=like)).ravel()
+    assert found[5] == -1
+    best = max(adjusted_rand_score(truth, labels) for labels in clusterings)
+    assert adjusted_rand_score(truth, found) > best + 0.3
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_topics_in_common_are_mean_rows_and_weights_their_least_squares(in_blocks):
+    X, _, topic = planted(seed=2)
+    model = common_topics(lazy(X, CHUNKS["ragged"]) if in_blocks else X, [topic, topic], 3)
+    groups = [X[topic == number].sum(axis=0) for number in range(3)]
+    means = np.stack([row / np.linalg.norm(row) for row in groups], axis=1)
+    order = [int(np.abs(model.word_factors_ - mean[:, None]).sum(axis=0).argmin()) for mean in means.T]
+    np.testing.assert_allclose(model.word_factors_[:, order], means, rtol=1e-6)
+    Z = plain.solve_documents(X.toarray(), model.word_factors_)
+    np.testing.assert_allclose(np.asarray(model.document_factors_), Z, atol=1e-6)
+    np.testing.assert_array_equal(model.labels_, Z.argmax(axis=1))

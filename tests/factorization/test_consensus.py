@@ -51,18 +51,17 @@ def test_agreement_is_that_of_scikit_learn() -> None:
     found = blocks.label_agreement(labels)
     for one, other in ((0, 1), (0, 2), (1, 2)):
         pair = labels[one], labels[other]
-        assert found.nmi[one, other] == pytest.approx(normalized_mutual_info_score(*pair))
-        assert found.ari[one, other] == pytest.approx(adjusted_rand_score(*pair))
-        assert found.nmi[one, other] == found.nmi[other, one]
+        assert found[0][one, other] == pytest.approx(normalized_mutual_info_score(*pair))
+        assert found[1][one, other] == pytest.approx(adjusted_rand_score(*pair))
+        assert found[0][one, other] == found[0][other, one]
     labels[:, :10] = -1  # documents without a word change nothing
     without = blocks.label_agreement(labels[:, 10:])
-    np.testing.assert_array_equal(blocks.label_agreement(labels).nmi, without.nmi)
+    np.testing.assert_array_equal(blocks.label_agreement(labels)[0], without[0])
 
 
 def test_starts_that_divide_nothing_agree() -> None:
     found = blocks.label_agreement(np.zeros((2, 5), np.int64))
-    assert (found.nmi == 1).all()
-    assert (found.ari == 1).all()
+    assert (np.array(found) == 1).all()
 
 
 def test_the_mean_agreement_leaves_the_start_itself_out() -> None:
@@ -73,7 +72,7 @@ def test_the_mean_agreement_leaves_the_start_itself_out() -> None:
 
 def test_the_stability_is_the_mean_silhouette_of_each_group() -> None:
     words = np.random.default_rng(5).random((30, 12)) ** 3
-    labels = blocks.group_topics(cosines_of(words), 3).labels
+    labels, _ = blocks.group_topics(cosines_of(words), 3)
     silhouettes = silhouette_samples(words.T, labels, metric="cosine")
     means = [silhouettes[labels == group].mean() for group in range(3)]
     found = blocks.group_stability(cosines_of(words), 3)
@@ -87,15 +86,15 @@ def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], t
     truth = np.concatenate(
         [(cosines_of(np.hstack([start, topics]))[:3, 3:]).argmax(axis=1) for start in starts]
     )
-    found = blocks.group_topics(cosines_of(words), 3)
-    assert adjusted_rand_score(truth, found.labels) == 1
-    assert np.bincount(found.labels).tolist() == [6, 6, 6]
+    labels, _ = blocks.group_topics(cosines_of(words), 3)
+    assert adjusted_rand_score(truth, labels) == 1
+    assert np.bincount(labels).tolist() == [6, 6, 6]
 
 
 def test_grouping_goes_on_until_it_settles() -> None:
     words = np.random.default_rng(4).random((30, 24)) ** 4
-    found = blocks.group_topics(cosines_of(words), 4)
-    np.testing.assert_array_equal(found.cosines.argmax(axis=1), found.labels)
+    labels, to_groups = blocks.group_topics(cosines_of(words), 4)
+    np.testing.assert_array_equal(to_groups.argmax(axis=1), labels)
 
 
 def test_the_consensus_is_nearer_to_the_truth_than_the_starts(
@@ -106,15 +105,13 @@ def test_the_consensus_is_nearer_to_the_truth_than_the_starts(
 
     found = consensus_words(starts)
     assert likeness(found) > np.mean([likeness(start) for start in starts])
-    in_blocks = consensus_words([da.from_array(start, chunks=(17, 3)) for start in starts])
-    np.testing.assert_allclose(in_blocks, found, rtol=1e-6)
 
 
 def test_an_empty_group_takes_the_farthest_topic() -> None:
     words = np.array([[1.0, 1, 1, 0.6], [0, 0, 0, 0.8]])
     cosines = cosines_of(words)
-    groups = blocks.TopicGroups(np.zeros(4, np.int64), np.stack([cosines[0], -np.ones(4)], axis=1))
-    mixing = blocks.mixing_of(words.T @ words, groups)
+    to_groups = np.stack([cosines[0], -np.ones(4)], axis=1)
+    mixing = blocks.mixing_of(words.T @ words, np.zeros(4, np.int64), to_groups)
     np.testing.assert_allclose(words @ mixing, [[1, 0.6], [0, 0.8]])
 
 
@@ -123,9 +120,9 @@ def test_every_group_has_a_topic_whatever_the_assignment(seed: int, n_groups: in
     random = np.random.default_rng(seed)
     words = random.random((5, n_groups * n_starts)) * random.choice([0.1, 1, 9], n_groups * n_starts)
     labels = random.integers(n_groups, size=n_groups * n_starts)
-    groups = blocks.TopicGroups(labels, random.uniform(-1, 1, (len(labels), n_groups)).round(1))
-    mixing = blocks.mixing_of(words.T @ words, groups)
-    expected = plain.group_means(words, labels.tolist(), groups.cosines)
+    to_groups = random.uniform(-1, 1, (len(labels), n_groups)).round(1)
+    mixing = blocks.mixing_of(words.T @ words, labels, to_groups)
+    expected = plain.group_means(words, labels.tolist(), to_groups)
     np.testing.assert_allclose(words @ mixing, expected, rtol=1e-12)
 
 
@@ -159,7 +156,7 @@ def test_centers_have_a_consensus(documents: csr_array) -> None:
 
 def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: list[np.ndarray]) -> None:
     found = topic_stability(starts)
-    assert blocks.STABLE < found.least <= found.mean <= 1
+    assert blocks.STABLE < found[0] <= found[1] <= 1
     random = np.random.default_rng(3)
     shuffled = [random.permuted(start, axis=0) for start in starts]
-    assert topic_stability(shuffled).least < 0.3
+    assert topic_stability(shuffled)[0] < 0.3

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 
 from distembed.execution import compute
-from distembed.factorization import clustering, consensus, lda, nmf_rounds, replicates
-from distembed.factorization import nmf_blocks as blocks
+from distembed.factorization import clustering, document_factors, document_rows, lda, nmf_rounds, replicates
 from distembed.factorization.blocks import PairWeighting
 from distembed.factorization.replicates import (
     Design,
@@ -43,28 +42,26 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
 
     def every():
         for rule in nmf_rounds.RULES.values():
-            lift(blocks.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=rule.documents, **BOXES)
-        tie = partial(blocks.scale_tied, weight=1.0)
-        lift(blocks.step_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, update=tie, **BOXES)
-        lift(blocks.tie_documents, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)
-        lift(blocks.divide_columns, "wk,lk->wk", Z, np.ones((1, RANK)))
-        lift(blocks.graph_loss, "wn,wk,Nk->", A, Z, Z)
-        lift(blocks.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
-        for function in (blocks.times, blocks.exact_times, clustering._labels, blocks.nearest_centroid):
+            lift(nmf_rounds.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=rule.documents, **BOXES)
+        tie = partial(nmf_rounds.scale_tied, weight=1.0)
+        lift(nmf_rounds.step_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, update=tie, **BOXES)
+        lift(nmf_rounds.scale_tied, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)
+        lift(nmf_rounds.graph_loss, "wn,wk,Nk->", A, Z, Z)
+        lift(nmf_rounds.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
+        for function in (document_rows.times, clustering.nearest_centroid):
             lift(function, "wd,dk->wk", X, W)
-        lift(blocks.cluster_sums, "wd,dk->dk", X, W)
-        for function in (blocks.transposed_times, blocks.document_sums):
-            lift(function, "wd,wk->dk", X, Z)
+        lift(clustering.cluster_sums, "wd,dk->dk", X, W)
+        lift(document_rows.document_sums, "wd,wk->dk", X, Z)
+        members = lift(clustering.memberships, "ws->wc", np.tile(labels, (1, 8)), rank=RANK)
+        lift(clustering.joint_sizes, "wc->cc", members)
         lift(unit_rows, "wd->wd", X)
-        lift(blocks.subtract_shift, "wd->wd", X, shift=1.5)
+        lift(document_factors.subtract_shift, "wd->wd", X, shift=1.5)
         for documents in (X, X.toarray(), X.astype(np.float64)[:, ::-1]):
             lift(canonical_csr, "wd->wd", documents, dtype=np.float32)
-        lift(clustering._take, "wd,t->td", X, np.arange(0, N_DOCUMENTS, 2))
+        lift(document_rows._take, "wd,t->td", X, np.arange(0, N_DOCUMENTS, 2))
         lift(gram, "wk->kl", Z)
-        lift(blocks.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
-        lift(blocks.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
-        lift(blocks.even_rows, "wd->wk", X, rank=RANK, value=1.0)
-        lift(consensus.mix_topics, "wt,tk->wk", W.astype(np.float32), WW)
+        lift(document_factors.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
+        lift(nmf_rounds.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)
         lift(lda.share_topics, "wd->wk", rows(600, N_WORDS, 60), model=model)
 
     every()  # compiles

@@ -4,55 +4,30 @@ from __future__ import annotations
 
 import json
 import lzma
-import re
 import warnings
 
 import numpy as np
 import pytest
 from scipy.optimize import nnls
-from scipy.sparse import csr_array
 from sklearn.metrics import normalized_mutual_info_score
 
-from distembed.corpus.stop_words import stop_words_of
+import distembed as de
+from distembed.factorization.document_factors import list_words, weight_terms
 from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.factorization.nmf_blocks import cosine_terms, list_words, weight_terms
-from distembed.weighting.documents import document_frequencies, select_words, tf_idf
 
 
 @pytest.fixture(scope="module")
-def classic(shared):
-    """A quarter of CLASSIC4: counts of words, SPPMI of a 10-word window (log 2 not yet taken), classes."""
+def classic(shared, tmp_path_factory):
+    """A quarter of CLASSIC4: tf-idf, positive PMI of a 10-word window (log 2 not yet taken), classes."""
+    path = tmp_path_factory.mktemp("classic") / "quarter.jsonl"
     with lzma.open(shared / "data" / "docclust" / "classic4.jsonl.xz", "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines][::4]
-    tokens = [re.findall(r"[a-z]{2,}", record["text"].lower()) for record in records]
-    words = sorted({word for document in tokens for word in document})
-    place = {word: i for i, word in enumerate(words)}
-    rows = np.repeat(np.arange(len(tokens)), [len(t) for t in tokens])
-    columns = np.array([place[word] for document in tokens for word in document])
-    counts = csr_array((np.ones(rows.size), (rows, columns)), shape=(len(tokens), len(words)))
-    counts.sum_duplicates()
-    unwanted = stop_words_of("english")
-    is_content = np.array([word not in unwanted for word in words])
-    kept = np.flatnonzero((document_frequencies(counts) >= 3) & is_content)
-    X = tf_idf(select_words(counts, kept), dtype=np.float64)
-    position = np.full(len(words), -1)
-    position[kept] = np.arange(kept.size)
-    known = position[columns] >= 0
-    M = window_pmi(position[columns][known], rows[known], kept.size)
-    return X, M, np.array([record["label"] for record in records])
-
-
-def window_pmi(ids, document, n_words, window=10):
-    counts = csr_array((n_words, n_words))
-    for gap in range(1, window + 1):
-        same = document[:-gap] == document[gap:]
-        pair = (ids[:-gap][same], ids[gap:][same])
-        counts = counts + csr_array((np.ones(same.sum()), pair), shape=counts.shape)
-    counts = (counts + counts.T).tocoo()
-    sums = counts.sum(axis=1)
-    pmi = np.log(counts.data * sums.sum() / (sums[counts.row] * sums[counts.col]))
-    kept = pmi > 0
-    return csr_array((pmi[kept], (counts.row[kept], counts.col[kept])), shape=counts.shape)
+        quarter = list(lines)[::4]
+    path.write_text("".join(quarter), encoding="utf-8")
+    docs = de.read_corpus(path)
+    vocabulary = de.build_vocabulary(docs, min_documents=3, stop_words="english")
+    X = de.tf_idf(de.count_document_terms(docs, vocabulary)).compute()
+    M = de.ppmi(de.count_cooccurrences(docs, vocabulary, window=10)).compute()
+    return X, M, np.array([json.loads(line)["label"] for line in quarter])
 
 
 def test_on_real_text_the_objective_falls_and_semantics_help(classic):
@@ -83,25 +58,25 @@ def test_terms_add_up_where_least_squares_has_settled() -> None:
     topics = np.flatnonzero(z > 1e-6)
     assert topics.size > 1
     for topic in topics.tolist():
-        found = weight_terms(X[WORDS], WORDS, z, W, topic)
-        assert found.words.sum() + found.topics.sum() == pytest.approx(z[topic])
-        assert found.rest == pytest.approx(0, abs=1e-9)
-        assert found.topics[topic] == 0
-        assert found.topics.sum() < 0
+        terms, others, rest = weight_terms(X[WORDS], WORDS, z, W, topic)
+        assert terms.sum() + others.sum() == pytest.approx(z[topic])
+        assert rest == pytest.approx(0, abs=1e-9)
+        assert others[topic] == 0
+        assert others.sum() < 0
 
 
 def test_a_weight_that_has_not_settled_leaves_a_rest() -> None:
     z = nnls(W, X)[0] + 0.1
-    found = weight_terms(X[WORDS], WORDS, z, W, 2)
-    assert abs(found.rest) > 0.01
-    assert found.words.sum() + found.topics.sum() + found.rest == pytest.approx(z[2])
+    terms, others, rest = weight_terms(X[WORDS], WORDS, z, W, 2)
+    assert abs(rest) > 0.01
+    assert terms.sum() + others.sum() + rest == pytest.approx(z[2])
 
 
 def test_a_cosine_is_the_sum_of_its_words() -> None:
     centroids = W / np.linalg.norm(W, axis=0)
-    found = cosine_terms(X[WORDS], WORDS, centroids.T @ X, centroids, 3)
-    assert found.rest == pytest.approx(0, abs=1e-9)
-    assert not found.topics.any()
+    _, others, rest = weight_terms(X[WORDS], WORDS, centroids.T @ X, centroids, 3, by_cosine=True)
+    assert rest == pytest.approx(0, abs=1e-9)
+    assert not others.any()
 
 
 def test_frequent_words_are_listed_before_rare_ones_of_a_like_weight() -> None:

@@ -20,8 +20,8 @@ from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
 
 REFUSED = [
-    ("topics", ["topics.method='nmf'"], "topics.shift=3", "'nmf' has no such key: methods with it are semantic_nmf"),
-    ("topics", ["topics.method='orthogonal_nmf'"], "topics.solver='hals'", "methods with it are semantic_nmf, nmf"),
+    ("topics", ["topics.method='nmf'"], "topics.shift=3", "methods with it are consensus, semantic_nmf"),
+    ("topics", ["topics.method='orthogonal_nmf'"], "topics.solver='hals'", "are consensus, semantic_nmf, nmf"),
     ("topics", ["topics.method='spherical_kmeans'"], "topics.init='random'", "semantic_nmf, nmf, orthogonal_nmf"),
     ("transfer", ["representation.kind='tf_idf'", "alignment.propagate=false"], "representation.n_components=5",
      "'tf_idf' has no such key: methods with it are lsa, psdvec"),
@@ -33,7 +33,8 @@ REFUSED = [
 
 TAKEN = [
     ("topics", ["topics.method='nmf'", "topics.compare_with=['semantic_nmf']"], "topics.shift=3"),
-    ("topics", ["topics.compare_with=['nmf']"], "topics.solver='hals'"),
+    ("topics", [], "topics.shift=3"),
+    ("topics", ["topics.method='semantic_nmf'", "topics.compare_with=['nmf']"], "topics.solver='hals'"),
     ("imputation", ["domain.transform='return_correlation'"], "domain.max_missing=0.5"),
 ]
 """Keys of another method than the first, which the settings have."""
@@ -81,7 +82,7 @@ def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
 
 
 NOT_FITTING = [
-    ("topics", ["topics.method='nmff'"], "'nmff' is not allowed: input should be 'semantic_nmf', 'nmf', "),
+    ("topics", ["topics.method='nmff'"], "'nmff' is not allowed: input should be 'consensus', 'semantic_nmf', "),
     ("topics", ["topics.method=['nmf']"], "topics.method = "),
     ("topics", ["topics.compare_with=3"], "topics.compare_with = 3 is not allowed: input should be a list"),
     ("transfer", ["representation.kind='tf_idf'"], "set alignment.propagate = false, or representation.kind = 'lsa'"),

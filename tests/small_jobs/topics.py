@@ -19,6 +19,7 @@ label_field = "kind"
 min_documents = 2
 max_share = 0.9
 [topics]
+method = "semantic_nmf"
 compare_with = ["nmf", "spherical_kmeans", "orthogonal_nmf"]
 n_topics = 3
 max_iter = 20
@@ -79,7 +80,7 @@ def write_long(folder: Path) -> None:
     # two checkpoints of ten rounds
     short = JOB.replace("n_topics = 3", "n_topics = 2").replace("n_starts = 3", "n_starts = 1")
     short = short.replace("max_iter = 20", "max_iter = 11")
-    short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', "[]")
+    short = short.replace('["nmf", "spherical_kmeans", "orthogonal_nmf"]', '["consensus"]')
     blocks = 'block_memory = "64KiB"\n'
     short = short.replace("score_labels = true", "score_labels = false")
     (folder / "job.toml").write_text(

@@ -22,7 +22,10 @@ from dask.utils import key_split
 from scipy import sparse
 
 import distembed as de
+from distembed.factorization.nmf import common_topics
 from distembed.job.opening import open_job
+from distembed.linalg.operators import whole_csr
+from distembed.neighbors.graphs import neighbor_affinity
 from distembed.systems.topics import views
 from tests.commands import job_fixtures, run, run_once, succeed, untimed, written_once
 from tests.small_jobs.topics import (
@@ -294,7 +297,7 @@ def test_a_model_is_read_from_an_opened_workspace_of_its_method(in_blocks: Path)
     with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
         de.SemanticNMF.from_workspace("runs/topics")
     workspace = de.Workspace.open(in_blocks)
-    with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf"):
+    with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf, consensus"):
         de.NMF.from_workspace(workspace)
     X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
     assert de.SemanticNMF.from_workspace(workspace).transform(X).compute().tobytes() == stored.tobytes()
@@ -492,3 +495,53 @@ def test_a_start_is_chosen_by_its_loss(job: Path, tmp_path: Path, method: str) -
     assert ((factors / lengths).argmax(axis=1) == kept)[kept >= 0].all()
     if method == "orthogonal_nmf":
         np.testing.assert_allclose(lengths, 1, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*hold no word")
+def test_by_default_topics_are_what_the_starts_of_two_methods_have_in_common(
+    job: Path, tmp_path: Path
+) -> None:
+    """They are given, read, inferred and explained as those of one method."""
+    options = {"method": "consensus", "compare_with": ["nmf"], "n_starts": 2}
+    workspace = de.run_job(job, workspace=tmp_path / "w", topics=options).workspace
+    rows, labels = workspace.table("starts").to_pylist(), workspace.array("labels").compute()
+    own = [(row["start"], row["kept"]) for row in rows if row["method"] == "consensus"]
+    assert own == [*((number, False) for number in range(4)), (None, True)]
+    X, M = (workspace.array(name).blocks[0].compute() for name in ("tf_idf", "ppmi"))
+    starts = [*de.SemanticNMF(3, max_iter=20, n_init=2).fit(X, M).starts_]
+    starts += de.SphericalKMeans(3, max_iter=20, n_init=2).fit(X).starts_
+    np.testing.assert_array_equal(labels[:4], [start.labels for start in starts])
+    expected = common_topics(X, [start.labels for start in starts], 3)
+    model = de.NMF.from_workspace(workspace, "consensus")
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    np.testing.assert_allclose(np.linalg.norm(model.word_factors_, axis=0), 1, rtol=1e-6)
+    assert model.transform(X).tobytes() == workspace.array("document_factors").compute().tobytes()
+    topics = [row for row in workspace.table("topics").to_pylist() if row["method"] == "consensus"]
+    assert {frozenset(row["words"]) for row in topics} == {frozenset(words) for words in CLASSES.values()}
+    succeed("export", tmp_path / "w", "--to", tmp_path / "own.csv")
+    succeed("infer", tmp_path / "w", job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
+    assert (tmp_path / "new.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
+    assert "consensus of 4, kept" in (tmp_path / "w" / "report" / "index.html").read_text().replace(
+        "<wbr>", ""
+    )
+
+
+def test_a_job_with_a_graph_gives_what_the_estimators_give(tmp_path: Path) -> None:
+    """What is made in blocks is what the estimators give in memory."""
+    options = {
+        "compare_with": ["nmf", "spherical_kmeans"],
+        "graph_weight": 1,
+        "max_iter": 3,
+        "n_neighbors": 4,
+    }
+    write_long(tmp_path)
+    run = de.run_job(tmp_path / "job.toml", workspace=tmp_path / "w", until="topics", topics=options)
+    X, M, A = (whole_csr(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
+    np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
+    for model in (
+        de.NMF(2, max_iter=3, tol=0).fit(X, graph=A),
+        de.SemanticNMF(2, max_iter=3).fit(X, M, graph=A),
+    ):
+        read = type(model).from_workspace(run.workspace)
+        np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)

@@ -15,8 +15,8 @@ from distembed.corpus.concordance import beginnings
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.topics import MeanShares, found_again, largest_parts, mean_shares, telling_words
 from distembed.execution import compute, one_blas_thread
-from distembed.factorization.clustering import take_rows
-from distembed.factorization.nmf_blocks import topic_shares
+from distembed.factorization.document_factors import topic_shares
+from distembed.factorization.document_rows import take_rows
 from distembed.factorization.nmf_rounds import column_norms
 from distembed.job.outputs import ArrayOutput
 from distembed.job.tables import rows_of_blocks
@@ -90,17 +90,20 @@ class Topics:
     @cached_property
     def norms(self) -> Float64s:
         """The lengths that the factors of a document are divided by before they are compared, (topics,)."""
-        if self.method == "spherical_kmeans":  # its factors are cosines
+        if self.method in ("consensus", "spherical_kmeans"):  # their topics have unit length
             return np.ones(self.documents.shape[1])
         with one_blas_thread():
             return column_norms(self.documents)
 
     @cached_property
     def losses(self) -> list[float]:
-        """The losses by round of the start that is kept; of a consensus, of its start of the smallest loss."""
+        """The losses by round of the start that is kept; of a consensus, of its start of the smallest loss.
+
+        Of the consensus of two methods it is one of Semantic-NMF.
+        """
         number = self.kept["start"]
         if number is None:
-            number = min(self.starts, key=lambda row: row["loss"])["start"]
+            number = min(self.starts[: self.job.topics.n_starts], key=lambda row: row["loss"])["start"]
         rows = outputs.LOSSES.read(self.workspace).to_pylist()
         return [row["loss"] for row in rows if (row["method"], row["start"]) == (self.method, number)]
 

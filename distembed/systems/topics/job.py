@@ -11,8 +11,8 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.factorization.consensus import Choose
+from distembed.factorization.document_factors import FREQUENCY_WEIGHT
 from distembed.factorization.nmf import SemanticNMF
-from distembed.factorization.nmf_blocks import FREQUENCY_WEIGHT
 from distembed.factorization.nmf_rounds import Init
 from distembed.job.model import OPTION, InputPath, Section, ShownSection, section_of
 from distembed.options import PositiveInt, options_of
@@ -58,10 +58,11 @@ class WeightingSection(Section):
     """Whether one document is added to all document counts, so that no weight is infinite."""
 
 
-Method = Literal["semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
+Method = Literal["consensus", "semantic_nmf", "nmf", "orthogonal_nmf", "spherical_kmeans"]
 """How documents are factorized."""
 
 NAMES: dict[Method, str] = {
+    "consensus": "consensus",
     "semantic_nmf": "Semantic-NMF",
     "nmf": "NMF",
     "orthogonal_nmf": "orthogonal NMF",
@@ -78,6 +79,9 @@ IN_PAPER = {"rows": NAMES.values(), "columns": [*MEASURES.values(), *map(OF_KEPT
 
 OF_GRAPH: tuple[Method, ...] = ("semantic_nmf", "nmf")
 """The methods that take a graph of the documents."""
+
+POOLED: tuple[Method, ...] = ("semantic_nmf", "spherical_kmeans")
+"""The methods whose starts the consensus is of."""
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "best": {},
@@ -114,8 +118,10 @@ def all_but(*names: str) -> dict[str, str]:
 class TopicsSection(Section):
     """`[topics]`: the factorization (`distembed.SemanticNMF` and its rivals)."""
 
-    method: Method = "semantic_nmf"
-    """How documents are factorized."""
+    method: Method = "consensus"
+    """How documents are factorized; "consensus": by the clusters that the starts of Semantic-NMF and of spherical
+    k-means have in common.
+    """
     compare_with: tuple[Method, ...] = ()
     """Other methods, whose topics and scores stand beside. The section has their keys, too."""
     n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
@@ -123,7 +129,7 @@ class TopicsSection(Section):
     n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
     """The numbers that "auto" tries, each from `n_starts` starts."""
     n_starts: int = Field(default=5, ge=1)
-    """How many starts are made; what is kept of them says `choose`."""
+    """How many starts each method makes; what is kept of them says `choose`."""
     choose: Choose = OPTION
     max_iter: int = OPTION
     random_state: int = OPTION
@@ -149,14 +155,24 @@ class TopicsSection(Section):
         return tuple(dict.fromkeys((self.method, *self.compare_with)))
 
     @property
+    def fitted(self) -> tuple[Method, ...]:
+        """Every method whose starts are made: the consensus is of those of two others."""
+        own = [one for method in self.methods for one in (POOLED if method == "consensus" else (method,))]
+        return tuple(dict.fromkeys(own))
+
+    @property
+    def number_method(self) -> Method:
+        """The method whose starts tell how stable a number of topics is."""
+        return POOLED[0] if self.method == "consensus" else self.method
+
+    @property
     def has_graph(self) -> bool:
         """Whether a method pulls neighbors among the documents together."""
         return isinstance(self, NMFTopics) and self.graph_weight > 0
 
-    @property
-    def has_consensus(self) -> bool:
-        """Whether what is kept of a method is the consensus of several starts."""
-        return self.choose == "consensus" and self.n_starts > 1
+    def keeps_consensus(self, method: Method) -> bool:
+        """Return whether what is kept of a method is no start of its own."""
+        return method == "consensus" or (self.choose == "consensus" and self.n_starts > 1)
 
 
 @section_of(SemanticNMF, exclude=all_but("init", "tol"))
@@ -181,7 +197,7 @@ class NMFTopics(OrthogonalTopics):
 
 @section_of(SemanticNMF, exclude=all_but("shift", "semantic_weight"))
 class SemanticTopics(NMFTopics):
-    """`[topics]` with Semantic-NMF."""
+    """`[topics]` with Semantic-NMF, alone or in the consensus."""
 
     shift: float = OPTION
     """Positive PMI less the logarithm of this is factorized with the documents (the N of the paper)."""
@@ -191,13 +207,14 @@ class SemanticTopics(NMFTopics):
 def method(section: Any) -> Any:
     """Return the method of a section, or one that it is compared with and that has more keys."""
     chosen = section if isinstance(section, Mapping) else vars(section)
-    own, others = chosen.get("method", "semantic_nmf"), chosen.get("compare_with", ())
+    own, others = chosen.get("method", "consensus"), chosen.get("compare_with", ())
     several = [own, *others] if isinstance(others, list | tuple) and own in [*NAMES] else [own]
     return next((name for name in NAMES if name in several), own)
 
 
 Topics = Annotated[
-    Annotated[SemanticTopics, Tag("semantic_nmf")]
+    Annotated[SemanticTopics, Tag("consensus")]
+    | Annotated[SemanticTopics, Tag("semantic_nmf")]
     | Annotated[NMFTopics, Tag("nmf")]
     | Annotated[OrthogonalTopics, Tag("orthogonal_nmf")]
     | Annotated[TopicsSection, Tag("spherical_kmeans")],

@@ -275,7 +275,7 @@ def _scores(job: TopicsJob, results: list[Topics]) -> dict[Method, dict[str, tup
 def _name_of_kept(job: TopicsJob, result: Topics) -> str:
     """Return in words what is kept of the starts of a method."""
     if result.kept["start"] is None:
-        return f"consensus of {job.topics.n_starts}, kept"
+        return f"consensus of {len(result.starts)}, kept"
     return "the only one" if job.topics.n_starts == 1 else "of the smallest loss, kept"
 
 
@@ -288,7 +288,7 @@ def _score_table(
         means = {measure: f"{mean:.3f} ± {spread:.3f}" for measure, (mean, spread, _) in found.items()}
         kept = {measure: f"{value:.3f}" for measure, (_, _, value) in found.items()}
         rows += [
-            {"method": name, "start": f"mean of {job.topics.n_starts}", **means},
+            {"method": name, "start": f"mean of {len(result.starts)}", **means},
             {"method": name, "start": _name_of_kept(job, result), **kept},
         ]
     caption = "Against the labels the documents came with; what is kept of the starts is chosen without them."

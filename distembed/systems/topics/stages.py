@@ -18,8 +18,8 @@ from distembed.display import plural
 from distembed.dtypes import Floats, Mask
 from distembed.evaluation.documents import ClusteringScores, clustering_scores, topic_coherence
 from distembed.execution import compute
-from distembed.factorization.clustering import check_n_clusters
-from distembed.factorization.nmf_blocks import list_words
+from distembed.factorization.document_factors import list_words
+from distembed.factorization.document_rows import check_n_clusters
 from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
@@ -276,66 +276,43 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job; one more where documents are left out, have a graph, or the number is chosen."""
-    tokens = outputs.tokens_output(job)
-    selects, matrices = tokens is outputs.SELECTED_TOKENS, ("document_terms", "association")
-    chosen = ("tokens", "selection") if selects else ("tokens",)
-    selected = (*chosen, "vocabulary")
-    more = list[StageSpec]()
-    if job.topics.has_graph:
-        own = {
-            "n_neighbors": getattr(job.topics, "n_neighbors", 0),
-            "block_memory": job.resources.block_memory,
-        }
-        name = outputs.DOCUMENT_GRAPH.name
-        more.append(StageSpec(name, ("document_terms",), lambda _: own, run_graph, plan_graph))
-    if job.topics.n_topics == "auto":
-        used = [spec.name for spec in more if job.topics.method in OF_GRAPH]
-        number = (number_parameters, run_number, plan_number, check_number)
-        more.append(StageSpec("n_topics", (*matrices, *used), *number))
-    counts = StageSpec(
+    tokens, topics = outputs.tokens_output(job), job.topics
+    chosen = ("tokens", "selection") if tokens is outputs.SELECTED_TOKENS else ("tokens",)
+    selected, matrices = (*chosen, "vocabulary"), ("document_terms", "association")
+    select = StageSpec(
         "selection", ("tokens",), selection_parameters, run_selection, plan_selection, counts=True
     )
-    terms = StageSpec(
-        "document_terms",
-        selected,
-        sections("weighting", grid=True),
-        run_documents,
-        plan_documents,
-        counts=True,
-    )
+    weigh = sections("weighting", grid=True)
     pairs = partial(corpus_stages.run_cooccurrence, tokens=tokens)
+    check_semantic = partial(check_reference, section="semantic")
+    of_pairs = ("cooccurrence", "vocabulary")
+    more = list[StageSpec]()
+    if topics.has_graph:
+        n_neighbors = getattr(topics, "n_neighbors", 0)
+        own = {"n_neighbors": n_neighbors, "block_memory": job.resources.block_memory}
+        name = outputs.DOCUMENT_GRAPH.name
+        more.append(StageSpec(name, ("document_terms",), lambda _: own, run_graph, plan_graph))
+    if topics.n_topics == "auto":
+        used = [spec.name for spec in more if topics.number_method in OF_GRAPH]
+        number = (number_parameters, run_number, plan_number, check_number)
+        more.append(StageSpec("n_topics", (*matrices, *used), *number))
+    fitted, judged = (*matrices, *(spec.name for spec in more)), ("topics", "cooccurrence", "documents")
     return (
         corpus_stages.TOKENS,
-        *((counts,) if selects else ()),
+        *((select,) if "selection" in chosen else ()),
         *(
             spec._replace(inputs=chosen, run=partial(spec.run, tokens=tokens))
             for spec in (corpus_stages.VOCABULARY, corpus_stages.DOCUMENTS)
         ),
-        terms,
+        StageSpec("document_terms", selected, weigh, run_documents, plan_documents, counts=True),
         corpus_stages.COOCCURRENCE._replace(inputs=selected, run=pairs),
         StageSpec(
-            "association",
-            ("cooccurrence", "vocabulary"),
-            sections("semantic"),
-            run_association,
-            plan_association,
-            partial(check_reference, section="semantic"),
+            "association", of_pairs, sections("semantic"), run_association, plan_association, check_semantic
         ),
         *more,
+        StageSpec("topics", fitted, sections("topics", grid=True), run_topics, plan_topics),
         StageSpec(
-            "topics",
-            (*matrices, *(spec.name for spec in more)),
-            sections("topics", grid=True),
-            run_topics,
-            plan_topics,
-        ),
-        StageSpec(
-            "evaluation",
-            ("topics", "cooccurrence", "documents"),
-            sections("coherence"),
-            run_evaluation,
-            plan_evaluation,
-            check_evaluation,
+            "evaluation", judged, sections("coherence"), run_evaluation, plan_evaluation, check_evaluation
         ),
     )
 

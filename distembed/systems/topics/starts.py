@@ -12,7 +12,12 @@ import pyarrow as pa
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import heard_by
-from distembed.factorization.clustering import SphericalKMeans
+from distembed.factorization.clustering import (
+    GROUPED_DOCUMENTS,
+    SphericalKMeans,
+    cluster_sums,
+    joint_sizes,
+)
 from distembed.factorization.consensus import (
     POOLED_BYTES,
     STABLE,
@@ -21,9 +26,15 @@ from distembed.factorization.consensus import (
     run_start,
     topic_stability,
 )
-from distembed.factorization.nmf import NMF, SemanticNMF
-from distembed.factorization.nmf_blocks import cluster_sums, step_documents, subtract_shift
-from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
+from distembed.factorization.document_factors import subtract_shift
+from distembed.factorization.nmf import NMF, SemanticNMF, common_topics
+from distembed.factorization.nmf_rounds import (
+    SAMPLE_COPIES,
+    SEEDING_SAMPLE,
+    STACKED_SUMS,
+    STATE_WORDS,
+    step_documents,
+)
 from distembed.job.stage import Context
 from distembed.lift import lift
 from distembed.linalg.chunks import STORED_BYTES
@@ -32,18 +43,21 @@ from distembed.options import options_of
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.states import scope
 from distembed.systems.topics import outputs
-from distembed.systems.topics.job import OF_GRAPH, Method, TopicsJob
+from distembed.systems.topics.job import OF_GRAPH, POOLED, Method, TopicsJob
 
 ESTIMATORS: Mapping[Method, tuple[Any, dict[str, Any]]] = {
+    "consensus": (NMF, {}),  # what a finished job is read by
     "semantic_nmf": (SemanticNMF, {"shift": 1}),  # M is shifted once, and not by every start in every round
     "nmf": (NMF, {}),
     "orthogonal_nmf": (NMF, {"solver": "orthogonal"}),
-    "spherical_kmeans": (
-        SphericalKMeans,
-        {"tol": 1e-4},
-    ),  # that of the section is one of the objective of NMF
+    # the tolerance of the section is one of the objective of NMF
+    "spherical_kmeans": (SphericalKMeans, {"tol": 1e-4}),
 }
 """The estimator of each method, and its options that are not those of the section."""
+
+
+NO_WORD = ".*hold no word"
+"""A warning that the fits of a job leave out: the report says once which documents hold no word."""
 
 
 def matrices(ctx: Context, methods: Sequence[Method]) -> dict[str, Any]:
@@ -84,8 +98,7 @@ def fitted(ctx: Context, method: Method, n_topics: int, used: Mapping[str, Any])
     name = method if section.n_topics != "auto" else f"{n_topics} topics"
     show = lambda what, done, total: ctx.reporter.advance(name, done, total, unit=what)  # noqa: E731
     with scope(method), heard_by(show), warnings.catch_warnings():
-        # what documents hold no word is said once, by the report
-        warnings.filterwarnings("ignore", message=".*hold no word")
+        warnings.filterwarnings("ignore", message=NO_WORD)
         return model.fit(**{name: matrix for name, matrix in used.items() if takes[name]})
 
 
@@ -96,8 +109,17 @@ def losses_of(model: Any, labels: Int64s, objective: Float64s) -> Float64s:
 
 def plan_topics(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the methods one after the other: every start, and what is kept of them."""
-    topics = job.topics
-    return in_turn(*(plan_fits(job, dims, method, topics.largest_n_topics) for method in topics.methods))
+    topics, k = job.topics, job.topics.largest_n_topics
+    plans = [plan_fits(job, dims, method, k) for method in topics.fitted]
+    if "consensus" in topics.methods:  # its documents are solved as those of a method
+        n_joined, n_documents = len(POOLED) * topics.n_starts * k, dims.size("document")
+        joint, words = dims.whole(n_joined, n_joined, itemsize=8), dims.whole("word", k, itemsize=8)
+        members = dims.block("document", len(POOLED) * topics.n_starts, itemsize=STORED_BYTES)
+        sample = dims.whole(SAMPLE_COPIES, min(GROUPED_DOCUMENTS, n_documents), k, itemsize=STORED_BYTES)
+        labels = dims.whole(3, "document", len(POOLED) * topics.n_starts, itemsize=8)
+        held = [5 * joint, sample, STATE_WORDS * words, labels]
+        plans.append(stage_plan(task(joint_sizes, members, output=joint), whole=held))
+    return in_turn(*plans)
 
 
 def plan_fits(job: TopicsJob, dims: Dimensions, method: Method, k: int) -> StagePlan:
@@ -124,7 +146,7 @@ def plan_fits(job: TopicsJob, dims: Dimensions, method: Method, k: int) -> Stage
         n_documents = dims.size("document")
         drawn = SAMPLE_COPIES * matrices[0] * min(SEEDING_SAMPLE, n_documents) // n_documents
     held += n_starts * words
-    if job.topics.has_consensus:
+    if job.topics.keeps_consensus(method):
         tasks.append(min(dims["memory"].size, POOLED_BYTES * dims.whole("word", n_pooled, itemsize=1)))
         # cosines of the topics of all starts, and their groups
         held += dims.whole(5, n_pooled, n_pooled, itemsize=8)
@@ -138,44 +160,58 @@ def plan_fits(job: TopicsJob, dims: Dimensions, method: Method, k: int) -> Stage
 def run_topics(ctx: Context) -> dict[str, Any]:
     """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
     job: TopicsJob = ctx.job
-    n_topics = job.topics.n_topics
+    n_topics, methods = job.topics.n_topics, job.topics.methods
     if n_topics == "auto":
         n_topics = int(ctx.workspace.stages()["n_topics"].facts["n_topics"])
-    used, rows, losses = matrices(ctx, job.topics.methods), list[dict[str, Any]](), list[dict[str, Any]]()
-    labels = list[Int64s]()
-    for method in job.topics.methods:
-        model = fitted(ctx, method, n_topics, used)
-        curves = [losses_of(model, start.labels, start.objective) for start in model.starts_]
-        losses += [
-            {"method": method, "start": number, "round": place, "loss": loss}
-            for number, curve in enumerate(curves)
-            for place, loss in enumerate(curve.tolist(), 1)
-        ]
-        _store_factors(ctx, method, model, used["X"])
-        own = [start.labels for start in model.starts_]
-        agreement = label_agreement(np.stack([model.labels_, *own]))
-        ends = [float(curve[-1]) for curve in curves]
-        means = zip(ends, *(mean_agreement(table[1:, 1:]).tolist() for table in agreement), strict=True)
-        found = [
-            {"method": method, "start": number, "loss": loss, "nmi": nmi, "ari": ari, "kept": False}
-            for number, (loss, nmi, ari) in enumerate(means)
-        ]
-        if job.topics.has_consensus:
-            nmi, ari = (float(mean_agreement(table)[0]) for table in agreement)
-            loss = float(losses_of(model, model.labels_, model.objective_)[-1])
-            found.append(
-                {"method": method, "start": None, "loss": loss, "nmi": nmi, "ari": ari, "kept": True}
-            )
-            own.append(model.labels_)
+    used = matrices(ctx, job.topics.fitted)
+    curves: dict[Method, list[Float64s]] = {}
+    labels: dict[Method, list[Int64s]] = {}
+    ends: dict[Method, tuple[Int64s, float]] = {}  # what is kept: its labels and its loss
+    last: tuple[Method, ...] = ("consensus",) if "consensus" in methods else ()
+    for method in (*job.topics.fitted, *last):
+        if method == "consensus":
+            labels[method] = [one for each in POOLED for one in labels[each]]
+            curves[method] = [one for each in POOLED for one in curves[each]]
+            with scope(method), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=NO_WORD)
+                model: Any = common_topics(
+                    used["X"], labels[method], n_topics, random_state=job.topics.random_state
+                )
         else:
-            best = int(np.argmin(ends))
-            found[best]["kept"], own[best] = True, model.labels_
-        rows, labels = rows + found, labels + own
+            model = fitted(ctx, method, n_topics, used)
+            labels[method] = [start.labels for start in model.starts_]
+            curves[method] = [losses_of(model, start.labels, start.objective) for start in model.starts_]
+        if method in methods:
+            _store_factors(ctx, method, model, used["X"])
+            ends[method] = model.labels_, float(losses_of(model, model.labels_, model.objective_)[-1])
+    losses = [
+        {"method": method, "start": number, "round": place, "loss": loss}
+        for method in methods
+        for number, curve in enumerate(curves[method])
+        for place, loss in enumerate(curve.tolist(), 1)
+    ]
+    rows, stored = list[dict[str, Any]](), list[Int64s]()
+    for method in methods:
+        own, (kept, end) = [float(curve[-1]) for curve in curves[method]], ends[method]
+        tables = label_agreement(np.stack([kept, *labels[method]]))
+        means = zip(own, *(mean_agreement(table[1:, 1:]).tolist() for table in tables), strict=True)
+        names = "method", "start", "loss", "nmi", "ari", "kept"
+        found = [
+            dict(zip(names, (method, number, *each, False), strict=True)) for number, each in enumerate(means)
+        ]
+        if job.topics.keeps_consensus(method):
+            of_kept = (float(mean_agreement(table)[0]) for table in tables)
+            found.append(dict(zip(names, (method, None, end, *of_kept, True), strict=True)))
+            stored += [*labels[method], kept]
+        else:
+            best = int(np.argmin(own))
+            found[best]["kept"] = True
+            stored += [*labels[method][:best], kept, *labels[method][best + 1 :]]
+        rows += found
     ctx.store_table(outputs.LOSSES, pa.Table.from_pylist(losses))
     ctx.store_table(outputs.STARTS, pa.Table.from_pylist(rows))
-    ctx.store(outputs.LABELS, da.from_array(np.stack(labels), chunks=(1, -1)))
-    kept = next(place for place, row in enumerate(rows) if row["kept"])
-    sizes = np.bincount(labels[kept] + 1, minlength=n_topics + 1)
+    ctx.store(outputs.LABELS, da.from_array(np.stack(stored), chunks=(1, -1)))
+    sizes = np.bincount(ends[methods[0]][0] + 1, minlength=n_topics + 1)
     return {"n_unlabeled": int(sizes[0]), "smallest": int(sizes[1:].min()), "largest": int(sizes[1:].max())}
 
 
@@ -202,26 +238,26 @@ def number_parameters(job: TopicsJob) -> dict[str, Any]:
 def plan_number(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the starts of every number of topics that is tried."""
     numbers = sorted(set(job.topics.n_topics_range))
-    return in_turn(*(plan_fits(job, dims, job.topics.method, k) for k in numbers))
+    return in_turn(*(plan_fits(job, dims, job.topics.number_method, k) for k in numbers))
 
 
 def run_number(ctx: Context) -> dict[str, Any]:
     """Try every number of topics from several starts, and keep the largest that is stable."""
-    method: Method = ctx.job.topics.method
+    method: Method = ctx.job.topics.number_method
     used, rows = matrices(ctx, (method,)), list[dict[str, Any]]()
     for n_topics in sorted(set(ctx.job.topics.n_topics_range)):
         with scope(f"{n_topics}-topics"):
             model = fitted(ctx, method, n_topics, used)
-        groups = topic_stability([start.words for start in model.starts_])
-        agreement = label_agreement(np.stack([start.labels for start in model.starts_]))
+        least, mean = topic_stability([start.words for start in model.starts_])
+        nmi, ari = label_agreement(np.stack([start.labels for start in model.starts_]))
         ends = [losses_of(model, start.labels, start.objective)[-1] for start in model.starts_]
         rows.append(
             {
                 "n_topics": n_topics,
-                "least_silhouette": groups.least,
-                "mean_silhouette": groups.mean,
-                "nmi": float(mean_agreement(agreement.nmi).mean()),
-                "ari": float(mean_agreement(agreement.ari).mean()),
+                "least_silhouette": least,
+                "mean_silhouette": mean,
+                "nmi": float(mean_agreement(nmi).mean()),
+                "ari": float(mean_agreement(ari).mean()),
                 "loss": float(np.mean(ends)),
             }
         )

@@ -2,7 +2,7 @@
 
 Why a document has its topic: the words that carry its weight, term by term, and where they stand. Each word of the
 document brings its term, and each other topic takes what it explains already: see
-`distembed.factorization.nmf_blocks.weight_terms`. Of spherical k-means the weight is the cosine with the center.
+`distembed.factorization.document_factors.weight_terms`. Of spherical k-means the weight is the cosine with the center.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ import pyarrow as pa
 from distembed.corpus.concordance import document_passages
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
-from distembed.dtypes import Float64s, Int64s
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute
 from distembed.factorization.clustering import SphericalKMeans
-from distembed.factorization.nmf_blocks import (
-    WeightTerms,
-    column_shares,
-    cosine_terms,
-    topic_shares,
-    weight_terms,
-)
+from distembed.factorization.document_factors import column_shares, topic_shares, weight_terms
 from distembed.formats.names import unknown_format
 from distembed.job.tables import (
     MakeTable,
@@ -279,13 +273,13 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
             )
         topic = int(request.names[1])
     words, by_cosine = own.words.astype(np.float64), job.topics.method == "spherical_kmeans"
-    found = (cosine_terms if by_cosine else weight_terms)(values, rows, factors[0], words, topic)
+    terms, topics, rest = weight_terms(values, rows, factors[0], words, topic, by_cosine=by_cosine)
     weight, share = float(factors[0, topic]), float(topic_shares(factors, own.norms)[0, topic])
-    order = np.argsort(-found.words, kind="stable")[: request.n]
-    order = order[found.words[order] > 0]
+    order = np.argsort(-terms, kind="stable")[: request.n]
+    order = order[terms[order] > 0]
     columns = {
         "word": np.array(workspace.table("vocabulary")["word"].take(rows).to_pylist(), object),
-        "term": found.words,
+        "term": terms,
         "in document": counts.astype(np.float64),
         "tf-idf": values,
         "% of topic": 100 * (words[rows, topic] / (words[:, topic].sum() or 1.0)),
@@ -300,7 +294,8 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
             passages = [Passages("where they stand", lines)] if lines else []
         except (KeyError, FileNotFoundError):
             remarks = [NO_TOKENS]
-    others = [*_other_terms(found, order), (f"weight of topic {topic}", weight)]
+    unlisted = float(terms.sum() - terms[order].sum()), len(terms) - len(order)
+    others = [*_other_terms(*unlisted, topics, rest), (f"weight of topic {topic}", weight)]
     table += [{"word": line, "term": value} for line, value in others]
     caption = "The terms add up to the weight of the topic in the document."
     what = "cosine with the topic's center" if by_cosine else "weight"
@@ -319,14 +314,14 @@ def explain(job: TopicsJob, workspace: Workspace, request: Request) -> Answer:
     )
 
 
-def _other_terms(found: WeightTerms, order: Int64s) -> Iterator[tuple[str, float]]:
+def _other_terms(words: float, n_words: int, topics: Floats, rest: float) -> Iterator[tuple[str, float]]:
     """Yield what is summed below the words of a document: other words, other topics, and what was not settled."""
-    if n_others := len(found.words) - len(order):
-        yield f"{n_others:,} other words", float(found.words.sum() - found.words[order].sum())
-    largest = np.argsort(found.topics, kind="stable")[:TOPICS_SHOWN]
-    for other in largest[found.topics[largest] < 0].tolist():
-        yield f"less topic {other}", float(found.topics[other])
-    if left := float(found.topics.sum() - found.topics[largest].sum()):
+    if n_words:
+        yield f"{n_words:,} other words", words
+    largest = np.argsort(topics, kind="stable")[:TOPICS_SHOWN]
+    for other in largest[topics[largest] < 0].tolist():
+        yield f"less topic {other}", float(topics[other])
+    if left := float(topics.sum() - topics[largest].sum()):
         yield "less the other topics", left
-    if abs(found.rest) > 1e-6:
-        yield "not settled by the rounds", found.rest
+    if abs(rest) > 1e-6:
+        yield "not settled by the rounds", rest

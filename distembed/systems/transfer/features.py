@@ -18,8 +18,13 @@ from distembed.execution import compute, whole
 from distembed.factorization.lda import online_lda, share_topics
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF
-from distembed.factorization.nmf_blocks import step_documents
-from distembed.factorization.nmf_rounds import SAMPLE_COPIES, SEEDING_SAMPLE, STACKED_SUMS, STATE_WORDS
+from distembed.factorization.nmf_rounds import (
+    SAMPLE_COPIES,
+    SEEDING_SAMPLE,
+    STACKED_SUMS,
+    STATE_WORDS,
+    step_documents,
+)
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from distembed.dtypes import Int64s
 from distembed.evaluation.transfer import MethodScore, ranks_of_rows, score_methods, score_transfer
 from distembed.execution import compute, tell
-from distembed.factorization.clustering import check_n_clusters
+from distembed.factorization.document_rows import check_n_clusters
 from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
