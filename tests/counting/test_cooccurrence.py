@@ -180,21 +180,19 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
 
 
 def test_same_bits_under_threads_and_processes(tmp_path, process_pool):
-    rng = np.random.default_rng(5)
-    partitions = [[list(rng.choice(WORDS, 500))] for _ in range(3)]
-    prefixes = Tokens(
-        tuple(write_partition(f"{tmp_path}/p{i}", partition) for i, partition in enumerate(partitions))
-    )
-    results = []
+    """Of pairs, and of words in documents."""
+    partitions = [[list(np.random.default_rng(5 + i).choice(WORDS, 500))] * 3 for i in range(3)]
+    tokens = Tokens(tuple(write_partition(f"{tmp_path}/p{i}", one) for i, one in enumerate(partitions)))
+    results, vocabulary = [], vocabulary_of(WORDS)
     for scheduler in ("sync", "threads", "processes"):
         pool = process_pool if scheduler == "processes" else None
         with dask.config.set(scheduler=scheduler, num_workers=2, pool=pool):
-            results.append(
-                count_cooccurrences(prefixes, vocabulary_of(WORDS), weighting="harmonic").compute()
-            )
-    for other in results[1:]:
-        assert other.data.tobytes() == results[0].data.tobytes()
-        np.testing.assert_array_equal(other.indices, results[0].indices)
+            pairs = count_cooccurrences(tokens, vocabulary, weighting="harmonic")
+            results.append(dask.compute(pairs, count_document_terms(tokens, vocabulary)))
+    for found, alone in itertools.product(results[1:], results[:1]):
+        for one, other in zip(found, alone, strict=True):
+            assert one.data.tobytes() == other.data.tobytes()
+            np.testing.assert_array_equal(one.indices, other.indices)
 
 
 def test_temporary_scratch_lives_as_long_as_the_array(tmp_path, monkeypatch):
@@ -518,6 +516,22 @@ def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     for expected, found in zip(written, read, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert read.values.dtype == written.values.dtype
+
+
+@pytest.mark.parametrize("columns", [[1, 7], [-1, 2]])
+def test_a_forged_run_is_refused_before_a_kernel_writes_beside_its_sums(columns):
+    run = Run(np.array([0, 2]), np.array(columns, np.int32), np.ones(2, np.int32))
+    with pytest.raises(ValueError, match=r"a run has columns .* of 7"):
+        blocks.merge_runs([run, run], 7)
+
+
+def test_rows_that_do_not_add_up_to_the_entries_of_a_run_are_refused(tmp_path):
+    forged = Run(np.array([0, 5]), np.arange(2, dtype=np.int32), np.ones(2, np.int32))
+    with writing_runs(str(tmp_path / "r.counts"), 1) as append:
+        append(0, forged)
+    for block, message in (0, "do not add up"), (1, "it has 1 row blocks, and block 1 is asked for"):
+        with pytest.raises(DamagedRunsError, match=message):
+            list(read_runs(str(tmp_path / "r.counts"), block))
 
 
 def test_counts_of_the_same_files_have_the_same_name_in_another_process(tmp_path):

@@ -72,15 +72,6 @@ def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once
     assert 2 <= len(read) < 20  # of 64 groups: two, and those that a search looks at
 
 
-def test_same_under_threads_and_processes(tmp_path, process_pool):
-    tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
-    with dask.config.set({"distembed.block_memory": 32 * 6}):
-        counts = count_document_terms(tokens, vocabulary_of(WORDS))
-    one = counts.compute(scheduler="threads", num_workers=2)
-    other = counts.compute(scheduler="processes", pool=process_pool)
-    np.testing.assert_array_equal(one.toarray(), other.toarray())
-
-
 def test_empty_input_is_named(tmp_path):
     with pytest.raises(ValueError, match="vocabulary is empty"):
         count_document_terms(Tokens(("x",)), vocabulary_of([]))
