@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distembed.dtypes import Float64s, Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import block, lift
+from distembed.lift import as_it_is, block, lift
 from distembed.linalg import columns
 from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
@@ -298,7 +298,8 @@ def impute(
             base = predictions(model, X, Y.shape[1])
             values = array_blocks(Y) - base
         chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
-        of_columns = array_blocks(values).rechunk(chunks)
+        is_lazy = isinstance(values, da.Array)
+        of_columns = values.rechunk(chunks) if is_lazy else da.from_array(values, chunks=chunks)
         solved = (solve_by_krylov if solver == "krylov" else solve_by_power)(of_columns, system, **limits)
         if not solved.converged:
             warnings.warn(
@@ -365,8 +366,8 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
         """Return ‖ΔY_q‖₁ of each sweep and ‖Y_q‖₁ before it, (2, sweeps)."""
         return np.ascontiguousarray(compute(state[:, q:]).T).sum(axis=1).reshape(2, -1)
 
-    def advance(state: da.Array, done: int) -> da.Array:
-        """Return the state some sweeps later, or where the rule stops."""
+    def advance(state: da.Array, done: int) -> tuple[da.Array, Float64s]:
+        """Return the state some sweeps later, or where the rule stops, and its totals."""
 
         def swept(last: int) -> da.Array:
             sizes = {"r": q + 2 * last}
@@ -376,20 +377,24 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
 
         state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
         after = swept(min(done + SWEEPS_AT_ONCE, max_iter)).persist()
-        moves, lengths = totals(after)
-        settled = np.flatnonzero(moves <= tol * lengths)
-        return swept(int(settled[0]) + 1) if settled.size else after
+        found = totals(after)
+        settled = np.flatnonzero(found[0] <= tol * found[1])
+        if not settled.size:
+            return after, found
+        last = int(settled[0]) + 1
+        return swept(last), found[:, :last]
 
     number, state = newest("sweeps")
     state = da.zeros((Y.shape[1], q)) if state is None else state
+    moves, lengths = totals(state)
     while True:
-        moves, lengths = totals(state)
         done = len(moves)
         is_settled = q == 0 or bool((moves[-1:] <= tol * lengths[-1:]).any())
         if is_settled or done >= max_iter:
             break
+        after, (moves, lengths) = advance(state, done)
         number += 1
-        state = keep("sweeps", partial(advance, state, done), number=number)
+        state = keep("sweeps", partial(as_it_is, after), number=number)
         tell("sweeps", done)
     left = lift(
         power_residuals, "nc,cs->cr", Y, state.rechunk((Y.chunks[1], -1)),
