@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from benchmarks.inputs import articles_of
 from benchmarks.measures import alone, peak_bytes, spent, tell
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import Words, solve_noncore
+from distembed.factorization.psdvec_words import solve_words
 from distembed.linalg.operators import row_blocks
 
 CSR = ("data", "indices", "indptr")
@@ -83,6 +83,6 @@ def test_noncore_10000_against_5000_x_100(wikipedia):
     c, n = 5_000, 15_000
     model = PSDVec(100).fit(csr_array(counts[:c, :c]), columns[:c], rows[:c])
     print(f"\nweighted squared error {model.objective_[-1]:,.0f}, theirs 382,538")
-    every, words = row_blocks(csr_array(counts[:n, :n])), Words(columns[:n], rows[:n])
-    solved, _ = solve_noncore(every, words, slice(c, n), slice(c), model.core_vectors_, model)
+    every, words = row_blocks(csr_array(counts[:n, :n])), (columns[:n], rows[:n])
+    solved, _ = solve_words(every, *words, slice(c, n), slice(c), model.core_vectors_, model)
     measured("noncore 10,000 words against 5,000 × 100", (31.1, 44.2), solved.compute)

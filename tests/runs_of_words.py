@@ -53,7 +53,7 @@ def psdvec() -> None:
     """Fit in core and noncore mode, and judge given vectors."""
     counts, totals = counts_of_words()
     rows = row_blocks(counts, values_per_block=counts.nnz // 2)
-    model = de.PSDVec(100, n_core=N_CORE, n_iter=2, first_passes=3, batch_words=400).fit(rows, totals)
+    model = de.PSDVec(100, n_core=N_CORE, n_iter=2, first_passes=3).fit(rows, totals)
     core = row_blocks(counts[:N_CORE, :N_CORE], values_per_block=counts.nnz // 2)
     objective_of(core, totals[:N_CORE], totals[:N_CORE], da.asarray(model.core_vectors_), model)
     pairs_between(rows, np.arange(0, N_WORDS, 2), np.arange(0, N_WORDS, 2)).compute()

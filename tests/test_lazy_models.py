@@ -64,7 +64,7 @@ def embedding_of_a_lazy_set() -> Callable[[int], da.Array]:
 
 def vectors_of_new_words() -> Callable[[int], da.Array]:
     counts = np.random.default_rng(2).integers(1, 99, (N_CORE, N_CORE))
-    model = de.PSDVec(RANK, n_iter=1, batch_words=2).fit(counts, counts.sum(axis=0))
+    model = de.PSDVec(RANK, n_iter=1).fit(counts, counts.sum(axis=0))
 
     def vectors(n_blocks: int) -> da.Array:
         rows = documents(n_blocks)[:, :N_CORE].map_blocks(csr_array, meta=csr_array((0, 0), dtype=np.float32))

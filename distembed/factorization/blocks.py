@@ -79,25 +79,19 @@ def weigh_pairs(
         If a word has pairs, but a total of 0.
     """
     left, right = canonical_csr(forward), canonical_csr(backward)
-    for counts, of_rows, of_columns in (
-        (left, row_totals, column_unigram),
-        (right, row_unigram, column_totals),
-    ):  # the probability of a word whose total is 0 would be a division by 0
-        n_rows = np.count_nonzero((of_rows == 0) & (np.diff(counts.indptr) > 0))
-        zero = np.flatnonzero(of_columns == 0)
-        n_columns = np.isin(zero, counts.indices).sum() if zero.size else 0
-        if n_rows or n_columns:
-            raise ValueError(
-                f"{max(n_rows, n_columns)} words occur in pairs of counts, but their word count or row total is 0: "
-                "give the occurrences and the row totals of the words in the text that the pairs come from"
-            )
     capacity = left.nnz + right.nnz
     indices = np.empty(capacity, np.int32)
     values = np.empty((4, capacity), np.float32)
     indptr = np.zeros(left.shape[0] + 1, np.int64)
     sides = row_totals, row_unigram, column_totals, column_unigram
-    size = _merge(left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
-                  *sides, *weighting, indptr, indices, values)  # fmt: skip
+    try:
+        size = _merge(left.indptr, left.indices, left.data, right.indptr, right.indices, right.data,
+                      *sides, *weighting, indptr, indices, values)  # fmt: skip
+    except ZeroDivisionError:
+        raise ValueError(
+            "words occur in pairs of counts, but their word count or row total is 0: give the occurrences and the row "
+            "totals of the words in the text that the pairs come from"
+        ) from None
     if size < np.iinfo(np.int32).max:
         indptr = indptr.astype(np.int32)
     support = csr_array((np.ones(size, np.bool_), indices[:size].copy(), indptr), shape=left.shape)
@@ -190,13 +184,6 @@ def core_pairs(
 
 
 @block(temporaries=0.5)
-def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
-    """Return one matrix of the pairs of a row block."""
-    part: csr_array = getattr(pairs, name)
-    return part
-
-
-@block(temporaries=0.5)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:
@@ -282,21 +269,25 @@ def solve_new_words(
             found = np.empty((many.size, core.shape[1]), core.dtype)
             _solve_many(bounds, indices, many, core, roots, right, base, found)
             out[many] = found
-        except np.linalg.LinAlgError:
-            # Some system is singular (ridge 0), or to the precision of the core: least squares, one by one.
+        except np.linalg.LinAlgError:  # some system is singular (ridge 0), or to the precision of the core
             for word in np.flatnonzero(own_ridge):
                 pair = slice(*bounds[word : word + 2])
-                # Clipped, NumPy gathers faster, and lets other threads run.
-                rows = np.take(core, indices[pair], axis=0, mode="clip")
-                half = rows * np.sqrt(weights[pair]).astype(rows.dtype)[:, None]
-                normal, moments = base + (half.T @ half).astype(np.float64), rows.T @ moment[pair]
-                try:
-                    # NumPy's factorization lets other threads run, SciPy's does not.
-                    factor = np.linalg.cholesky(normal)
-                    out[word] = lapack.dpotrs(factor.T, moments.astype(np.float64)[:, None])[0][:, 0]
-                except np.linalg.LinAlgError:
-                    out[word] = np.linalg.lstsq(normal, moments, rcond=None)[0]
+                out[word] = _least_squares(base, core, indices[pair], weights[pair], moment[pair])
     return out
+
+
+def _least_squares(base: Floats, core: Floats, indices: Int64s, weights: Floats, moment: Floats) -> Floats:
+    """Return the solution of one word's system, that of the least squares where it is singular."""
+    # Clipped, NumPy gathers faster, and lets other threads run.
+    rows = np.take(core, indices, axis=0, mode="clip")
+    half = rows * np.sqrt(weights).astype(rows.dtype)[:, None]
+    normal, moments = base + (half.T @ half).astype(np.float64), rows.T @ moment
+    try:
+        # NumPy's factorization lets other threads run, SciPy's does not.
+        factor = np.linalg.cholesky(normal)
+        return np.asarray(lapack.dpotrs(factor.T, moments.astype(np.float64)[:, None])[0][:, 0])
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(normal, moments, rcond=None)[0])
 
 
 @_jit

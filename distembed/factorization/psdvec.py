@@ -23,17 +23,8 @@ from distembed.corpus.vocabulary import Vocabulary
 from distembed.dtypes import Float32s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_core import (
-    Learned,
-    Words,
-    check_core_size,
-    check_length,
-    noncore_vectors,
-    pairs_between,
-    rounds_of,
-    solve_core,
-    solve_noncore,
-)
+from distembed.factorization.psdvec_core import check_core_size, pairs_between, rounds_of, solve_core
+from distembed.factorization.psdvec_words import regress, solve_words
 from distembed.lift import lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import row_blocks
@@ -49,6 +40,27 @@ from distembed.states import scope
 from distembed.typing import MatrixLike, VectorLike, refuse_collection
 from distembed.validation import check_matrix, like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
+
+
+def check_length(values: VectorLike, n: int, name: str) -> Floats:
+    """Return one finite number that is not negative for each of n words, as floats.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer numbers, or one is negative, NaN or infinite.
+    """
+    refuse_collection(values, name)
+    array = np.asarray(values, float)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
+    wrong = ~(np.isfinite(array) & (array >= 0))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        raise ValueError(
+            f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
+        )
+    return array
 
 
 class PSDVec(BaseEstimator):
@@ -87,8 +99,6 @@ class PSDVec(BaseEstimator):
         many as its rank. Later rounds do not make up for what this round misses.
     random_state : int, None, Generator or RandomState
         Seed of the random vectors.
-    batch_words : int
-        Number of noncore words in one task.
 
     Attributes
     ----------
@@ -148,7 +158,6 @@ class PSDVec(BaseEstimator):
         n_passes: PositiveInt = 2,
         first_passes: PositiveInt = 16,
         random_state: RandomState = 0,
-        batch_words: PositiveInt = 1000,
     ) -> None:
         self.n_components = n_components
         self.n_core = n_core
@@ -161,7 +170,6 @@ class PSDVec(BaseEstimator):
         self.n_passes = n_passes
         self.first_passes = first_passes
         self.random_state = random_state
-        self.batch_words = batch_words
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: square sparse non-negative counts, with word counts as a second argument."""
@@ -236,19 +244,17 @@ class PSDVec(BaseEstimator):
             is_whole = n_core == len(word_counts)
             corner = every if is_whole else pairs_between(every, first, first)
             self.core_counts_, self.core_row_totals_ = word_counts[first], totals[first]
+            self.total_count_ = float(word_counts.sum())
             vectors, self.objective_, self.eigenvalues_, weighting = solve_core(
                 corner, self.core_counts_, self.core_row_totals_, self
             )
             self.core_vectors_ = self.vectors_ = vectors
             self.ranks_ = [one.rank for one in rounds_of(self, n_core)]
             _, self.weight_cutoff_, self.weight_scale_ = weighting
-            learned = Learned(weighting.cutoff, weighting.scale, float(word_counts.sum()))
             if not is_whole:
-                noncore, learned = solve_noncore(
-                    every, Words(word_counts, totals), rest, first, vectors, self
-                )
+                noncore, weighting = solve_words(every, word_counts, totals, rest, first, vectors, self)
                 self.vectors_ = da.concatenate([vectors, noncore])
-            self.noncore_cutoff_, self.noncore_scale_, self.total_count_ = learned
+            _, self.noncore_cutoff_, self.noncore_scale_ = weighting
             if not isinstance(counts, da.Array):
                 self.vectors_ = compute(self.vectors_)
                 self.core_vectors_ = self.vectors_[:n_core]
@@ -323,26 +329,25 @@ class PSDVec(BaseEstimator):
                 f"new_rows are {m} × {c} and new_columns {columns.shape[0]} × {columns.shape[1]}; "
                 f"for new words and {n_core} core words give m × {n_core} and {n_core} × m"
             )
-        own = Words(
-            check_length(new_counts, m, "new_counts"),
-            lift(row_sums, "wc->w", rows, dtype=np.float64)
-            if new_row_totals is None
-            else check_length(new_row_totals, m, "new_row_totals"),
+        new_counts = check_length(new_counts, m, "new_counts")
+        given = {"core_counts": core_counts, "core_row_totals": core_row_totals}
+        core_counts, core_row_totals = (
+            getattr(self, f"{name}_") if values is None else check_length(values, n_core, name)
+            for name, values in given.items()
         )
-        facing = Words(
-            self.core_counts_ if core_counts is None else check_length(core_counts, n_core, "core_counts"),
-            self.core_row_totals_
-            if core_row_totals is None
-            else check_length(core_row_totals, n_core, "core_row_totals"),
-        )
+        if new_row_totals is None:
+            totals = lift(row_sums, "wc->w", rows, dtype=np.float64)
+        else:
+            totals = check_length(new_row_totals, m, "new_row_totals")
         # The occurrences of all words of another corpus are estimated from those of its core words.
-        of_fit, found = float(self.core_counts_.sum()), float(facing.counts.sum())
-        n_all = self.total_count_ * (found / of_fit) if of_fit else found
-        ridges = np.broadcast_to(
-            np.asarray(np.ravel(self.ridge)[-1] if ridge is None else ridge, float), (m,)
-        )
+        of_fit, found = float(self.core_counts_.sum()), float(core_counts.sum())
+        n_all = max(self.total_count_ * (found / of_fit) if of_fit else found, 1e-300)
+        own = np.stack([totals, new_counts / n_all], axis=1)
+        facing = np.stack([core_row_totals, core_counts / n_all], axis=1)
+        ridges = np.ravel(self.ridge)[-1] if ridge is None else np.asarray(ridge, float)
         weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
-        core = self.core_vectors_
         with one_blas_thread():
-            vectors = noncore_vectors(rows, columns, own, facing, core, n_all, ridges, weighting, self)
+            vectors = regress(
+                rows, columns, own, facing, self.core_vectors_, np.broadcast_to(ridges, (m,)), weighting, self
+            )
             return like_input(vectors, new_rows)

@@ -1,19 +1,16 @@
-"""PSDVec over row blocks: the rounds of the core, solved by EM, and the regressions of the noncore words against it.
-
-Each round of the core is a weighted low-rank positive semidefinite approximation; each noncore word is a ridge
-regression against the fixed core vectors, by its counts with core words.
-"""
+"""The core of PSDVec over row blocks, solved by EM: each round is a weighted low-rank approximation."""
 
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
 
 from distembed.dtypes import Floats, Int64s
-from distembed.execution import compute, counted_from, one_blas_thread, tell
+from distembed.execution import compute, counted_from, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
 from distembed.lift import first_rows, fold, lift, total, total_of_part
@@ -22,39 +19,14 @@ from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     column_powers,
-    column_products,
-    dense_blocks,
-    gathered,
     transpose_row_blocks,
 )
 from distembed.states import keep, newest, scope
-from distembed.typing import VectorLike, refuse_collection
 from distembed.validation import seed_of
 from distembed.weighting.blocks import chosen_columns
-from distembed.weighting.pmi import CutoffRule, corner_count, largest_count, weight_cutoff
+from distembed.weighting.pmi import largest_count, weight_cutoff
 
 # --- what is given ----------------------------------------------------------------------------------------------
-
-
-def check_length(values: VectorLike, n: int, name: str) -> Floats:
-    """Return one finite number that is not negative for each of n words, as floats.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer numbers, or one is negative, NaN or infinite.
-    """
-    refuse_collection(values, name)
-    array = np.asarray(values, float)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
-    wrong = ~(np.isfinite(array) & (array >= 0))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
-        )
-    return array
 
 
 def check_core_size(n_core: int | None, n_components: int, n: int) -> int:
@@ -81,10 +53,11 @@ def check_core_size(n_core: int | None, n_components: int, n: int) -> int:
 # --- pairs of words ---------------------------------------------------------------------------------------------
 
 
-def weighting_of(smoothing: float, cutoff: float, largest: float) -> PairWeighting:
-    """Return the weighting whose largest weight is 1, given the largest count that has one."""
-    scale = min(float(np.sqrt(largest)), cutoff)
-    return PairWeighting(smoothing, cutoff, scale or 1.0)
+def weighting_of(options: Any, counts: da.Array, *sides: da.Array) -> PairWeighting:
+    """Return how counts become weights: cut off by the rule for some counts, the largest of all sides with weight 1."""
+    cutoff = weight_cutoff(counts, options.weight_cutoff)
+    largest = max(largest_count(side) for side in sides)
+    return PairWeighting(options.smoothing, cutoff, min(float(np.sqrt(largest)), cutoff) or 1.0)
 
 
 def pairs_between(matrix: da.Array, rows: Int64s | slice, columns: Int64s | slice) -> da.Array:
@@ -157,7 +130,7 @@ def solve_core(
     """
     rounds = rounds_of(options, counts.shape[0])
     passes = np.cumsum([0, *(one.n_passes for one in rounds)]).tolist()
-    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
+    weighting = core_weighting(counts, options)
     with scope("core"):
         done, now = newest("round", CoreRound)
         problem = keep(
@@ -177,19 +150,18 @@ def objective_of(
     counts: da.Array, word_counts: Floats, row_totals: Floats, vectors: da.Array, options: Any
 ) -> tuple[float, PairWeighting]:
     """Return the weighted squared error of given vectors for the counts of core words, and their weighting."""
-    weighting = core_weighting(counts, options.smoothing, options.weight_cutoff)
+    weighting = core_weighting(counts, options)
     problem = _core_problem(counts, word_counts, row_totals, weighting)
     residual = _residual_of(problem, vectors.rechunk((counts.chunks[0], -1)))
     return _objective_of(problem, residual), weighting
 
 
-def core_weighting(counts: da.Array, smoothing: float, rule: CutoffRule) -> PairWeighting:
+def core_weighting(counts: da.Array, options: Any) -> PairWeighting:
     """Return how the counts of core words, a Dask array (n, n) of csr_array row blocks, become weights."""
     off = lift(
         blocks.without_core_diagonal, "wc,w->wc", counts, first_rows(counts), dtype=counts.dtype, sparse=True
     )
-    cutoff = weight_cutoff(counts, rule, corner=corner_count(counts))
-    return weighting_of(smoothing, cutoff, largest_count(off))
+    return weighting_of(options, counts, off)
 
 
 def _core_problem(
@@ -205,7 +177,7 @@ def _core_problem(
     )
     sizes = {"w": counts.chunks[0], "c": counts.shape[1]}
     start, weights, target = (
-        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name, sizes=sizes)
+        lift(attrgetter(name), "w->wc", pairs, sparse=True, step=name, sizes=sizes)
         for name in ("start", "weights", "target")
     )
     return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))
@@ -253,96 +225,3 @@ def _objective_of(problem: CoreProblem, residual: da.Array) -> float:
     """Return the weighted squared error: the irreducible part plus sum R²/Ws."""
     rest = fold(total(blocks.weighted_squares), "wc,wc", residual, problem.weights, shape=(1,))
     return float(compute(problem.irreducible + rest)[0])
-
-
-# --- the noncore words -------------------------------------------------------------------------------------------
-
-
-class Learned(NamedTuple):
-    """What a fit learns of its noncore words, by which later ones are weighed: attributes of the estimator."""
-
-    noncore_cutoff: float
-    noncore_scale: float
-    total_count: float
-
-
-class Words(NamedTuple):
-    """What is known of some words beside their pairs."""
-
-    counts: Floats
-    row_totals: Any
-    """Their occurrences, and the bigrams with the word on the left. Shape (n,), float64; the second may be lazy."""
-
-
-def solve_noncore(
-    counts: da.Array,
-    words: Words,
-    new: Int64s | slice,
-    core: Int64s | slice,
-    vectors: Any,
-    options: Any,
-) -> tuple[da.Array, Learned]:
-    """Return the vectors of some words of a vocabulary, solved against those of others, and what is learned of them.
-
-    Parameters
-    ----------
-    counts : Dask array (n, n) of csr_array row blocks
-    words : Words
-        All n words.
-    new, core : slice or (k,) int64
-        Which of them are solved, and which have the vectors.
-    vectors : array or Dask array (k, d)
-    options : PSDVec
-        The estimator, for its options.
-
-    Raises
-    ------
-    ValueError
-        If there is not one ridge for each band of words.
-    """
-    rows, columns = pairs_between(counts, new, core), pairs_between(counts, core, new)
-    # The cut-off comes from the counts of core words left of new ones, as in the program, and the
-    # largest weight from both orders.
-    with one_blas_thread():
-        cutoff = weight_cutoff(columns, options.weight_cutoff, corner=corner_count(columns))
-        weighting = weighting_of(options.smoothing, cutoff, max(largest_count(columns), largest_count(rows)))
-        own, facing = (Words(*(values[chosen] for values in words)) for chosen in (new, core))
-        n_all = float(own.counts.sum() + facing.counts.sum())
-        m = rows.shape[0]
-        values, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [m]
-        if len(values) != len(sizes):
-            raise ValueError(
-                f"ridge has {len(values)} values and bands has {len(sizes)} sizes; give one ridge for each band"
-            )
-        # The last band takes what is left: how many words a corpus has is known only once it is counted.
-        ridge = np.repeat(values, [*sizes[:-1], m])[:m]
-        make = partial(noncore_vectors, rows, columns, own, facing, vectors, n_all, ridge, weighting, options)
-        return keep("noncore", make), Learned(weighting.cutoff, weighting.scale, n_all)
-
-
-def noncore_vectors(
-    rows: da.Array,
-    columns: da.Array,
-    own: Words,
-    facing: Words,
-    vectors: Any,
-    n_all: float,
-    ridge: Floats,
-    weighting: PairWeighting,
-    options: Any,
-) -> da.Array:
-    """Return the vectors (m, d) of new words, float32, lazily, in batches of words.
-
-    Each is a ridge regression against the core vectors. `rows` (m, n_core) are the counts with the new word on the left
-    of the core word, `columns` (n_core, m) those with it on the right, and `n_all` counts the occurrences of all words.
-    """
-    forward = rows.rechunk((options.batch_words, -1))
-    backward = transpose_row_blocks(columns).rechunk(forward.chunks)
-    sides = (np.stack([side.row_totals, side.counts / max(n_all, 1e-300)], axis=1) for side in (own, facing))
-    of_new, of_core = sides
-    core = gathered(vectors) if isinstance(vectors, da.Array) else vectors
-    return lift(
-        blocks.solve_new_words, "wc,wc,wf,cf,w,cr,rs->wr",
-        forward, backward, dense_blocks(of_new, forward.chunks[0]), of_core, ridge, core, column_products(core, core),
-        weighting=weighting, uniform_weight=options.uniform_weight,
-    )  # fmt: skip

@@ -262,23 +262,21 @@ def smoothed_pmi(counts: Pairs, word_counts: VectorLike, *, smoothing: float = 0
     return SmoothedPMI(float(np.log(smoothing)), excess)
 
 
-def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float:
+def weight_cutoff(counts: da.Array, rule: CutoffRule) -> float:
     """Return the cut-off point of the weights sqrt(x).
 
     Parameters
     ----------
     counts : Dask array (n, m) of row blocks
     rule : "halving", "none" or float
-        "halving" (the authors' program): halve from the square root of `corner` while at least 10 and take
-        the first value that at least 0.02 % of the non-zeros reach, else the square root itself.
-        "none": no cut-off. A number: itself.
-    corner : float
-        The count of the most frequent left word with the most frequent right word.
+        "halving" (the authors' program): halve from the square root of the first count, of the most frequent left word
+        with the most frequent right word, while at least 10 and take the first value that at least 0.02 % of the
+        non-zeros reach, else the square root itself. "none": no cut-off. A number: itself.
 
     Returns
     -------
     float
-        inf for no cut-off, also where the rule finds nothing to start from (`corner` 0, no counts).
+        inf for no cut-off, also where the rule finds nothing to start from (a first count of 0).
 
     Raises
     ------
@@ -291,7 +289,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule, *, corner: float) -> float
         return float(rule)
     if rule != "halving":
         raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')
-    start = float(np.sqrt(corner))
+    start = float(np.sqrt(compute(counts[:1, :1])[0, 0]))
     candidates = [start / 2**k for k in range(64) if start / 2**k >= SMALLEST_HALVED]
     if not candidates:
         return start if start > 0 else np.inf
@@ -309,11 +307,6 @@ def largest_count(counts: da.Array) -> float:
     """Return the largest stored value of an array of row blocks, 0 for none."""
     found = fold(Sum(blocks.largest_value, max, float), "wc", whole_rows(counts), shape=())
     return float(compute(found))
-
-
-def corner_count(counts: da.Array) -> float:
-    """Return the count in row 0, column 0."""
-    return float(compute(counts[:1, :1])[0, 0])
 
 
 def _row_sums(counts: Any) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from distembed.factorization import blocks, psdvec_core
+from distembed.factorization import blocks, psdvec_core, psdvec_words
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.linalg.operators import row_blocks
@@ -92,7 +92,7 @@ def test_words_without_a_pair_have_vectors_of_zeros(n):
 
 def test_a_total_of_zero_is_refused_where_a_word_has_pairs():
     counts = COUNTS[:20, :20]
-    message = "1 words occur in pairs of counts, but their word count or row total is 0"
+    message = "words occur in pairs of counts, but their word count or row total is 0"
     with pytest.raises(ValueError, match=message):
         exact().fit(counts, WORD_COUNTS[:20], np.where(np.arange(20) == 0, 0, counts.sum(1)))
     model = exact().fit(counts, WORD_COUNTS[:20])
@@ -115,8 +115,9 @@ def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):
 
 
 @pytest.mark.parametrize("chunks", [(N,), (30, 30, 30), (7, 50, 33)])
-def test_the_chunks_of_the_counts_do_not_matter(chunks):
-    model = exact(n_core=CORE, batch_words=11).fit(chunked(COUNTS, chunks), WORD_COUNTS)
+def test_the_chunks_of_the_counts_do_not_matter(chunks, monkeypatch):
+    monkeypatch.setattr(psdvec_words, "MOST_WORDS", 11)
+    model = exact(n_core=CORE).fit(chunked(COUNTS, chunks), WORD_COUNTS)
     whole = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
     assert isinstance(model.vectors_, da.Array)
     np.testing.assert_allclose(model.objective_, whole.objective_, rtol=1e-6)

@@ -12,7 +12,7 @@ from scipy.sparse import block_array, csr_array
 from distembed.execution import one_blas_thread
 from distembed.factorization import blocks, psdvec_core
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import Words, solve_noncore, weighting_of
+from distembed.factorization.psdvec_words import solve_words
 from distembed.linalg.operators import row_blocks
 from distembed.weighting import pmi
 from tests.references import psdvec as plain
@@ -60,10 +60,10 @@ def test_target_and_weights_agree(program, core):
     """G and W as PSDVec makes them from its pairs, in both orders of each pair."""
     counts, unigram, row_totals = core
     lazy = row_blocks(counts)
-    cutoff = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
+    cutoff = pmi.weight_cutoff(lazy, "halving")
     assert cutoff == pytest.approx(np.sqrt(counts[0, 0]) / 4)
     off = blocks.without_core_diagonal(counts, np.zeros(1, np.int64))
-    weighting = weighting_of(0.02, cutoff, off.max())
+    weighting = blocks.PairWeighting(0.02, cutoff, min(np.sqrt(off.max()), cutoff))
     sides = (row_totals, unigram)
     whole = blocks.weigh_pairs(counts, csr_array(counts.T), *sides, *sides, weighting=weighting)
     target, backward = (
@@ -119,7 +119,7 @@ def test_noncore_vectors_agree(program, totals, second_word_counts, core):
     assert np.linalg.norm(found - theirs) <= 1e-3 * np.linalg.norm(theirs)
     np.testing.assert_allclose(found, theirs, atol=1e-3)
     both = row_blocks(block_array([[None, columns], [rows, None]], format="csr"))
-    words = Words(np.append(core_counts, new_counts), np.append(row_totals, new_totals))
+    words = np.append(core_counts, new_counts), np.append(row_totals, new_totals)
     parts = slice(1200, 2200), slice(1200)
-    ours, _ = solve_noncore(both, words, *parts, core_vectors, PSDVec(40, uniform_weight=0.0))
+    ours, _ = solve_words(both, *words, *parts, core_vectors, PSDVec(40, uniform_weight=0.0))
     np.testing.assert_allclose(ours.compute(), without, atol=1e-3)

@@ -85,9 +85,8 @@ OF_COUNTS = {
     "pmi of given totals": lambda counts, words: pmi.pmi(counts, row_totals=words, column_totals=words),
     "smoothed_pmi": lambda counts, words: pmi.smoothed_pmi(counts, words).excess,
     "marginals": lambda counts, words: np.vstack(pmi.marginals(counts)),
-    "halving": lambda counts, words: pmi.weight_cutoff(counts, "halving", corner=300.0),
+    "halving": lambda counts, words: pmi.weight_cutoff(counts, "halving"),
     "largest_count": lambda counts, words: pmi.largest_count(counts),
-    "corner_count": lambda counts, words: pmi.corner_count(counts),
     "contexts": lambda counts, words: pmi.directional_contexts(counts, counts),
     "transpose": lambda counts, words: transpose_row_blocks(counts),
     "coherence": lambda counts, words: np.array(topic_coherence([[1, 2, 25], [3, 4, 20]], counts)),
@@ -111,19 +110,19 @@ def test_halved_cutoff_equals_the_plain_rule(chunks):
     counts = draw_counts(100, 100, seed=3) * 100 + 1
     counts[0, 0] = 90000
     lazy = lifted(counts, chunks)
-    found = pmi.weight_cutoff(lazy, "halving", corner=pmi.corner_count(lazy))
+    found = pmi.weight_cutoff(lazy, "halving")
     assert found == pytest.approx(plain.halved_cutoff(counts.astype(float)), rel=1e-6)
     assert 10 <= found < 300
 
 
 def test_cutoff_without_a_corner_or_counts_is_none():
     empty = lifted(np.zeros((30, 30), np.float32), (30,))
-    assert pmi.weight_cutoff(empty, "halving", corner=0.0) == np.inf
-    assert pmi.weight_cutoff(empty, "none", corner=1.0) == np.inf
+    assert pmi.weight_cutoff(empty, "halving") == np.inf
+    assert pmi.weight_cutoff(empty, "none") == np.inf
     for rule in ("half", 0, -2.5):
         with pytest.raises(ValueError, match=f"weight_cutoff is {rule!r}"):
-            pmi.weight_cutoff(empty, rule, corner=0.0)
-    assert pmi.weight_cutoff(empty, 2.5, corner=0.0) == 2.5
+            pmi.weight_cutoff(empty, rule)
+    assert pmi.weight_cutoff(empty, 2.5) == 2.5
 
 
 @pytest.mark.parametrize("bad", [np.nan, -3.0, np.inf])

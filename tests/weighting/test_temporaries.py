@@ -15,6 +15,7 @@ from tests.temporaries import assert_declared, measured
 def test_the_block_functions_of_weighting_declare_what_they_hold():
     whole = sp.csr_array(sp.random(6_000, 2_000, density=0.1, random_state=0, format="csr"))
     whole.data = np.ceil(20 * whole.data).astype(np.int32)
+    whole[0, 0] = 400
     counts = da.concatenate(
         [da.from_array(whole[at : at + 2_000], chunks=-1, asarray=False) for at in range(0, 6_000, 2_000)]
     )
@@ -22,7 +23,7 @@ def test_the_block_functions_of_weighting_declare_what_they_hold():
     with measured() as found:
         compute([de.pmi(counts), de.ppmi(counts), de.log_entropy(counts), de.tf_idf(counts, sublinear=True)])
         compute([de.smoothed_pmi(pairs, np.arange(1, 2_001)).excess, de.directional_contexts(pairs)])
-        pmi.weight_cutoff(counts, "halving", corner=400.0)
+        pmi.weight_cutoff(counts, "halving")
         pmi.largest_count(counts)
         compute(documents.select_words(counts, np.arange(0, 2_000, 2)))
         compute(documents.select_pairs(pairs, np.arange(1_999, -1, -1)))

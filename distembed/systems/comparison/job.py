@@ -66,7 +66,7 @@ class PartCountingSection(Section):
 
 @section_of(
     PSDVec,
-    exclude=dict.fromkeys(("bands", "batch_words"), "the words of all parts are solved in the same way"),
+    exclude={"bands": "the words of all parts are solved in the same way"},
     defaults={"smoothing": 0.1},
 )
 class CoreSection(Section):

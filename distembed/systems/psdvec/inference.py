@@ -19,24 +19,24 @@ from distembed.dtypes import Float32s
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import joined_rows
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import Learned, core_weighting, pairs_between
+from distembed.factorization.psdvec_core import pairs_between
 from distembed.files import read_small
 from distembed.job.stage import read_subwords, read_vectors, removed_directions
 from distembed.linalg.blocks import without_directions
 from distembed.linalg.operators import whole_csr
-from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
-from distembed.systems.psdvec.sides import means_of, weights_of, weights_of_pmi
+from distembed.systems.psdvec.sides import means_of, weigh_contexts, weights_of
+from distembed.systems.psdvec.stages import NONCORE
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import add_spelling
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.texts import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import directional_contexts, marginals, ppmi
+from distembed.weighting.pmi import directional_contexts, marginals
 
 LISTED = 5
 """Words that are named where several have no vector."""
@@ -108,20 +108,15 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
 
 def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     """Return the fitted estimator of a finished job, ready for `PSDVec.transform`."""
-    core = outputs.CORE_VECTORS.read(workspace)
-    n_core, counts = core.shape[0], vocabulary_of(workspace).counts
+    core, counts = outputs.CORE_VECTORS.read(workspace), vocabulary_of(workspace).counts.astype(float)
     row_totals = np.asarray(outputs.ROW_TOTALS.read(workspace)["n_pairs"])
-    model = PSDVec(**job.psdvec.options)
-    facts = workspace.stages()["vectors"].facts
-    if "noncore_scale" in facts:
-        learned = Learned(*(float(facts[name]) for name in Learned._fields))
-    else:  # where all words are core, new ones are weighed as these are
-        pairs = corpus_outputs.COOCCURRENCE.read(workspace)
-        _, cutoff, scale = core_weighting(pairs, model.smoothing, model.weight_cutoff)
-        learned = Learned(cutoff, scale, float(counts.sum()))
+    model, done, n_core = PSDVec(**job.psdvec.options), workspace.stages(), len(core)
+    # Where all words are core, new ones are weighed as these are.
+    facts = done["core"].facts | (done[NONCORE].facts if job.psdvec.has_noncore else {})
     model.core_vectors_, model.n_core_ = core, n_core
-    model.core_counts_, model.core_row_totals_ = counts[:n_core].astype(float), row_totals[:n_core]
-    model.noncore_cutoff_, model.noncore_scale_, model.total_count_ = learned
+    model.core_counts_, model.core_row_totals_ = counts[:n_core], row_totals[:n_core]
+    model.noncore_cutoff_, model.noncore_scale_ = float(facts["weight_cutoff"]), float(facts["weight_scale"])
+    model.total_count_ = float(counts.sum())
     return model
 
 
@@ -140,8 +135,7 @@ def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: 
     contexts = csr_array((found.data[is_known], (found.row[is_known], columns)), shape=shape)
     totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
     axes = compute(outputs.SIDES_AXES.read(workspace))
-    weighted = ppmi(contexts, column_totals=totals, **weights_of_pmi(section))
-    return np.asarray(weighted @ axes, np.float32)
+    return np.asarray(weigh_contexts(section, contexts, totals) @ axes, np.float32)
 
 
 def solved(

@@ -74,7 +74,6 @@ class PSDVecSection(Section):
     smoothing: float = OPTION
     n_passes: int = OPTION
     first_passes: int = OPTION
-    batch_words: int = OPTION
     ridge: float | tuple[float, ...] = OPTION
     bands: tuple[int, ...] | None = OPTION
     core_vectors: InputPath | None = None
@@ -92,6 +91,11 @@ class PSDVecSection(Section):
     def options(self) -> dict[str, Any]:
         """Return the options of the estimator, as they are written in JSON."""
         return self.model_dump(mode="json", exclude={"core_vectors", "components_removed"})
+
+    @property
+    def has_noncore(self) -> bool:
+        """Whether words beyond the core are solved in a stage of their own; those beside a given core are not."""
+        return self.n_core is not None and self.core_vectors is None
 
     @model_validator(mode="after")
     def _a_ridge_for_each_band(self) -> Self:
@@ -223,9 +227,14 @@ class PSDVecJob(CountingJob):
     evaluation: EvaluationSection = EvaluationSection()
     report: ReportSection = ReportSection()
 
+    @property
+    def n_dimensions(self) -> int:
+        """The dimensions of the vectors, those of the sides included."""
+        return self.psdvec.n_components + (self.sides.n_components if self.sides else 0)
+
     @model_validator(mode="after")
     def _some_components_are_left(self) -> Self:
-        width = self.psdvec.n_components + (self.sides.n_components if self.sides else 0)
+        width = self.n_dimensions
         if self.psdvec.components_removed >= width:
             raise ValueError(
                 f"psdvec.components_removed = {self.psdvec.components_removed} leaves none of the {width} components "

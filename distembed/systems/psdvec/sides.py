@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import join, joined_rows, view_mean
+from distembed.factorization.lsa import LSA
 from distembed.job.stage import Context, StageSpec
 from distembed.linalg.operators import count_values
-from distembed.linalg.singular import largest_singular_triplets, scaled_power
+from distembed.linalg.singular import scaled_power
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 from distembed.stages.corpus import count_pairs, plan_counts
 from distembed.stages.corpus_sections import COUNTING_OPTIONS
@@ -62,15 +63,9 @@ def sides_parameters(job: PSDVecJob) -> dict[str, Any]:
 def plan_sides(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of weighing the contexts, and of their singular vectors."""
     assert job.sides is not None
-    return plan_of_triplets(
-        dims,
-        job.sides.n_components,
-        rows="side_row",
-        columns="side_context",
-        values="side_pair",
-        n_passes=job.sides.n_passes,
-        oversampling=OVERSAMPLING,
-    )
+    k, n_passes = job.sides.n_components, job.sides.n_passes
+    of_matrix = {"rows": "side_row", "columns": "side_context", "values": "side_pair"}
+    return plan_of_triplets(dims, k, n_passes=n_passes, oversampling=OVERSAMPLING, **of_matrix)
 
 
 def run_sides(ctx: Context) -> dict[str, Any]:
@@ -80,32 +75,23 @@ def run_sides(ctx: Context) -> dict[str, Any]:
     (2015), whose PPMI-SVD this is, by default with exponent 0.
     """
     section: SidesSection = ctx.job.sides
-    contexts, weights = (
-        directional_contexts(outputs.SIDES_COUNTS.read(ctx.workspace)),
-        weights_of_pmi(section),
-    )
+    contexts = directional_contexts(outputs.SIDES_COUNTS.read(ctx.workspace))
+    options = section.model_dump(include={"n_components", "exponent", "n_passes", "random_state"})
+    model = LSA(**options, oversampling=OVERSAMPLING, tol=None)
     with scope("contexts", sides_parameters(ctx.job), contexts):
         totals = marginals(contexts).columns
-        weighted = keep("weighted", lambda: ppmi(contexts, column_totals=totals, **weights))
-        found = largest_singular_triplets(
-            weighted,
-            section.n_components,
-            n_passes=section.n_passes,
-            oversampling=OVERSAMPLING,
-            tol=None,
-            random_state=section.random_state,
-        )
-    powers = section.exponent, section.exponent - 1
-    left, right = (scaled_power(found.values, power).astype(np.float32) for power in powers)
-    ctx.store(outputs.SIDES_VECTORS, found.left * left)
-    ctx.store(outputs.SIDES_AXES, da.from_array(found.right * right, chunks=("auto", -1)))
+        weighted = keep("weighted", lambda: weigh_contexts(section, contexts, totals))
+        ctx.store(outputs.SIDES_VECTORS, model.fit_transform(weighted))
+    axes = model.components_.T * scaled_power(model.singular_values_, model.exponent - 1).astype(np.float32)
+    ctx.store(outputs.SIDES_AXES, da.from_array(axes, chunks=("auto", -1)))
     ctx.store_table(outputs.SIDES_TOTALS, pa.table({"n_pairs": totals}))
-    return {"residual": float(found.residuals.max())}
+    return {"residual": float(model.residuals_.max())}
 
 
-def weights_of_pmi(section: SidesSection) -> dict[str, Any]:
-    """Return how `ppmi` weighs the counts."""
-    return {"context_smoothing": section.context_smoothing, "negative_samples": section.negative_samples}
+def weigh_contexts(section: SidesSection, contexts: Any, totals: np.ndarray) -> Any:
+    """Return the positive PMI of words with their contexts, given how often each of these was counted."""
+    options = section.model_dump(include={"context_smoothing", "negative_samples"})
+    return ppmi(contexts, column_totals=totals, **options)
 
 
 # --- beside the vectors of PSDVec ------------------------------------------------------------------------------
@@ -136,19 +122,10 @@ def means_of(job: PSDVecJob, workspace: Workspace) -> list[np.ndarray]:
     return np.split(both, [job.psdvec.n_components])
 
 
-def n_dimensions(job: PSDVecJob) -> int:
-    """Return the dimensions of the vectors of a job, those of its sides included."""
-    return job.psdvec.n_components + (job.sides.n_components if job.sides else 0)
-
-
 def plan_joined(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of joining the vectors."""
-    rows = dims.block("row", n_dimensions(job))
-    return stage_plan(
-        task(join, rows, output=rows),
-        stored=dims.whole("row", n_dimensions(job)),
-        n_tasks=dims.n_blocks("row"),
-    )
+    rows, stored = dims.block("row", job.n_dimensions), dims.whole("row", job.n_dimensions)
+    return stage_plan(task(join, rows, output=rows), stored=stored, n_tasks=dims.n_blocks("row"))
 
 
 def run_joined(ctx: Context) -> dict[str, Any]:
@@ -166,14 +143,14 @@ JOINED = "joined"
 
 def sides_stages(solved: tuple[str, ...]) -> list[StageSpec]:
     """Return the stages of the sides and of the join, after those that solve the vectors of PSDVec."""
+
+    def counting(job: PSDVecJob) -> dict[str, Any]:
+        assert job.sides is not None
+        return {"counting": asdict(job.sides.counting_options())}
+
+    of_words, plan_of_counts = ("tokens", "vocabulary"), partial(plan_counts, pair="side_pair")
     return [
-        StageSpec(
-            "sides_counts",
-            ("tokens", "vocabulary"),
-            lambda job: {"counting": asdict(job.sides.counting_options())},
-            run_counts,
-            partial(plan_counts, pair="side_pair"),
-        ),
+        StageSpec("sides_counts", of_words, counting, run_counts, plan_of_counts),
         StageSpec("sides", ("sides_counts", "vocabulary"), sides_parameters, run_sides, plan_sides),
         StageSpec(
             JOINED, (*solved, "sides"), lambda job: {"weights": weights_of(job)}, run_joined, plan_joined

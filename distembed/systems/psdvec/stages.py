@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.display import plural
-from distembed.dtypes import Float32s
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
@@ -21,7 +20,8 @@ from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
 from distembed.factorization.joined_vectors import first_directions
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import Learned, Words, check_core_size, objective_of, solve_noncore
+from distembed.factorization.psdvec_core import check_core_size, objective_of
+from distembed.factorization.psdvec_words import MOST_WORDS, solve_words
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.factorization.subwords import (
     NAME_BYTES,
@@ -46,6 +46,7 @@ from distembed.job.stage import (
     System,
     read_subwords,
     read_vectors,
+    sections,
     vectors_at,
 )
 from distembed.lift import lift
@@ -75,7 +76,7 @@ from distembed.stages.words import check_figures_of_scores, set_lines, store_sco
 from distembed.states import BLOCK_MEMORY, keep
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import METHOD, PRESETS, PSDVecJob
-from distembed.systems.psdvec.sides import JOINED, n_dimensions, sides_stages, solved_vectors
+from distembed.systems.psdvec.sides import JOINED, sides_stages, solved_vectors
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import add_spelling
 from distembed.weighting.blocks import excess_of_block
@@ -110,76 +111,12 @@ KEPT_PMI = StageSpec(
 )
 
 
-NOT_OF_THE_MAP = {"enabled", "weight"}
-"""The keys of the section that `SubwordMap` does not take."""
-
-NONCORE = "noncore"
-"""The stage that solves the noncore words of a job before it learns n-grams from them."""
-
-
-def solves_noncore_first(job: PSDVecJob) -> bool:
-    """Return whether noncore words have a stage of their own, since sides and the map of n-grams need them, too."""
-    return job.psdvec.n_core is not None and (job.subwords.enabled or job.sides is not None)
-
-
-def unspelled_vectors(ctx: Context) -> da.Array:
-    """Return the vectors of all words, lazily, before their spelling is added: joined where the job has sides."""
-    if ctx.job.sides is not None:
-        return outputs.JOINED_VECTORS.read(ctx.workspace)
-    return solved_vectors(ctx.workspace)
-
-
-def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
-    """Return the bytes of the vectors of n-grams in memory and of their names, where subwords are learned."""
-    if not job.subwords.enabled:
-        return []
-    return [dims.whole("ngram", n_dimensions(job)), dims.whole("ngram", itemsize=NAME_BYTES)]
-
-
-def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return what decides the content of the stage."""
-    own = {} if job.sides is None else {"regularization": job.sides.regularization}
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP), **own}
-
-
-def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
-    width = n_dimensions(job)
-    columns = min(COLUMNS_TOGETHER, width)
-    return stage_plan(
-        task(solve_ridge, dims.whole("word", columns), output=dims.whole("ngram", columns)),
-        whole=[
-            dims.whole("ngram_of_word", itemsize=NGRAM_BYTES),
-            dims.whole("ngram", itemsize=NAME_BYTES),
-            dims.whole(2, "word", width),
-        ],
-        stored=dims.whole("ngram", width),
-        n_tasks=len(range(0, width, columns)),
-    )
-
-
-def run_subwords(ctx: Context) -> dict[str, Any]:
-    """Learn the vectors of n-grams from those of all words."""
-    vocabulary = vocabulary_of(ctx.workspace)
-    options = ctx.job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
-    if (sides := ctx.job.sides) is not None:  # whose components have a regularization of their own
-        both = (
-            (options["regularization"], ctx.job.psdvec.n_components),
-            (sides.regularization, sides.n_components),
-        )
-        options["regularization"] = [value for value, n in both for _ in range(n)]
-    model = SubwordMap(**options).fit(list(vocabulary.words), unspelled_vectors(ctx))
-    ctx.store(SUBWORD_VECTORS, da.asarray(model.vectors_).T)
-    ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
-    ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
-    ctx.store_table(NGRAMS, pa.table(ngrams))
-    return {"n_ngrams": len(model.n_words_), "residual": float(model.residuals_.max())}
-
-
 # --- counts -> vectors -----------------------------------------------------------------------------------------
 
 
-NONCORE_OPTIONS = {"ridge", "bands", "uniform_weight", "batch_words"}
+NONCORE = "noncore"
+"""The stage that solves the words beyond the core, one by one."""
+NONCORE_OPTIONS = {"ridge", "bands", "uniform_weight"}
 
 
 def core_parameters(job: PSDVecJob) -> dict[str, Any]:
@@ -199,54 +136,47 @@ def plan_core(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 
 def run_core(ctx: Context) -> dict[str, Any]:
     """Solve the core words jointly; or take the vectors that the job names, and solve all other words against them."""
-    counts = corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    words = Words(vocabulary_of(ctx.workspace).counts.astype(float), marginals(counts).rows)
+    counts, vocabulary = corpus_outputs.COOCCURRENCE.read(ctx.workspace), vocabulary_of(ctx.workspace)
+    word_counts, row_totals = vocabulary.counts.astype(float), marginals(counts).rows
     model, n_words = PSDVec(**ctx.job.psdvec.options), len(counts)
     n_core = check_core_size(model.n_core, model.n_components, n_words)
-    of_core, first = core_counts(ctx, counts, n_core), Words(*(values[:n_core] for values in words))
-    ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": words.row_totals}))
+    of_core = core_counts(ctx, counts, n_core), word_counts[:n_core], row_totals[:n_core]
+    ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
     if ctx.job.psdvec.core_vectors is None:
-        model.fit(of_core, *first)
+        model.fit(*of_core)
         vectors, eigenvalues, objective = model.core_vectors_, model.eigenvalues_, model.objective_
-        facts = {"n_core": n_core, "weight_cutoff": str(model.weight_cutoff_)}
+        facts = {"n_core": n_core, **_facts_of(model.weight_cutoff_, model.weight_scale_)}
     else:
-        found, learned = _completed(ctx, counts, words, model)
+        given = _given_vectors(ctx.job)
+        rows = given.index(vocabulary.words)
+        known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        if not len(known):
+            raise JobError(
+                f"the vectors in {ctx.job.psdvec.core_vectors} have none of the words of the core: are they of one "
+                "language, and written in one case?"
+            )
+        ctx.reporter.note(f"core: {plural(len(known), 'word')} known, {plural(len(new), 'word')} new")
+        found = np.zeros((n_words, given.vectors.shape[1]), np.float32)
+        found[known] = given.vectors[rows[known]]
+        weighting = None
+        if len(new):
+            core = da.from_array(found[known])
+            solved, weighting = solve_words(counts, word_counts, row_totals, new, known, core, model)
+            found[new] = compute(solved)
         vectors = da.from_array(found, chunks=("auto", -1))
-        error, weighting = objective_of(of_core, *first, vectors[:n_core], model)
+        error, of_known = objective_of(*of_core, vectors[:n_core], model)
         eigenvalues, objective = np.sort(compute(column_powers(vectors, 2)))[::-1], np.array([error])
-        facts = {"n_core": n_words, "weight_cutoff": str(weighting.cutoff), **learned}
+        _, cutoff, scale = weighting or of_known
+        facts = {"n_core": n_words, **_facts_of(cutoff, scale)}
     ctx.store(outputs.CORE_VECTORS, da.asarray(vectors))
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": eigenvalues}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": objective}))
     return facts
 
 
-def _completed(
-    ctx: Context, counts: da.Array, words: Words, model: PSDVec
-) -> tuple[Float32s, dict[str, str]]:
-    """Return vectors of all words: the given ones as they are, others solved against them; and what was learned.
-
-    Raises
-    ------
-    JobError
-        If no word of the vocabulary has a given vector, or these have another number of components.
-    """
-    given = _given_vectors(ctx.job)
-    rows = given.index(vocabulary_of(ctx.workspace).words)
-    known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-    if not len(known):
-        raise JobError(
-            f"the vectors in {ctx.job.psdvec.core_vectors} have none of the words of the core: are they of one "
-            "language, and written in one case?"
-        )
-    ctx.reporter.note(f"core: {plural(len(known), 'word')} known, {plural(len(new), 'word')} new")
-    found = np.zeros((len(rows), given.vectors.shape[1]), np.float32)
-    found[known] = given.vectors[rows[known]]
-    if not len(new):
-        return found, {}
-    solved, learned = solve_noncore(counts, words, new, known, da.from_array(found[known]), model)
-    found[new] = compute(solved)
-    return found, _written(learned)
+def _facts_of(cutoff: float, scale: float) -> dict[str, str]:
+    """Return how later words are weighed, as facts of a stage; JSON has no infinity."""
+    return {"weight_cutoff": str(cutoff), "weight_scale": str(scale)}
 
 
 def _given_vectors(job: PSDVecJob, *, max_words: int | None = None) -> WordVectors:
@@ -290,50 +220,104 @@ def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     )
 
 
+def run_noncore(ctx: Context) -> dict[str, Any]:
+    """Solve the words beyond the core against it, and store their vectors where there are any."""
+    core, counts = (
+        output.read(ctx.workspace) for output in (outputs.CORE_VECTORS, corpus_outputs.COOCCURRENCE)
+    )
+    n_core, n_words = len(core), len(counts)
+    if n_core == n_words:
+        return {"n_noncore": 0}
+    words = (
+        vocabulary_of(ctx.workspace).counts.astype(float),
+        np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"]),
+    )
+    new, model = slice(n_core, n_words), PSDVec(**ctx.job.psdvec.options)
+    vectors, (_, *weighting) = solve_words(counts, *words, new, slice(n_core), core, model)
+    ctx.store(outputs.NONCORE_VECTORS, vectors)
+    return {"n_noncore": n_words - n_core, **_facts_of(*weighting)}
+
+
+# --- vectors of n-grams, and the last steps -------------------------------------------------------------------
+
+
+NOT_OF_THE_MAP = {"enabled", "weight"}
+"""The keys of the section that `SubwordMap` does not take."""
+
+
+def unspelled_vectors(ctx: Context) -> da.Array:
+    """Return the vectors of all words, lazily, before their spelling is added: joined where the job has sides."""
+    if ctx.job.sides is not None:
+        return outputs.JOINED_VECTORS.read(ctx.workspace)
+    return solved_vectors(ctx.workspace)
+
+
+def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
+    """Return the bytes of the vectors of n-grams in memory and of their names, where subwords are learned."""
+    if not job.subwords.enabled:
+        return []
+    return [dims.whole("ngram", job.n_dimensions), dims.whole("ngram", itemsize=NAME_BYTES)]
+
+
+def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
+    """Return what decides the content of the stage."""
+    own = {} if job.sides is None else {"regularization": job.sides.regularization}
+    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP), **own}
+
+
+def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
+    """Return the plan of the subword map: a task solves a few columns, and all share the n-grams of the words."""
+    columns = min(COLUMNS_TOGETHER, job.n_dimensions)
+    return stage_plan(
+        task(solve_ridge, dims.whole("word", columns), output=dims.whole("ngram", columns)),
+        whole=[
+            dims.whole("ngram_of_word", itemsize=NGRAM_BYTES),
+            dims.whole("ngram", itemsize=NAME_BYTES),
+            dims.whole(2, "word", job.n_dimensions),
+        ],
+        stored=dims.whole("ngram", job.n_dimensions),
+        n_tasks=-(-job.n_dimensions // columns),
+    )
+
+
+def run_subwords(ctx: Context) -> dict[str, Any]:
+    """Learn the vectors of n-grams from those of all words; components of sides have a regularization of their own."""
+    job: PSDVecJob = ctx.job
+    options = job.subwords.model_dump(exclude=NOT_OF_THE_MAP)
+    if job.sides is not None:
+        own = [job.subwords.regularization] * job.psdvec.n_components
+        options["regularization"] = own + [job.sides.regularization] * job.sides.n_components
+    model = SubwordMap(**options).fit(list(vocabulary_of(ctx.workspace).words), unspelled_vectors(ctx))
+    ctx.store(SUBWORD_VECTORS, da.asarray(model.vectors_).T)
+    ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
+    ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
+    ctx.store_table(NGRAMS, pa.table(ngrams))
+    return {"n_ngrams": len(model.n_words_), "residual": float(model.residuals_.max())}
+
+
 def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of all vectors: with the noncore words where they are solved here, and with their spelling."""
-    width = n_dimensions(job)
+    """Return the plan of the finished vectors, with their spelling."""
+    width = job.n_dimensions
     rows, vectors = dims.block("row", width), dims.whole("row", width)
     moments = dims.whole(2, width, width, itemsize=8) if job.psdvec.components_removed else 0
-    solved = stage_plan()
-    if not (solves_noncore_first(job) or job.sides or job.psdvec.n_core is None):
-        solved = plan_noncore(job, dims)
     return stage_plan(
-        solved.task_bytes,
         task(add_spelling, rows, rows, output=rows),
         task(centered_gram, rows, output=moments) if moments else 0,
-        whole=[
-            moments,
-            solved.whole_bytes,
-            *([*table_bytes(job, dims), vectors] if job.subwords.enabled else []),
-        ],
+        whole=[moments, *([*table_bytes(job, dims), vectors] if job.subwords.enabled else [])],
         stored=vectors,
-        n_tasks=max(solved.tasks, dims.n_blocks("row")),
+        n_tasks=dims.n_blocks("row"),
     )
 
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
-    """Return what decides the content of the vectors, the weight of their spelling only where it is learned."""
+    """Return what decides the content of the vectors beside what they are made of."""
     spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
-    n_removed = job.psdvec.components_removed
-    return {
-        "psdvec": job.psdvec.options,
-        **spelling,
-        **({"components_removed": n_removed} if n_removed else {}),
-    }
+    return {**spelling, "components_removed": job.psdvec.components_removed}
 
 
 def run_vectors(ctx: Context) -> dict[str, Any]:
-    """Put the vectors of all words together, and add the directions of their spelling."""
-    if solves_noncore_first(ctx.job):
-        vectors, facts = unspelled_vectors(ctx), ctx.workspace.stages()[NONCORE].facts
-        facts = {name: facts[name] for name in ("n_noncore", *Learned._fields) if name in facts}
-    elif ctx.job.sides:
-        vectors, facts = unspelled_vectors(ctx), {"n_noncore": 0}
-    else:
-        noncore, facts = _solve_noncore(ctx)
-        core = outputs.CORE_VECTORS.read(ctx.workspace)
-        vectors = core if noncore is None else da.concatenate([core, noncore])
+    """Store the vectors of all words with the directions of their spelling, less their first components."""
+    vectors = unspelled_vectors(ctx)
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
         table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
         # A graph would take all of them to a cluster.
@@ -346,33 +330,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         ctx.store(REMOVED_AXES, da.from_array(axes, chunks=-1))
         vectors = lift(without_directions, "wc,c,ck->wc", vectors, mean, axes)
     ctx.store(outputs.VECTORS, vectors)
-    return facts
-
-
-def run_noncore(ctx: Context) -> dict[str, Any]:
-    """Solve the noncore words against the core, and store them where there are any."""
-    noncore, facts = _solve_noncore(ctx)
-    if noncore is not None:
-        ctx.store(outputs.NONCORE_VECTORS, noncore)
-    return facts
-
-
-def _solve_noncore(ctx: Context) -> tuple[da.Array | None, dict[str, Any]]:
-    """Return the vectors of the noncore words, None where there are none, and what the estimator learned of them."""
-    core, counts = outputs.CORE_VECTORS.read(ctx.workspace), corpus_outputs.COOCCURRENCE.read(ctx.workspace)
-    n_core, n_words = len(core), len(counts)
-    if n_core == n_words:
-        facts = ctx.workspace.stages()["core"].facts
-        return None, {"n_noncore": 0, **{name: facts[name] for name in Learned._fields if name in facts}}
-    row_totals = np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"])
-    words, new = Words(vocabulary_of(ctx.workspace).counts.astype(float), row_totals), slice(n_core, n_words)
-    model = PSDVec(**ctx.job.psdvec.options)
-    noncore, learned = solve_noncore(counts, words, new, slice(n_core), core, model)
-    return noncore, {"n_noncore": n_words - n_core, **_written(learned)}
-
-
-def _written(learned: Learned) -> dict[str, str]:
-    return {name: str(value) for name, value in learned._asdict().items()}
+    return {}
 
 
 # --- vectors -> numbers ----------------------------------------------------------------------------------------
@@ -385,7 +343,7 @@ def plan_evaluation(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     return stage_plan(
         cosines,
         whole=[
-            dims.whole(2, "word", n_dimensions(job)),
+            dims.whole(2, "word", job.n_dimensions),
             *table_bytes(job, dims),
             *(dims.whole(files, itemsize=SET_COPIES), SETS_BYTES),
         ],
@@ -415,49 +373,32 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 
 KEPT_DISTANCES = KeptRows(
-    outputs.VECTORS, "vectors", "two words", metric_of_words, "word", lambda job, _: n_dimensions(job)
+    outputs.VECTORS, "vectors", "two words", metric_of_words, "word", lambda job, _: job.n_dimensions
 )
 
 
 def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     """Return the stages of a job."""
-    solved: tuple[str, ...] = ("core", NONCORE) if solves_noncore_first(job) else ("core",)
-    noncore = StageSpec(
-        NONCORE, ("core",), lambda job: {"psdvec": job.psdvec.options}, run_noncore, plan_noncore
+
+    def options(job: PSDVecJob) -> dict[str, Any]:
+        return {"psdvec": job.psdvec.options}
+
+    solved = ("core", NONCORE) if job.psdvec.has_noncore else ("core",)
+    unspelled = (JOINED,) if job.sides else solved
+    finished = (*unspelled, SUBWORDS) if job.subwords.enabled else unspelled
+    of_counts, with_words = ("cooccurrence", "vocabulary"), (*unspelled, "vocabulary")
+    core = StageSpec("core", of_counts, core_parameters, run_core, plan_core, check_given_vectors)
+    noncore = StageSpec(NONCORE, ("core",), options, run_noncore, plan_noncore)
+    ngrams = StageSpec(SUBWORDS, with_words, subword_parameters, run_subwords, plan_subwords)
+    vectors = StageSpec("vectors", finished, vectors_parameters, run_vectors, plan_vectors)
+    found = (TOKENS, VOCABULARY, DOCUMENTS, COOCCURRENCE, *kept_stages(job, KEPT_PMI), core)
+    found += (noncore,) if job.psdvec.has_noncore else ()
+    found += sides_stages(solved) if job.sides else ()
+    found += (ngrams,) if job.subwords.enabled else ()
+    scores = StageSpec(
+        "evaluation", ("vectors",), sections("evaluation"), run_evaluation, plan_evaluation, check_evaluation
     )
-    joined = (JOINED,) if job.sides else solved
-    map_of_ngrams = StageSpec(
-        SUBWORDS, (*joined, "vocabulary"), subword_parameters, run_subwords, plan_subwords
-    )
-    made_of = (*joined, SUBWORDS) if job.subwords.enabled else joined
-    return (
-        TOKENS,
-        VOCABULARY,
-        DOCUMENTS,
-        COOCCURRENCE,
-        *kept_stages(job, KEPT_PMI),
-        StageSpec(
-            "core",
-            ("cooccurrence", "vocabulary"),
-            core_parameters,
-            run_core,
-            plan_core,
-            check_given_vectors,
-        ),
-        *((noncore,) if NONCORE in solved else ()),
-        *(sides_stages(solved) if job.sides else ()),
-        *((map_of_ngrams,) if job.subwords.enabled else ()),
-        StageSpec("vectors", made_of, vectors_parameters, run_vectors, plan_vectors),
-        *kept_stages(job, KEPT_DISTANCES.stage_spec),
-        StageSpec(
-            "evaluation",
-            ("vectors",),
-            lambda job: {"evaluation": job.evaluation.model_dump(mode="json")},
-            run_evaluation,
-            plan_evaluation,
-            check_evaluation,
-        ),
-    )
+    return (*found, vectors, *kept_stages(job, KEPT_DISTANCES.stage_spec), scores)
 
 
 def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
@@ -466,14 +407,14 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     word, pair = corpus.dimensions["word"], pair_dimension(corpus, counting_options(job), counted)
     dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
     # A word that occurs c times has at most 2 c times as many pairs with core words in either order as the window has
-    # places, or two with each word of the core. The first batch has the most frequent words.
-    n_core, options, batch = dimensions["core"].size, counting_options(job), job.psdvec.batch_words
+    # places, or two with each word of the core. The first batch has the most frequent words, of one block of counts.
+    n_core, options = dimensions["core"].size, counting_options(job)
     places = 2 * options.window * (2 if options.direction == "symmetric" else 1)
     most, n_noncore = np.minimum(places * corpus.counts[n_core:], 2 * n_core), word.size - n_core
     n_pairs = min(pair.size, round(float(most.sum())))
-    of_batch = min(n_pairs, round(float(most[:batch].sum())))
+    of_batch = min(n_pairs, round(float(most[:MOST_WORDS].sum())), 2 * pair.block)
     dimensions |= {
-        "noncore": Dimension(n_noncore, min(n_noncore, batch), word.counted),
+        "noncore": Dimension(n_noncore, min(n_noncore, MOST_WORDS), word.counted),
         "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
     }
     if job.sides is not None:
