@@ -87,7 +87,7 @@ def test_a_core_that_is_stopped_goes_on_from_its_last_round(
 
 def test_a_workspace_may_be_a_url(job: Path, finished: tuple[Path, str, str]) -> None:
     elsewhere = load_job(job, workspace="memory://a-job/w")
-    assert len(run_stages(elsewhere).ran) == 8
+    assert len(run_stages(elsewhere).ran) == 9
     assert verify_job(elsewhere) == ([], finished[1])
     assert run_stages(elsewhere).ran == ()
     done = run("report", "--open", "memory://a-job/w")

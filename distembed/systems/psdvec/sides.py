@@ -141,7 +141,7 @@ JOINED = "joined"
 """The stage that joins the vectors of a job with sides."""
 
 
-def sides_stages(solved: tuple[str, ...]) -> list[StageSpec]:
+def sides_stages(solved: tuple[str, ...]) -> tuple[StageSpec, ...]:
     """Return the stages of the sides and of the join, after those that solve the vectors of PSDVec."""
 
     def counting(job: PSDVecJob) -> dict[str, Any]:
@@ -149,10 +149,10 @@ def sides_stages(solved: tuple[str, ...]) -> list[StageSpec]:
         return {"counting": asdict(job.sides.counting_options())}
 
     of_words, plan_of_counts = ("tokens", "vocabulary"), partial(plan_counts, pair="side_pair")
-    return [
+    return (
         StageSpec("sides_counts", of_words, counting, run_counts, plan_of_counts),
         StageSpec("sides", ("sides_counts", "vocabulary"), sides_parameters, run_sides, plan_sides),
         StageSpec(
             JOINED, (*solved, "sides"), lambda job: {"weights": weights_of(job)}, run_joined, plan_joined
         ),
-    ]
+    )

@@ -391,7 +391,14 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
     noncore = StageSpec(NONCORE, ("core",), options, run_noncore, plan_noncore)
     ngrams = StageSpec(SUBWORDS, with_words, subword_parameters, run_subwords, plan_subwords)
     vectors = StageSpec("vectors", finished, vectors_parameters, run_vectors, plan_vectors)
-    found = (TOKENS, VOCABULARY, DOCUMENTS, COOCCURRENCE, *kept_stages(job, KEPT_PMI), core)
+    found: tuple[StageSpec, ...] = (
+        TOKENS,
+        VOCABULARY,
+        DOCUMENTS,
+        COOCCURRENCE,
+        *kept_stages(job, KEPT_PMI),
+        core,
+    )
     found += (noncore,) if job.psdvec.has_noncore else ()
     found += sides_stages(solved) if job.sides else ()
     found += (ngrams,) if job.subwords.enabled else ()
