@@ -97,7 +97,7 @@ def spelling(words: list[str]) -> Spelling:
     """Return the buckets of fastText's n-grams of 3 to 6 characters."""
     slices = ngrams.word_ngrams(words, MIN_N, MAX_N)
     buckets, rows = np.unique(
-        ngrams.hash_buckets(slices.data, slices.starts, slices.stops, N_BUCKETS), return_inverse=True
+        ngrams.hashes(slices.data, slices.starts, slices.stops) % N_BUCKETS, return_inverse=True
     )
     return Spelling(slices.offsets.astype(np.int32), rows.astype(np.int32), buckets)
 
@@ -172,7 +172,7 @@ def word_vectors(words: list[str], spelled: Spelling, rows: NDArray[np.float32])
         return WordVectors(words, own)
     buckets = np.zeros((N_BUCKETS, rows.shape[1]), np.float32)
     buckets[spelled.buckets] = trained
-    table = SubwordTable(buckets, np.zeros(rows.shape[1]), MIN_N, MAX_N, n_buckets=N_BUCKETS)
+    table = SubwordTable(buckets, np.zeros(rows.shape[1]), MIN_N, MAX_N)
     n_ngrams = np.diff(spelled.starts)[:, None]
     return WordVectors(words, (own + n_ngrams * table.compose(words)) / (n_ngrams + 1), subwords=table)
 

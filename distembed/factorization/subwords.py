@@ -305,9 +305,7 @@ def find_ngrams(
     order = np.argsort(first)
     columns = np.empty(len(order), np.int32)
     columns[order] = np.arange(len(order), dtype=np.int32)
-    columns = columns[ids]
-    del keys, ids
-    averaging = averaging_rows(found.offsets, columns, len(order))
+    averaging = averaging_rows(found.offsets, columns[ids], len(order))
     n_words = np.bincount(averaging.indices, minlength=len(order))
     kept = np.flatnonzero(n_words >= min_words)
     return averaging[:, kept], n_words[kept], tuple(found.strings(first[order][kept]))

@@ -285,7 +285,7 @@ def read_subwords(workspace: Workspace) -> SubwordTable:
         compute(SUBWORD_MEAN.read(workspace)),
         min_n=options["min_n"],
         max_n=options["max_n"],
-        ngrams=tuple(rows["ngram"].to_pylist()),
+        ngrams=rows["ngram"].to_pylist(),
     )
 
 

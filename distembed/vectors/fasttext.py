@@ -80,7 +80,7 @@ def _read_model(path: str, source: Source, max_words: int | None) -> WordRows:
     if not np.isfinite(hashed.sum(dtype=np.float64)):
         raise VectorFileError(f"{source.path}: a bucket holds NaN or infinity; download or train it again")
     mean = np.zeros(dim, np.float32)
-    table = SubwordTable(hashed.reshape(-1, dim), mean, min_n, max_n, n_buckets=n_buckets)
+    table = SubwordTable(hashed.reshape(-1, dim), mean, min_n, max_n)
     for words_of_block, block in row_blocks(
         kept, vectors
     ):  # averages with the rows of their n-grams, in place

@@ -11,12 +11,11 @@ A safetensors file holds
 `vectors`              float32 (n, d)
 `words`, `offsets`     uint8, the UTF-8 bytes of all words joined; int64 (n + 1,): word i is
                        `words[offsets[i]:offsets[i + 1]]`
-`subword_options`      int64 (4,): min_n, max_n, number of buckets (0: rows are named), and 1 where composed
-                       vectors are divided by their lengths; this and the rest only with a table of n-grams
+`subword_options`      int64 (4,): min_n, max_n, the number of buckets (0: n-grams have rows of their own), and 1 where
+                       composed vectors are divided by their lengths; this and the rest only with a table of n-grams
 `subword_mean`         float32 (d,)
 `subword_vectors`      float32 (rows, d)
-`ngrams`,              the n-gram of each row, as the words are
-`ngram_offsets`
+`ngrams`               uint32 (rows,): the FNV-1a hash of the n-gram of each row; buckets have none
 =====================  ==========================================================================================
 
 Values of float16 are read, too.
@@ -136,7 +135,7 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
             )
         vectors = file.get_slice("vectors")
         shape = vectors.get_shape()
-        words = _strings(file, name, "words", "offsets", max_words)
+        words = _words(file, name, max_words)
         if len(shape) != 2 or len(file.get_tensor("offsets")) != shape[0] + 1:
             raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
         if not words:
@@ -149,9 +148,9 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
             return WordRows(words, rows)
         try:  # a tensor of the table that is missing or does not fit is an error
             min_n, max_n, n_buckets, normalized = file.get_tensor("subword_options").tolist()
-            ngrams = None if n_buckets else tuple(_strings(file, name, "ngrams", "ngram_offsets"))
             values, mean = (file.get_tensor(f"subword_{one}") for one in ("vectors", "mean"))
-            table = SubwordTable(values, mean, min_n, max_n, ngrams, n_buckets or None, bool(normalized))
+            ngrams = None if n_buckets else file.get_tensor("ngrams")
+            table = SubwordTable(values, mean, min_n, max_n, ngrams, bool(normalized))
         except (safetensors.SafetensorError, ValueError) as error:
             raise VectorFileError(
                 f"{name}: its table of n-grams is not whole ({error}); write it again"
@@ -159,9 +158,9 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
         return WordRows(words, rows, table)
 
 
-def _strings(file: Any, name: str, joined: str, offsets: str, n: int | None = None) -> list[str]:
-    """Return the first strings of two tensors: their bytes, and where each begins."""
-    bounds, blob = file.get_tensor(offsets), file.get_slice(joined)
+def _words(file: Any, name: str, n: int | None) -> list[str]:
+    """Return the first words, by their bytes and where each begins."""
+    bounds, blob = file.get_tensor("offsets"), file.get_slice("words")
     if (
         (blob.get_dtype(), bounds.dtype.str, bounds.ndim) != ("U8", "<i8", 1)
         or not bounds.size
@@ -180,14 +179,15 @@ def write_safetensors(name: str, rows: WordRows) -> None:
     joined, offsets = pack(rows.words)
     tensors: dict[str, NDArray[Any]] = {"vectors": rows.vectors, "words": joined, "offsets": offsets}
     if (table := rows.subwords) is not None:
-        options = [table.min_n, table.max_n, table.n_buckets or 0, int(table.normalized)]
+        n_buckets = len(table) if table.ngrams is None else 0
+        options = [table.min_n, table.max_n, n_buckets, int(table.normalized)]
         tensors |= {
             "subword_options": np.array(options, np.int64),
             "subword_mean": table.mean,
             "subword_vectors": table.vectors,
         }
         if table.ngrams is not None:
-            tensors["ngrams"], tensors["ngram_offsets"] = pack(table.ngrams)
+            tensors["ngrams"] = np.asarray(table.ngrams)
     tensors = {key: np.ascontiguousarray(tensor) for key, tensor in tensors.items()}
     filesystem, target = url_to_fs(name)
     if not isinstance(filesystem, LocalFileSystem):

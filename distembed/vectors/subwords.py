@@ -27,8 +27,6 @@ WORDS_TOGETHER = 20_000
 
 FIRST_HASH, PRIME = 2166136261, 16777619
 """The offset basis and the prime of FNV-1a of 32 bits."""
-FIRST_LONG_HASH, LONG_PRIME = 14695981039346656037, 1099511628211
-"""Those of FNV-1a of 64 bits."""
 
 
 class Ngrams(NamedTuple):
@@ -132,31 +130,20 @@ def add_spelling(vectors: Floats, composed: Floats, center: ArrayLike, *, weight
 
 
 @njit(cache=True, nogil=True)
-def hash_buckets(data, starts, stops, n_buckets):  # type: ignore[no-untyped-def]
-    """Return the bucket of each slice, int64 (n_slices,): its FNV-1a hash of 32 bits modulo `n_buckets`.
+def hashes(data, starts, stops):  # type: ignore[no-untyped-def]
+    """Return the FNV-1a hash of 32 bits of each slice, uint32 (n_slices,).
 
-    Bytes are extended with their sign before they are mixed in, as fastText does.
+    Bytes are extended with their sign before they are mixed in, as fastText does. Of 200,000 n-grams about five share
+    their hash with another.
     """
-    buckets = np.empty(len(starts), np.int64)
+    out = np.empty(len(starts), np.uint32)
     for k in range(len(starts)):
         h = np.uint32(FIRST_HASH)
         for place in range(starts[k], stops[k]):
             h = np.uint32(h ^ np.uint32(np.int8(data[place])))
             h = np.uint32(h * np.uint32(PRIME))
-        buckets[k] = np.int64(h) % n_buckets
-    return buckets
-
-
-@njit(cache=True, nogil=True)
-def hashes(data, starts, stops):  # type: ignore[no-untyped-def]
-    """Return a key of 64 bits for each slice: of a million n-grams two share one once in 37 million tables."""
-    hashes = np.empty(len(starts), np.uint64)
-    for k in range(len(starts)):
-        h = np.uint64(FIRST_LONG_HASH)
-        for place in range(starts[k], stops[k]):
-            h = (h ^ np.uint64(data[place])) * np.uint64(LONG_PRIME)
-        hashes[k] = h
-    return hashes
+        out[k] = h
+    return out
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,18 +164,16 @@ class SubwordTable:
         m.
     min_n, max_n : int
         The characters of the shortest and of the longest n-grams.
-    ngrams : tuple of str, optional
-        The n-gram of each row. Without it row i belongs to bucket i.
-    n_buckets : int, optional
-        The number of buckets into which n-grams are hashed, by FNV-1a as in fastText.
+    ngrams : sequence of str or uint32 array (rows,), optional
+        The n-gram of each row, or its FNV-1a hash, which alone is kept. Without it an n-gram belongs to the row of its
+        hash modulo the number of rows, as in fastText.
     normalized : bool
         Whether composed vectors are divided by their lengths.
 
     Raises
     ------
     ValueError
-        If shapes do not fit, a value is NaN or infinite, an n-gram occurs twice, or both or neither of `ngrams` and
-        `n_buckets` are given.
+        If shapes do not fit, a value is NaN or infinite, or two rows have one n-gram or hash.
 
     Examples
     --------
@@ -204,8 +189,7 @@ class SubwordTable:
     mean: NDArray[np.float32]
     min_n: int = 3
     max_n: int = 6
-    ngrams: tuple[str, ...] | None = None
-    n_buckets: int | None = None
+    ngrams: NDArray[np.uint32] | Sequence[str] | None = None
     normalized: bool = False
 
     def __post_init__(self) -> None:
@@ -221,15 +205,17 @@ class SubwordTable:
             raise ValueError(
                 "the vectors of the n-grams or their mean hold NaN or infinity: fit the map again"
             )
-        if (self.ngrams is None) == (self.n_buckets is None):
-            raise ValueError("give ngrams, the n-gram of each row, or n_buckets, and not both")
-        n_rows = self.n_buckets if self.ngrams is None else len(self.ngrams)
-        if n_rows != len(self):
-            raise ValueError(
-                f"there are {len(self)} vectors for {n_rows} n-grams or buckets: give one for each"
-            )
-        if self.ngrams is not None and len(set(self.ngrams)) < len(self.ngrams):
-            raise ValueError("an n-gram occurs twice: give each n-gram once")
+        if self.ngrams is None:
+            return
+        keys = self.ngrams
+        if not isinstance(keys, np.ndarray):
+            data, bounds = pack(keys)
+            keys = hashes(data, bounds[:-1], bounds[1:])
+        if keys.shape != (len(self),) or keys.dtype != np.uint32:
+            raise ValueError(f"there are {len(self)} vectors for {keys.size} n-grams: give one for each")
+        if len(np.unique(keys)) < len(keys):
+            raise ValueError("an n-gram, or the hash of one, occurs twice: give each n-gram once")
+        object.__setattr__(self, "ngrams", keys)
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -237,9 +223,8 @@ class SubwordTable:
     @property
     def contents(self) -> str:
         """What the table holds, in words."""
-        kind = "n-grams" if self.n_buckets is None else f"of {self.n_buckets:,} buckets of n-grams"
-        lengths = f"{self.min_n} to {self.max_n} characters"
-        return f"{len(self):,} {kind} of {lengths}"
+        kind = "buckets of n-grams" if self.ngrams is None else "n-grams"
+        return f"{len(self):,} {kind} of {self.min_n} to {self.max_n} characters"
 
     def __repr__(self) -> str:
         return f"SubwordTable({self.contents}, {self.vectors.shape[1]} components)"
@@ -365,19 +350,16 @@ class SubwordTable:
 
     def _rows_of(self, ngrams: Ngrams) -> Int64s:
         """Return the row of each n-gram, -1 where it has none."""
-        if self.n_buckets is not None:
-            return hash_buckets(ngrams.data, ngrams.starts, ngrams.stops, self.n_buckets)
-        if not len(self):
-            return np.full(len(ngrams.starts), -1, np.int64)
-        keys, rows = self._keys
         wanted = hashes(ngrams.data, ngrams.starts, ngrams.stops)
-        places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        if self.ngrams is None:
+            return wanted.astype(np.int64) % len(self)
+        keys, rows = self._sorted
+        places = np.searchsorted(keys[:-1], wanted)
         return np.where(keys[places] == wanted, rows[places], -1)
 
     @cached_property
-    def _keys(self) -> tuple[NDArray[np.uint64], Int64s]:
-        """The keys of the n-grams in rising order, and the row of each."""
-        data, offsets = pack(self.ngrams or ())
-        keys = hashes(data, offsets[:-1], offsets[1:])
+    def _sorted(self) -> tuple[NDArray[np.integer], Int64s]:
+        """The hashes of the n-grams in rising order, and the row of each; the last is that of none."""
+        keys = np.asarray(self.ngrams)
         order = np.argsort(keys)
-        return keys[order], order
+        return np.append(keys[order].astype(np.int64), -1), np.append(order, -1)

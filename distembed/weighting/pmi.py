@@ -289,7 +289,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule) -> float:
         return float(rule)
     if rule != "halving":
         raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')
-    start = float(np.sqrt(compute(counts[:1, :1])[0, 0]))
+    start = float(np.sqrt(float(compute(counts[:1, :1])[0, 0])))
     candidates = [start / 2**k for k in range(64) if start / 2**k >= SMALLEST_HALVED]
     if not candidates:
         return start if start > 0 else np.inf

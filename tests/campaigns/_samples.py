@@ -54,7 +54,7 @@ def _binary(write: Callable[[io.BytesIO], Any]) -> bytes:
 
 
 def _saved(name: str, folder: Path, subwords: bool = False) -> bytes:
-    table = de.SubwordTable(ROWS, ROWS[0] * 0, min_n=3, max_n=3, n_buckets=3) if subwords else None
+    table = de.SubwordTable(ROWS, ROWS[0] * 0, min_n=3, max_n=3) if subwords else None
     de.WordVectors(WORDS, ROWS, subwords=table).save(folder / name)
     return (folder / name).read_bytes()
 

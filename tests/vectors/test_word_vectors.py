@@ -10,6 +10,7 @@ from safetensors.numpy import load_file, save_file
 import distembed as de
 from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
 from distembed.vectors.subwords import SubwordTable
+from tests.references.subwords import fnv1a
 
 
 def test_constructor_refuses():
@@ -128,7 +129,8 @@ def plainly_composed(table, word):
     marked = f"<{word}>"
     lengths = range(table.min_n, table.max_n + 1)
     found = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
-    rows = [table.vectors[table.ngrams.index(gram)] for gram in found if gram in table.ngrams]
+    row_of = {key: row for row, key in enumerate(table.ngrams.tolist())}
+    rows = [table.vectors[row_of[fnv1a(gram)]] for gram in found if fnv1a(gram) in row_of]
     return table.mean + sum(rows, start=np.zeros(len(table.mean))) / max(len(found), 1)
 
 
@@ -219,7 +221,7 @@ def test_fewer_and_more_rows_keep_the_table(stringy):
 @pytest.mark.parametrize("n_buckets", [None, 40])
 def test_safetensors_there_and_back(tmp_path, stringy, place, n_buckets):
     rows = np.random.default_rng(3).normal(size=(40, stringy.vectors.shape[1]))
-    hashed = SubwordTable(rows, stringy.subwords.mean, n_buckets=40)
+    hashed = SubwordTable(rows, stringy.subwords.mean)
     table = hashed if n_buckets else stringy.subwords
     vectors = WordVectors(stringy.words, stringy.vectors, subwords=table).normalized()
     path = place if place.startswith("memory") else tmp_path / place
@@ -227,7 +229,8 @@ def test_safetensors_there_and_back(tmp_path, stringy, place, n_buckets):
     read = WordVectors.load(path, max_words=3)
     assert read.words == vectors.words[:3]
     assert np.array_equal(read[UNKNOWN], vectors[UNKNOWN])
-    assert (read.subwords.ngrams, read.subwords.normalized) == (vectors.subwords.ngrams, True)
+    assert read.subwords.normalized
+    np.testing.assert_array_equal(read.subwords.ngrams, vectors.subwords.ngrams)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +238,7 @@ def test_safetensors_there_and_back(tmp_path, stringy, place, n_buckets):
     [
         (lambda t: t.pop("subword_mean"), "n-grams is not whole .*subword_mean"),
         (lambda t: t.pop("ngrams"), "n-grams is not whole .*ngrams"),
-        (lambda t: t.update(ngram_offsets=t["ngram_offsets"][:-1]), "disagree; write it again"),
+        (lambda t: t.update(ngrams=t["ngrams"][:-1]), "12 vectors for 11 n-grams"),
         (lambda t: t.update(offsets=np.empty(0, np.int64)), "disagree; write it again"),
         (lambda t: t.update(subword_vectors=t["subword_vectors"][:5]), "5 vectors for 12 n-grams"),
         (lambda t: t.update(subword_options=t["subword_options"][:2]), "n-grams is not whole"),
