@@ -63,9 +63,15 @@ def sides_parameters(job: PSDVecJob) -> dict[str, Any]:
 def plan_sides(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of weighing the contexts, and of their singular vectors."""
     assert job.sides is not None
-    k, n_passes = job.sides.n_components, job.sides.n_passes
-    of_matrix = {"rows": "side_row", "columns": "side_context", "values": "side_pair"}
-    return plan_of_triplets(dims, k, n_passes=n_passes, oversampling=OVERSAMPLING, **of_matrix)
+    return plan_of_triplets(
+        dims,
+        job.sides.n_components,
+        rows="side_row",
+        columns="side_context",
+        values="side_pair",
+        n_passes=job.sides.n_passes,
+        oversampling=OVERSAMPLING,
+    )
 
 
 def run_sides(ctx: Context) -> dict[str, Any]:
