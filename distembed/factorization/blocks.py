@@ -201,7 +201,8 @@ def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
 def solve_new_words(
     forward: object,
     backward: object,
-    own: Floats,
+    row_totals: Floats,
+    unigram: Floats,
     facing: Floats,
     ridge: Floats,
     core: Floats,
@@ -222,8 +223,10 @@ def solve_new_words(
     ----------
     forward, backward : csr_array (words, c)
         x_ij and x_ji, the counts with core words in either order.
-    own, facing : (words, 2), (c, 2) float64
-        n and u of the words, and of the core words.
+    row_totals, unigram : (words,) float64
+        n and u of the words.
+    facing : (c, 2) float64
+        Those of the core words.
     ridge : (words,) float64
         mu_i.
     core : (c, d) array
@@ -240,7 +243,7 @@ def solve_new_words(
     (words, d) float32
         Zero for a word without any count.
     """
-    pairs = weigh_pairs(forward, backward, *own.T, *facing.T, weighting=weighting)
+    pairs = weigh_pairs(forward, backward, row_totals, unigram, *facing.T, weighting=weighting)
     weights = pairs.weights + pairs.backward_weights
     moment = (pairs.weights + uniform_weight) * pairs.targets
     moment += (pairs.backward_weights + uniform_weight) * pairs.backward_targets

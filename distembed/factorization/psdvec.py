@@ -342,7 +342,7 @@ class PSDVec(BaseEstimator):
         # The occurrences of all words of another corpus are estimated from those of its core words.
         of_fit, found = float(self.core_counts_.sum()), float(core_counts.sum())
         n_all = max(self.total_count_ * (found / of_fit) if of_fit else found, 1e-300)
-        own = np.stack([totals, new_counts / n_all], axis=1)
+        own = totals, new_counts / n_all
         facing = np.stack([core_row_totals, core_counts / n_all], axis=1)
         ridges = np.ravel(self.ridge)[-1] if ridge is None else np.asarray(ridge, float)
         weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)

@@ -13,7 +13,7 @@ from distembed.execution import one_blas_thread
 from distembed.factorization.blocks import PairWeighting, solve_new_words
 from distembed.factorization.psdvec_core import pairs_between, weighting_of
 from distembed.lift import lift
-from distembed.linalg.operators import column_products, dense_blocks, gathered, transpose_row_blocks
+from distembed.linalg.operators import column_products, gathered, transpose_row_blocks
 from distembed.states import keep
 
 MOST_WORDS = 1000
@@ -48,7 +48,8 @@ def solve_words(
         If there is not one ridge for each band of words.
     """
     rows, columns = pairs_between(counts, new, core), pairs_between(counts, core, new)
-    words = np.stack([row_totals, word_counts / (word_counts.sum() or 1)], axis=1)
+    shares = word_counts / (word_counts.sum() or 1)
+    own, facing = (row_totals[new], shares[new]), np.stack([row_totals[core], shares[core]], axis=1)
     ridges, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [len(rows)]
     if len(ridges) != len(sizes):
         raise ValueError(
@@ -60,14 +61,14 @@ def solve_words(
         # The cut-off comes from the counts of core words left of new ones, as in the program, and the
         # largest weight from both orders.
         weighting = weighting_of(options, columns, columns, rows)
-        make = partial(regress, rows, columns, words[new], words[core], vectors, ridge, weighting, options)
+        make = partial(regress, rows, columns, own, facing, vectors, ridge, weighting, options)
         return keep("noncore", make), weighting
 
 
 def regress(
     rows: da.Array,
     columns: da.Array,
-    own: Any,
+    own: tuple[Any, Floats],
     facing: Floats,
     vectors: Any,
     ridge: Floats,
@@ -80,8 +81,10 @@ def regress(
     ----------
     rows, columns : Dask arrays (m, c), (c, m) of csr_array row blocks
         The counts with the new word on the left of the core word, and on the right.
-    own, facing : (m, 2), (c, 2) arrays
-        The bigrams with a word on the left, and its share of all occurrences: n and u. The first may be lazy.
+    own : two arrays (m,)
+        The bigrams with a new word on the left, which may be lazy, and its share of all occurrences: n and u.
+    facing : (c, 2) array
+        Those of the core words.
     vectors : array or Dask array (c, d)
     ridge : (m,) array
     weighting : PairWeighting
@@ -90,10 +93,11 @@ def regress(
     """
     pieces = [np.linspace(0, size, -(-size // MOST_WORDS) + 1).astype(int) for size in rows.chunks[0]]
     batches = tuple(int(size) for piece in pieces for size in np.diff(piece))
-    core = gathered(vectors) if isinstance(vectors, da.Array) else vectors
+    (totals, shares), core = own, gathered(vectors) if isinstance(vectors, da.Array) else vectors
     return lift(
-        solve_new_words, "wc,wc,wf,cf,w,cr,rs->wr",
+        solve_new_words, "wc,wc,w,w,cf,w,cr,rs->wr",
         rows.rechunk((batches, -1)), transpose_row_blocks(columns, row_chunks=batches),
-        dense_blocks(own, batches), facing, ridge, core, column_products(core, core),
+        totals.rechunk((batches,)) if isinstance(totals, da.Array) else totals, shares,
+        facing, ridge, core, column_products(core, core),
         weighting=weighting, uniform_weight=options.uniform_weight,
     )  # fmt: skip

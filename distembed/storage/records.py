@@ -354,9 +354,9 @@ class StageManifest(Begun):
     Examples
     --------
     >>> import distembed as de
-    >>> manifest = de.Workspace.open("runs/titles").stages()["vectors"]  # of the example of run_job
+    >>> manifest = de.Workspace.open("runs/titles").stages()["core"]  # of the example of run_job
     >>> sorted(manifest.outputs), manifest.parameters["psdvec"]["smoothing"]
-    (['vectors'], 0.1)
+    (['core_vectors', 'eigenvalues', 'objective', 'row_totals'], 0.1)
     """
 
     outputs: dict[str, OutputRecord]

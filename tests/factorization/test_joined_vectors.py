@@ -1,17 +1,22 @@
-"""Vectors of several files are joined by word, in every format, and gensim reads the result."""
+"""Vectors of several files are joined by word, in every format; their rows are the same for any blocks and workers."""
 
 from __future__ import annotations
 
 import tracemalloc
 from pathlib import Path
 
+import dask
+import dask.array as da
 import numpy as np
 import pytest
+from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
 from distembed.factorization import joined_vectors
+from distembed.factorization.joined_vectors import principal_axes, view_mean
+from distembed.linalg.operators import times_matrix
 from distembed.vectors.word_vectors import WordVectors
 from tests.references import joining as reference
 
@@ -164,3 +169,91 @@ def test_a_join_holds_the_result_and_a_few_blocks_beside_its_views():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2 * joined.vectors.nbytes  # in float64 the rows alone take as much
+
+
+# --- rows in blocks, as a job joins them
+
+
+def parts_of(rows=None, n=40):
+    """Return three views that agree in part, of which each lacks other rows; in blocks of some rows, or in memory."""
+    random = np.random.default_rng(0)
+    hidden, parts = random.normal(size=(n, 4)), []
+    for number, d in enumerate((5, 3, 4)):
+        part = (hidden @ random.normal(size=(4, d)) + random.normal(size=(n, d)) + 3).astype(np.float32)
+        part[number :: 7 + number] = 0
+        parts.append(da.from_array(part, chunks=(rows, -1)) if rows else part)
+    return parts
+
+
+def joined_rows(parts, weights, of=None):
+    means = [view_mean(part.rechunk({1: -1}) if isinstance(part, da.Array) else part) for part in of or parts]
+    return joined_vectors.joined_rows(parts, weights, means)
+
+
+@given(data=st.data(), n=st.integers(2, 12), rows=st.integers(2, 12), n_parts=st.integers(2, 4))
+@settings(deadline=None, max_examples=60)
+def test_the_rows_are_those_of_the_reference(data, n, rows, n_parts):
+    """Small whole numbers make rows that are zero, equal to the mean, or equal to each other."""
+    weights = [data.draw(st.floats(0.01, 100)) for _ in range(n_parts)]
+    numbers = st.integers(-2, 2)
+    parts = [
+        np.array(
+            data.draw(st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=n, max_size=n)), float
+        )
+        for d in range(2, 2 + n_parts)
+    ]
+    joined = joined_rows([da.from_array(part, chunks=(rows, -1)) for part in parts], weights)
+    assert joined.dtype == np.float32
+    expected = reference.join([dict(enumerate(part)) for part in parts], weights, range(n))
+    np.testing.assert_allclose(joined.compute(), [*expected.values()], rtol=1e-6, atol=1e-6)
+
+
+def test_parts_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_first():
+    parts = parts_of()
+    mixed = [da.from_array(parts[0], chunks=(13, 2)), da.from_array(parts[1], chunks=(7, -1)), parts[2]]
+    joined = joined_rows(mixed, (1, 2, 3))
+    assert joined.chunks == ((13, 13, 13, 1), (12,))
+    np.testing.assert_allclose(joined.compute(), joined_rows(parts, (1, 2, 3)).compute(), atol=1e-6)
+
+
+def test_one_thread_and_threads_and_processes_give_equal_bits(cluster):
+    def bits():
+        joined = joined_rows(parts_of(23, n=200), (1, 0.5, 2))
+        axes = principal_axes(joined, 4)
+        return [each.tobytes() for each in (joined.compute(), axes, times_matrix(joined, axes).compute())]
+
+    with dask.config.set(scheduler="synchronous"):
+        one = bits()
+    assert bits() == one
+    with Client(cluster):
+        assert bits() == one
+
+
+def test_rows_that_are_all_equal_have_no_direction():
+    """The mean of three rows of .1 is no .1: what is left is rounding."""
+    equal = np.full((3, 2), 0.1)
+    assert equal.mean(axis=0)[0] != 0.1
+    other = np.array([[1.0, 2], [3, 4], [5, 7]])
+    assert not joined_rows([equal, other], (1, 1)).compute()[:, :2].any()
+
+
+def test_new_rows_are_joined_by_the_means_of_earlier_ones():
+    new, before = [part[:5] for part in parts_of()], parts_of(11)
+    expected = joined_rows(before, (1, 2, 3)).compute()[:5]
+    np.testing.assert_array_equal(joined_rows(new, (1, 2, 3), of=before).compute(), expected)
+
+
+def test_nothing_is_read_before_it_is_asked_for():
+    def read():
+        raise AssertionError("a block was read")
+
+    lazy = [da.from_delayed(dask.delayed(read)(), (8, d), np.float32) for d in (5, 3, 4)]
+    assert joined_rows(lazy, (1, 1, 1)).shape == (8, 12)
+
+
+def test_all_axes_keep_every_inner_product_and_have_the_sign_of_their_cubes():
+    joined = joined_rows(parts_of(11), (1, 0.5, 2))
+    axes = principal_axes(joined, 12)
+    assert ((axes**3).sum(axis=0) > 0).all()
+    rows, full = times_matrix(joined, axes).compute(), joined.compute()
+    np.testing.assert_allclose(rows @ rows.T, full @ full.T, atol=1e-5)

@@ -51,7 +51,7 @@ def solved_alone(part, core, weights):
     ridge, gram = np.full(N_WORDS, RULES.ridge), core.T @ core
     rules = {"weighting": RULES.weighting, "uniform_weight": RULES.uniform_weight}
     both = [sp.csr_array(counts)] * 2
-    return blocks.solve_new_words(*both, shares, shares, ridge, core, gram, **rules)
+    return blocks.solve_new_words(*both, *shares.T, shares, ridge, core, gram, **rules)
 
 
 @pytest.fixture

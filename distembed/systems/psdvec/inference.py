@@ -73,35 +73,29 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     KeyError
         If the job has no vectors yet.
     """
-    known = read_vectors(workspace)
-    model = fitted_model(job, workspace)
+    known, model = read_vectors(workspace), fitted_model(job, workspace)
     corpus = corpus_of(job.corpus.model_copy(update={"paths": texts.paths}))
     with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
         tokens = corpus.tokenize(folder)
         new = _new_words(job, known, tokens, texts)
         vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
-        used = np.asarray(vectors.any(axis=1))
+        used = vectors.any(axis=1)
         if job.sides is not None:
             parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
-            rows = joined_rows(parts, weights_of(job), means_of(job, workspace))
-            vectors = np.asarray(compute(rows))
+            vectors = compute(joined_rows(parts, weights_of(job), means_of(job, workspace)))
     if job.subwords.enabled and job.subwords.weight:  # as the job stores its own
         table, weight = read_subwords(workspace), job.subwords.weight
         vectors = add_spelling(vectors, table.compose(new.words), table.mean, weight=weight)
     if (removed := removed_directions(workspace)) is not None:
         vectors = without_directions(vectors, *removed)
-    words = [word for word, is_used in zip(new.words, used, strict=True) if is_used]
-    remarks, left_out = (
-        new.remarks,
-        [word for word, is_used in zip(new.words, used, strict=True) if not is_used],
-    )
+    words, left_out = ([new.words[row] for row in np.flatnonzero(chosen)] for chosen in (used, ~used))
+    remarks = new.remarks
     if left_out:
         remarks = [*remarks, f"{_named(left_out)} stood near no core word and are left out"]
     if not words:
         raise ValueError(f"no new word stands near a core word: {'; '.join(remarks)}")
-    enlarged = WordVectors([*known.words, *words], np.concatenate([known.vectors, vectors[used]]))
-    if known.subwords is not None:
-        enlarged = WordVectors(enlarged.words, enlarged.vectors, subwords=known.subwords)
+    rows = np.concatenate([known.vectors, vectors[used]])
+    enlarged = WordVectors([*known.words, *words], rows, subwords=known.subwords)
     written = export_vectors(enlarged, texts.target, ExportOptions(space=texts.space))
     return "; ".join([f"{plural(len(words), 'new word')}; {written}", *remarks])
 
@@ -182,14 +176,8 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
     words = [found.words[row] for row in np.flatnonzero(chosen)]
     if not words:
         rare = f", of {plural(int(lacking.sum()), 'word')} that it lacks" if lacking.any() else ""
-        raise ValueError(
-            "; ".join(
-                [
-                    f"the texts hold no new word that stands there {plural(fewest, 'time')} or more{rare}",
-                    *remarks,
-                ]
-            )
-        )
+        reason = f"the texts hold no new word that stands there {plural(fewest, 'time')} or more{rare}"
+        raise ValueError("; ".join([reason, *remarks]))
     kept = np.flatnonzero(chosen | (known.index(found.words) >= 0))
     return NewWords(found.take(kept), words, remarks)
 

@@ -276,7 +276,7 @@ def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
             dims.whole(2, "word", job.n_dimensions),
         ],
         stored=dims.whole("ngram", job.n_dimensions),
-        n_tasks=-(-job.n_dimensions // columns),
+        n_tasks=len(range(0, job.n_dimensions, columns)),
     )
 
 
