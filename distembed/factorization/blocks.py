@@ -184,6 +184,13 @@ def core_pairs(
 
 
 @block(temporaries=0.5)
+def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
+    """Return one matrix of the pairs of a row block."""
+    part: csr_array = getattr(pairs, name)
+    return part
+
+
+@block(temporaries=0.5)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:
@@ -197,7 +204,7 @@ def weighted_squares(difference: csr_array, weights: csr_array) -> Floats:
     return np.array([(difference.data.astype(np.float64) ** 2 / weights.data).sum()])
 
 
-@block(temporaries=4.5)
+@block(temporaries=8.5)
 def solve_new_words(
     forward: object,
     backward: object,

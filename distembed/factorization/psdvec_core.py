@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -177,7 +176,7 @@ def _core_problem(
     )
     sizes = {"w": counts.chunks[0], "c": counts.shape[1]}
     start, weights, target = (
-        lift(attrgetter(name), "w->wc", pairs, sparse=True, step=name, sizes=sizes)
+        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name, sizes=sizes)
         for name in ("start", "weights", "target")
     )
     return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))

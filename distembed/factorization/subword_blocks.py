@@ -37,22 +37,10 @@ class RidgeSystem(NamedTuple):
     squares: Float64s
     """The diagonal of AᵀA. Float64 (p,)."""
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the two matrices, which decide how a graph sends them."""
-        sides = (self.matrix, self.transposed)
-        return sum(int(part.nbytes) for side in sides for part in (side.data, side.indices, side.indptr))
-
-
-@block(temporaries=2.5)
-def column_means(columns: Floats) -> Float64s:
-    """Return the mean of each column, float64 (1, b)."""
-    return (np.ones(len(columns)) @ columns.astype(np.float64) / len(columns))[None]
-
 
 @block(temporaries=5.5)
 def solve_ridge(
-    columns: Floats, means: Float64s, ridges: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
+    columns: Floats, ridges: Float64s, *, system: RidgeSystem, tol: float, max_iter: int
 ) -> Float32s:
     """Return the vectors of the n-grams for some columns of the vectors of the words, float32 (p, b).
 
@@ -60,8 +48,6 @@ def solve_ridge(
     ----------
     columns : array (n, b)
         Columns of the vectors, not centered.
-    means : array (1, b)
-        What is subtracted from them.
     ridges : array (1, b)
         lambda of each, above 0.
     system : RidgeSystem
@@ -71,7 +57,7 @@ def solve_ridge(
     max_iter : int
         The largest number of steps.
     """
-    right = _right_side(columns, means, system)
+    right = _right_side(columns, _means(columns), system)
     target = tol * _lengths(right)
     solution, residual, n_iter = np.zeros_like(right), right.copy(), 0
     for _ in range(MOST_STARTS):
@@ -83,13 +69,18 @@ def solve_ridge(
 
 
 @block(temporaries=3)
-def relative_residuals(
-    columns: Floats, means: Float64s, ridges: Float64s, solution: Float32s, *, system: RidgeSystem
+def means_and_residuals(
+    columns: Floats, ridges: Float64s, solution: Float32s, *, system: RidgeSystem
 ) -> Float64s:
-    """Return ``‖b - (AᵀA + lambda I) z‖ / ‖b‖`` of each column, float64 (1, b); 0 where b is zero."""
+    """Return the mean of each column, and ``‖b - (AᵀA + lambda I) z‖ / ‖b‖``, 0 where b is zero; float64 (2, b)."""
+    means = _means(columns)
     right = _right_side(columns, means, system)
     left, lengths = _lengths(right - _product(system, ridges[0], solution)), _lengths(right)
-    return np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)[None]
+    return np.stack([means, np.divide(left, lengths, out=np.zeros_like(left), where=lengths > 0)])
+
+
+def _means(columns: Floats) -> Float64s:
+    return np.asarray(np.ones(len(columns)) @ columns.astype(np.float64) / len(columns))
 
 
 def _right_side(columns: Floats, means: Float64s, system: RidgeSystem) -> Float32s:

@@ -197,21 +197,19 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             weights = averaging.data.astype(np.float64) ** 2
             squares = np.bincount(averaging.indices, weights, minlength=averaging.shape[1]).astype(np.float64)
             system = shared(blocks.RidgeSystem(averaging, sp.csr_array(averaging.T), squares))
-            found = lift(blocks.column_means, "wc->sc", columns, dtype=np.float64, sizes={"s": 1})
-            means = compute(found)
             solve = partial(
-                lift, blocks.solve_ridge, "wc,sc,sc->gc", columns, means, ridges,
+                lift, blocks.solve_ridge, "wc,sc->gc", columns, ridges,
                 sizes={"g": self.n_words_.size}, system=system, tol=self.tol, max_iter=self.max_iter,
             )  # fmt: skip
             with scope("subwords", self.get_params(), words, vectors):
                 # Their rows are stored: the block of a task is one of rows.
                 learned = keep("components", lambda: solve().T).T
-            sides = columns, means, ridges, learned
             found = lift(
-                blocks.relative_residuals, "wc,sc,sc,gc->sc", *sides,
-                dtype=np.float64, sizes={"s": 1}, system=system,
+                blocks.means_and_residuals, "wc,sc,gc->tc", columns, ridges, learned,
+                dtype=np.float64, sizes={"t": 2}, system=system,
             )  # fmt: skip
-            self.mean_, self.residuals_ = means[0].astype(np.float32), compute(found)[0]
+            means, self.residuals_ = compute(found)
+            self.mean_ = means.astype(np.float32)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(

@@ -29,14 +29,14 @@ from distembed.stages.corpus_sections import corpus_of, counting_options
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs
 from distembed.systems.psdvec.job import PSDVecJob, SidesSection
-from distembed.systems.psdvec.sides import means_of, weigh_contexts, weights_of
+from distembed.systems.psdvec.sides import means_of, weights_of
 from distembed.systems.psdvec.stages import NONCORE
 from distembed.vectors import WordVectors
 from distembed.vectors.subwords import add_spelling
 from distembed.views.export import ExportOptions, export_vectors
 from distembed.views.texts import NewFiles
 from distembed.weighting.documents import select_pairs
-from distembed.weighting.pmi import directional_contexts, marginals
+from distembed.weighting.pmi import directional_contexts, marginals, ppmi
 
 LISTED = 5
 """Words that are named where several have no vector."""
@@ -129,7 +129,8 @@ def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: 
     contexts = csr_array((found.data[is_known], (found.row[is_known], columns)), shape=shape)
     totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
     axes = compute(outputs.SIDES_AXES.read(workspace))
-    return np.asarray(weigh_contexts(section, contexts, totals) @ axes, np.float32)
+    weighted = ppmi(contexts, column_totals=totals, **section.pmi_options)
+    return np.asarray(weighted @ axes, np.float32)
 
 
 def solved(

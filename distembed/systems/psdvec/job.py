@@ -179,6 +179,11 @@ class SidesSection(Section):
         own = self.model_dump(include=set(COUNTING_OPTIONS))
         return CooccurrenceOptions(**own, direction="left")
 
+    @property
+    def pmi_options(self) -> dict[str, Any]:
+        """How `ppmi` weighs the counts."""
+        return {"context_smoothing": self.context_smoothing, "negative_samples": self.negative_samples}
+
     @model_validator(mode="after")
     def _options_fit_together(self) -> Self:
         self.counting_options()

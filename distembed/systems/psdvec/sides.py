@@ -86,18 +86,12 @@ def run_sides(ctx: Context) -> dict[str, Any]:
     model = LSA(**options, oversampling=OVERSAMPLING, tol=None)
     with scope("contexts", sides_parameters(ctx.job), contexts):
         totals = marginals(contexts).columns
-        weighted = keep("weighted", lambda: weigh_contexts(section, contexts, totals))
+        weighted = keep("weighted", lambda: ppmi(contexts, column_totals=totals, **section.pmi_options))
         ctx.store(outputs.SIDES_VECTORS, model.fit_transform(weighted))
     axes = model.components_.T * scaled_power(model.singular_values_, model.exponent - 1).astype(np.float32)
     ctx.store(outputs.SIDES_AXES, da.from_array(axes, chunks=("auto", -1)))
     ctx.store_table(outputs.SIDES_TOTALS, pa.table({"n_pairs": totals}))
     return {"residual": float(model.residuals_.max())}
-
-
-def weigh_contexts(section: SidesSection, contexts: Any, totals: np.ndarray) -> Any:
-    """Return the positive PMI of words with their contexts, given how often each of these was counted."""
-    options = section.model_dump(include={"context_smoothing", "negative_samples"})
-    return ppmi(contexts, column_totals=totals, **options)
 
 
 # --- beside the vectors of PSDVec ------------------------------------------------------------------------------

@@ -212,7 +212,7 @@ def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     k, pairs = job.psdvec.n_components, dims.block("noncore_pair", itemsize=PAIR_BYTES)
     read = dims.block("pair", itemsize=PAIR_BYTES)
     return stage_plan(
-        task(solve_new_words, pairs, output=dims.block("noncore", k)),
+        task(solve_new_words, pairs, pairs, output=dims.block("noncore", k)),
         task(split_columns, read, output=read),
         whole=[dims.whole(2, "core", k), dims.whole(2, "noncore_pair", itemsize=PAIR_BYTES)],
         stored=dims.whole("noncore", k),
@@ -413,13 +413,13 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     corpus, block_memory = corpus_dimensions(job, counted), job.resources.block_memory
     word, pair = corpus.dimensions["word"], pair_dimension(corpus, counting_options(job), counted)
     dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
-    # A word that occurs c times has at most 2 c times as many pairs with core words in either order as the window has
-    # places, or two with each word of the core. The first batch has the most frequent words, of one block of counts.
+    # A word that occurs c times has, in each order, at most c times as many pairs with core words as the window has
+    # places, or one with each core word. The first batch has the most frequent words, of one block of the counts.
     n_core, options = dimensions["core"].size, counting_options(job)
-    places = 2 * options.window * (2 if options.direction == "symmetric" else 1)
-    most, n_noncore = np.minimum(places * corpus.counts[n_core:], 2 * n_core), word.size - n_core
-    n_pairs = min(pair.size, round(float(most.sum())))
-    of_batch = min(n_pairs, round(float(most[:MOST_WORDS].sum())), 2 * pair.block)
+    places = options.window * (2 if options.direction == "symmetric" else 1)
+    most, n_noncore = np.minimum(places * corpus.counts[n_core:], n_core), word.size - n_core
+    n_pairs = min(pair.size, round(float(2 * most.sum())))
+    of_batch = min(n_pairs, round(float(most[:MOST_WORDS].sum())), pair.block)
     dimensions |= {
         "noncore": Dimension(n_noncore, min(n_noncore, MOST_WORDS), word.counted),
         "noncore_pair": Dimension(n_pairs, of_batch, pair.counted),
