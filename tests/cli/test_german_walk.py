@@ -1,7 +1,4 @@
-"""The walk of a linguist: German text in five encodings and formats, and a list of pairs from a spreadsheet.
-
-What is typed and what is answered is in docs/howto/own_language.md.
-"""
+"""The walk of a linguist: German text in five encodings and formats, and a list of pairs from a spreadsheet."""
 
 from __future__ import annotations
 
