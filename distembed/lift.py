@@ -107,10 +107,9 @@ def lift(
     lifted = BlockFunction(partial(_call, function, ways, len(out) if dtype is object else 0))
     lifted.__name__ = step or step_of(function)
     new = {name: chunks[name] for name in out if not any(name in names for names in placed)}
-    is_joined = not any(missing for missing, *_ in ways)
     return da.blockwise(
         lifted, out, *chain(*zip(map(_apart, lazy, axes, [out] * len(axes)), placed, strict=True)),
-        dtype=dtype, meta=meta, new_axes=new, adjust_chunks=adjusted, concatenate=is_joined, align_arrays=False,
+        dtype=dtype, meta=meta, new_axes=new, adjust_chunks=adjusted, concatenate=None, align_arrays=False,
         **{f"{OPTION}{name}": sent(value) for name, value in options.items()},
     )  # fmt: skip
 
@@ -244,6 +243,7 @@ def part(
     return lift(_part_of, "wc->wc", array, dtype=dtype or like.dtype, sizes=sizes, step=name, name=name)
 
 
+@block(temporaries=0.5)
 def _part_of(parts: Any, name: str) -> Any:
     return getattr(parts, name)
 

@@ -126,7 +126,14 @@ def scope(name: str, *of: Any) -> Iterator[None]:
         _PLACE.reset(token)
 
 
-def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int | None = None) -> State:
+def keep(
+    name: str,
+    make: Callable[[], State],
+    kind: Any = None,
+    *,
+    number: int | None = None,
+    made_again: bool = False,
+) -> State:
     """Return the state stored under a name; make and store it if it is not there.
 
     What is kept while it is made is forgotten once it is stored.
@@ -140,6 +147,8 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
         What `make` returns; by default one array.
     number : int, optional
         The number of the state in a series, of which the states before are forgotten; see `newest`.
+    made_again : bool
+        Whether a run that goes on may make it again: it costs less than to store and read it, where memory has room.
 
     Returns
     -------
@@ -150,7 +159,7 @@ def keep(name: str, make: Callable[[], State], kind: Any = None, *, number: int 
     if place is None:
         return _persisted(make(), kind)
     place = place._replace(prefix=f"{place.prefix}{full}")
-    if place.is_inside and place.has_room:
+    if (place.is_inside or made_again) and place.has_room:
         return _persisted(make(), kind)
     found = _find(place, kind)
     if found is not None:

@@ -92,7 +92,6 @@ ELSEWHERE = (
     "factorization.nmf_rounds.solve_documents",
     "factorization.nmf_rounds.step_documents",
     "factorization.replicates.measured_words",
-    "linalg.blocks.remove_basis",
     "linalg.blocks.side_by_side",
     "linalg.csr.row_lengths",
     "systems.topics.stages._sum_of",

@@ -95,7 +95,7 @@ class PSDVec(BaseEstimator):
         Number of matrix products for the Krylov basis of each later round, which starts from the vectors of the round
         before.
     first_passes : int
-        Number of matrix products for the Krylov basis of the first round, which starts from random vectors, half as
+        Number of matrix products for the Krylov basis of the first round, which starts from random vectors, a third as
         many as its rank. Later rounds do not make up for what this round misses.
     random_state : int, None, Generator or RandomState
         Seed of the random vectors.
@@ -156,7 +156,7 @@ class PSDVec(BaseEstimator):
         uniform_weight: NonNegativeFloat = 0.1,
         weight_cutoff: CutoffRule = "halving",
         n_passes: PositiveInt = 2,
-        first_passes: PositiveInt = 16,
+        first_passes: PositiveInt = 24,
         random_state: RandomState = 0,
     ) -> None:
         self.n_components = n_components

@@ -12,7 +12,7 @@ from distembed.dtypes import Floats, Int64s
 from distembed.execution import compute, counted_from, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.lift import first_rows, fold, lift, total, total_of_part
+from distembed.lift import as_it_is, first_rows, fold, lift, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
@@ -82,15 +82,17 @@ class Round(NamedTuple):
 def rounds_of(options: Any, n_core: int) -> list[Round]:
     """Return the rounds: the first starts from the constant vector, each later one from the vectors before it, too."""
     ranks = [min(n_core, options.n_components + options.n_iter - t) for t in range(1, options.n_iter + 1)]
-    first = Round(ranks[0], -(-ranks[0] // 2), options.first_passes)
+    first = Round(ranks[0], -(-ranks[0] // 3), options.first_passes)
     return [first, *(Round(rank, None, options.n_passes) for rank in ranks[1:])]
 
 
 class CoreProblem(NamedTuple):
     """The input of all rounds of core mode."""
 
-    start: da.Array
-    """The sparse part of the first iterate's matrix. Dask array (n, n) of csr_array row blocks, float32."""
+    start: Any
+    """The sparse part of the first iterate's matrix, for the first round. Dask array (n, n) of csr_array row blocks,
+    float32.
+    """
     weights: da.Array
     target: da.Array
     """Ws and S, on the same support. Dask arrays (n, n) of csr_array row blocks, float32."""
@@ -110,7 +112,8 @@ def solve_core(
 ) -> tuple[da.Array, Floats, Floats, PairWeighting]:
     """Run the rounds of core mode: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
 
-    Each round is kept until there is the next, and its Krylov basis until it is done, in the scope of the caller.
+    Each round is kept until there is the next, and its Krylov basis until it is done, in the scope of the caller. The
+    pairs stay in memory where there is room.
 
     Parameters
     ----------
@@ -129,16 +132,17 @@ def solve_core(
     """
     rounds = rounds_of(options, counts.shape[0])
     passes = np.cumsum([0, *(one.n_passes for one in rounds)]).tolist()
-    weighting = core_weighting(counts, options)
     with scope("core"):
+        counts = keep("counts", partial(as_it_is, counts), made_again=True)
+        weighting = core_weighting(counts, options)
         done, now = newest("round", CoreRound)
-        problem = keep(
-            "problem", partial(_core_problem, counts, word_counts, row_totals, weighting), CoreProblem
-        )
+        pairs = partial(_core_problem, counts, word_counts, row_totals, weighting)
+        problem = keep("problem", pairs, CoreProblem, made_again=True)
         for number, one in enumerate(rounds[done:], start=done + 1):
             make = partial(_round, problem, now if number > 1 else None, one, options)
             with counted_from("passes", passes[number - 1], passes[-1]):
                 now = keep("round", make, CoreRound, number=number)
+            problem = problem._replace(start=None)
             tell("passes", passes[number], passes[-1])
         last = _objective_of(problem, _residual_of(problem, now.vectors))
     eigenvalues = compute(column_powers(now.vectors, 2))
@@ -187,19 +191,23 @@ def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: 
 
     A_1 is sparse beside a constant, and each later one is low rank beside the residual of the round before.
     """
-    n, row_chunks = problem.start.shape[0], problem.start.chunks[0]
-    # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
-    # from the start, it takes no precision from the others.
-    start = da.ones((n, 1), chunks=(row_chunks, (1,)), dtype=np.float32)
+    n, row_chunks = problem.target.shape[0], problem.target.chunks[0]
+    start = da.ones((n, 1), chunks=(row_chunks, (1,)), dtype=np.float32).persist()
     if before is None:
         objective = np.zeros(0)
-        matrix = SparsePlusLowRank(problem.start, constant=float(np.log(options.smoothing)) / 2)
+        # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
+        # from the start, it takes no precision from the others. A positive one as small is its rounding error.
+        constant = float(np.log(options.smoothing)) / 2
+        matrix, noise = (
+            SparsePlusLowRank(problem.start, start, constant),
+            -constant * n * np.finfo(np.float32).eps,
+        )
     else:
         sparse = keep("residual", partial(_residual_of, problem, before.vectors))
-        objective = np.append(compute(before.objective), _objective_of(problem, sparse))
+        objective, noise = np.append(compute(before.objective), _objective_of(problem, sparse)), 0.0
         sizes = {"b": before.vectors.shape[1] + 1}
         start = lift(side_by_side, "wa,wr->wb", start, before.vectors, sizes=sizes)
-        matrix = SparsePlusLowRank(sparse, factor=before.vectors)
+        matrix = SparsePlusLowRank(sparse, before.vectors)
     found = largest_eigenpairs(
         matrix,
         one.rank,
@@ -208,8 +216,6 @@ def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: 
         n_passes=one.n_passes,
         random_state=seed_of(options.random_state),
     )
-    # Beside the huge negative eigenvalue of the constant, a positive one this small is its rounding error.
-    noise = np.finfo(np.float32).eps * abs(matrix.constant) * n
     lengths = np.sqrt(np.where(found.values > noise, found.values, 0))
     return CoreRound(found.vectors * lengths.astype(np.float32), objective)
 

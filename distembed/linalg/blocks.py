@@ -6,9 +6,9 @@ Symbols: `A_i` a sparse row block (rows_i × n), `X` a dense block of vectors (n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -187,79 +187,61 @@ def side_by_side(left: Floats, right: Floats) -> Floats:
     return np.hstack([left.astype(right.dtype), right])
 
 
-class Multiplied(NamedTuple):
-    """What a pass of the eigensolver finds of one row block."""
+class WithProducts(NamedTuple):
+    """Vectors of a row block, and what they have in common with a basis."""
 
-    product: Floats
-    """A_i X. Shape (rows, b)."""
+    vectors: Floats
+    """Shape (rows, b)."""
     inside: Floats
-    """The contribution to QᵀA X, beside that to Qᵀ of combinations of the columns of X. Shape (m, b + s), float64."""
+    """The contribution to QᵀZ. Shape (m, b), float64."""
 
 
 @block(temporaries=0.5)
-def multiply(*arrays: Any, function: Callable[..., Floats], n_operands: int, mix: Floats) -> Multiplied:
-    """Return A_i X, made by a function, and its products with the blocks Q_i, of which the last is X_i."""
-    product, basis = function(*arrays[:n_operands]), arrays[n_operands:]
-    sketch = basis[-1] @ mix.astype(product.dtype)
-    return Multiplied(product, np.hstack([basis_products(product, *basis), basis_products(sketch, *basis)]))
+def with_products(vectors: Floats, *basis: Floats) -> WithProducts:
+    """Return vectors beside their products with the blocks of a basis."""
+    return WithProducts(vectors, basis_products(vectors, *basis))
 
 
 class Outside(NamedTuple):
-    """What the product with one row block has outside a basis."""
+    """What vectors of a row block have outside a basis."""
 
     rest: Floats
     """Shape (rows, b)."""
     squares: Floats
-    """Its Gram matrix. Shape (b, b), float64."""
+    """The contribution to its Gram matrix. Shape (b, b), float64."""
 
 
 @block(temporaries=2)
-def outside_of_basis(found: Multiplied, coefficients: Floats, *basis: Floats) -> Outside:
-    """Return A_i X - Q_i C, and its contribution to the Gram matrix."""
-    rest = remove_basis(found.product, coefficients, *basis)
+def outside_of_basis(vectors: Floats, coefficients: Floats, *basis: Floats) -> Outside:
+    """Return Z - Q C, and its contribution to the Gram matrix."""
+    rest = vectors.copy()
+    for q, part in _pieces(coefficients, basis):
+        rest -= q @ part.astype(rest.dtype)
     return Outside(rest, gram(rest))
 
 
 @block(temporaries=0.5)
-def turned(outside: Outside, matrix: Floats) -> Floats:
-    """Return what was outside times a small matrix."""
-    return times_matrix(outside.rest, matrix)
-
-
-@block(temporaries=0.5)
 def sparse_plus_low_rank(
-    block: csr_array, vectors: list[Floats], *low_rank: Floats, constant: float
+    block: csr_array, vectors: list[Floats], factor: Floats, common: Floats, *, weight: float
 ) -> Floats:
-    """Return A_i X of ``A = S + V Vᵀ + constant · 1 1ᵀ``.
+    """Return A_i X of ``A = S + weight · V Vᵀ``.
 
     Parameters
     ----------
     block : csr_array (rows, n), S_i
     vectors : list of arrays (n_j, b), X
-    low_rank : V_i and VᵀX where there is a V, and the sums of the columns of X where there is a constant
-    constant : float
+    factor, common : (rows, r), (r, b), V_i and VᵀX
+    weight : float
     """
     result = sparse_times_dense(block, vectors)
-    if len(low_rank) > 1:
-        result += low_rank[0] @ low_rank[1].astype(result.dtype)
-    if constant:
-        result += (constant * low_rank[-1]).astype(result.dtype)
-    return result
-
-
-@block(temporaries=1.5)
-def remove_basis(block: Floats, coefficients: Floats, *basis: Floats) -> Floats:
-    """Return Z - Q C of one row block, shape (rows, b)."""
-    result = block.copy()
-    for q, part in _pieces(coefficients, basis):
-        result -= q @ part.astype(block.dtype)
+    result += factor @ (weight * common).astype(result.dtype)
     return result
 
 
 def _pieces(coefficients: Floats, basis: tuple[Floats, ...]) -> Iterator[tuple[Floats, Floats]]:
     """Return each block of a basis with the rows of coefficients that belong to it."""
-    bounds = np.cumsum([q.shape[1] for q in basis])[:-1]
-    return zip(basis, np.split(coefficients, bounds), strict=True)
+    ends = np.cumsum([0, *(q.shape[1] for q in basis)])
+    return zip(basis, [coefficients[i:j] for i, j in pairwise(ends)], strict=True)
 
 
 @block(temporaries=1)

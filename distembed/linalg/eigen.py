@@ -4,13 +4,10 @@ The method is block Krylov with thick restarts: after s products the basis spans
 contains both ends of the spectrum, so that one huge negative eigenvalue takes one direction of the basis and does not
 delay convergence. Where the basis has reached its width, its best Ritz vectors take its place; A times each of them
 still lies in their span and that of the block that follows. A pass is three tasks for each row block: the product with
-what it has in common with the basis, what it adds to the basis, and the orthonormal block of that. One projection is
-enough as long as a few random combinations of the new block have next to nothing in common with the basis, which every
-pass sees; otherwise the block is projected once more.
+what it has in common with the basis, what it adds to the basis, and the orthonormal block of that.
 
-Where hundreds of eigenvalues are close together, as in a graph, block Krylov spaces grow too large to store.
-There a polynomial of the matrix that is small on the unwanted eigenvalues is applied to a block of fixed
-width.
+Where hundreds of eigenvalues are close together, as in a graph, and products cost less than orthogonality, a polynomial
+of the matrix that is small on the unwanted eigenvalues is applied to a block of fixed width.
 """
 
 from __future__ import annotations
@@ -25,22 +22,19 @@ from scipy.linalg import eigh
 
 from distembed.dtypes import Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import block, fold, lift, total, total_of_part
+from distembed.lift import as_it_is, block, lift, part, total_of_part
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
-    BlockwiseMatrix,
+    FAN_IN,
     SymmetricMatrix,
     column_powers,
     column_products,
     dense_blocks,
     times_matrix,
 )
+from distembed.linalg.orthonormal import orthonormal
 from distembed.states import keep, newest
 
-SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
-"""Squared relative length below which a direction of a block is rounding error: about ten epsilon squared."""
-SHORTENED = 1e-4
-"""Squared length after the second projection below which a column was noise inside the basis."""
 FILTER_DEGREE = 20
 """Products with the matrix between two orthogonalizations of a filtered block."""
 FIRST_DEGREE = 8
@@ -56,19 +50,12 @@ JUDGED_FROM = 6
 """The pass after which convergence is first judged: fewer are seldom enough, and judging costs an eigenproblem."""
 LEAST_RESIDUAL = 10
 """Residual, in epsilons times the largest eigenvalue, that is left to rounding: more passes do not lower it."""
-
-
 LEAST_BEYOND = 10
 """Ritz vectors beyond k that a restart keeps at least; it keeps half of k beyond."""
-BLOCKS_BEYOND = 5
+BLOCKS_BEYOND = 4
 """Blocks that may follow the kept Ritz vectors until the next restart."""
-LEAST_WIDTH = 2048
-"""Columns up to which no basis is restarted: their eigenproblem takes a second or two."""
-SKETCHES = 4
-"""Random combinations of a block that are compared with the basis."""
-LARGEST_LOSS = 2**11
-"""Length, in epsilons, of what they may have in common with it: in float32 about the root of epsilon, from which on the
-projected matrix is no longer exact."""
+LEAST_WIDTH = 512
+"""Columns up to which no basis is restarted: their eigenproblem takes a tenth of a second."""
 EIGEN_COPIES = 5
 """Square matrices of an eigenproblem that are there at once: its symmetric part, LAPACK's copy and workspace of two,
 and the vectors."""
@@ -105,16 +92,18 @@ def krylov_basis(
 class Space(NamedTuple):
     """Ritz vectors, and the block that follows them: the products of both with the matrix say all of the basis."""
 
-    block: da.Array
-    """Orthonormal, or zero where not `used`, and orthogonal to the Ritz vectors. Dask array (n, b)."""
-    used: Any
-    """Shape (b,), boolean."""
-    ritz: da.Array
-    """Dask array (n, m)."""
+    ritz: Any
+    """Dask array (n, m); empty at first."""
     values: Any
     """The eigenvalues of the projected matrix that belong to them. Shape (m,), float64."""
-    n_passes: Any
-    """The products that were made. Shape (1,)."""
+    residuals: Any
+    """``‖A v - value v‖`` of each. Shape (m,), float64."""
+    block: Any
+    """Orthonormal, or zero where not `used`, and orthogonal to the Ritz vectors. Dask array (n, b); empty at last."""
+    used: Any
+    """Shape (b,), boolean."""
+    progress: Any
+    """The products that were made, and whether they were the last. Shape (2,), int64."""
 
 
 class Eigenpairs(NamedTuple):
@@ -133,7 +122,7 @@ class Eigenpairs(NamedTuple):
 
 
 def largest_eigenpairs(
-    matrix: BlockwiseMatrix,
+    matrix: SymmetricMatrix,
     k: int,
     *,
     start: da.Array | None = None,
@@ -145,7 +134,7 @@ def largest_eigenpairs(
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix.
 
-    The block of each pass, and the Ritz vectors of each restart, are kept, in the scope of the caller.
+    The Ritz vectors of each restart are kept, in the scope of the caller, and the blocks of the passes until then.
 
     Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks. Where all passes are
     made and their vectors are as many as the rows, the basis is that of the whole space, so that nothing is missed
@@ -153,16 +142,17 @@ def largest_eigenpairs(
 
     Parameters
     ----------
-    matrix : BlockwiseMatrix
+    matrix : SymmetricMatrix
         Products with (n × b) blocks.
     k : int
         Number of pairs.
     start : Dask array (n, s), optional
         Vectors to start from: those of a similar matrix, a direction known to matter.
     block_size : int, optional
-        Columns of the first block, `start` filled up with random ones. Default: the larger of s and k.
+        Columns of a block, `start` filled up with random ones. Default: the larger of s and k. So many products with
+        single columns find more in narrow blocks, whose polynomials have a higher degree.
     n_passes : int
-        Most products with the matrix. The basis holds at most ``3/2 k + 5 block_size`` vectors,
+        Most products with the matrix. The basis holds at most ``3/2 k + 4 block_size`` vectors,
         or `LEAST_WIDTH`.
     tol : float, optional
         Stop as soon as every residual is at most ``tol * |value|``, or rounding error; this is judged after
@@ -183,11 +173,11 @@ def largest_eigenpairs(
 
     References
     ----------
-    Musco & Musco 2015, Randomized block Krylov methods (algorithm 2).
+    Musco & Musco 2015, Randomized block Krylov methods (algorithm 2); Wu & Simon 2000, Thick-restart Lanczos method
+    for large symmetric eigenvalue problems.
     """
     n = sum(matrix.row_chunks)
-    if not 1 <= k <= n:
-        raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
+    _check_number(k, n)
     basis = krylov_basis(
         n, k, block_size=block_size, n_start=0 if start is None else start.shape[1], n_passes=n_passes
     )
@@ -199,135 +189,77 @@ def largest_eigenpairs(
         first = starting_block(
             matrix.row_chunks, basis.columns, start=start, random_state=random_state, dtype=dtype
         )
-        squares = compute(fold(total(blocks.gram), "wb", first, shape=(basis.columns,) * 2))
-        turn = _turn(squares, first.dtype)
-        block = keep("block-1", partial(times_matrix, first, turn))
-        space = Space(block, turn.any(axis=0), first[:, :0], np.zeros(0), np.zeros(1, np.int64))
-    while True:
-        bases, (projected, used, squares), outside, done, is_last = _grow(matrix, space, basis, k, tol)
-        if is_last:
-            break
-        make = partial(_restart, bases, (projected, used, squares), outside, done, basis.kept)
+        found, lengths = orthonormal(first)
+        block = keep("block", partial(as_it_is, found))
+        nothing = np.zeros(0)
+        space = Space(nothing, nothing, nothing, block, lengths.any(axis=1), np.zeros(2, np.int64))
+    while not compute(space.progress)[1]:
         number += 1
+        make = partial(_grown, matrix, space, basis, k, tol)
         space = keep("space", make, Space, number=number)
-    values, rotation, residuals = _ritz(projected, used, squares, k)
-    residuals = np.hypot(residuals, np.finfo(bases[0].dtype).eps * np.abs(values).max())
+    values, residuals, progress = compute((space.values, space.residuals, space.progress))
+    residuals = np.hypot(residuals, np.finfo(dtype).eps * np.abs(values).max())
     is_good = tol is None or _all_small(values, residuals, tol, dtype)
-    return Eigenpairs(values, _signed(_combine(bases, rotation)), residuals, done, is_good)
+    return Eigenpairs(values, _signed(space.ritz), residuals, int(progress[0]), is_good)
 
 
-Projected = tuple[Floats, Mask, Floats]
-"""QᵀA Q, which columns of Q are not zero, and the Gram matrix of what A times its last block has outside."""
+def _check_number(k: int, n: int) -> None:
+    if not 1 <= k <= n:
+        raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
 
 
-def _grow(
-    matrix: BlockwiseMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None
-) -> tuple[list[da.Array], Projected, da.Array, int, bool]:
-    """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made.
-
-    Return the blocks of the basis, what is projected on it, what is outside by row blocks, the passes, and whether it
-    was the last.
-    """
-    used, values, done = (np.asarray(part) for part in compute((space.used, space.values, space.n_passes)))
-    bases, block, n_passes = [space.ritz] * bool(len(values)), space.block, int(done[0])
+def _grown(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, tol: float | None) -> Space:
+    """Make passes until the basis is as wide as it may be, the eigenpairs are good, or all passes are made."""
+    used, values, progress = (np.asarray(one) for one in compute((space.used, space.values, space.progress)))
+    bases, block, n_passes = [space.ritz] * bool(len(values)), space.block, int(progress[0])
     all_used, projected = np.ones(len(values), bool), np.diag(values)
     while True:
         n_passes += 1
-        block, used, found, inside = _multiply(matrix, block, bases, used)
         bases, all_used = [*bases, block], np.concatenate([all_used, used])
+        product, inside = _multiply(matrix, block, bases)
         above, square = np.split(inside, [len(projected)])
         projected = np.block([[projected, above], [above.T, (square + square.T) / 2]])
-        indices = ",".join(["w", "ab", *["wa"] * len(bases)])
-        outside = lift(
-            blocks.outside_of_basis, f"{indices}->w", found, inside, *bases, dtype=object, sizes={"w": 1}
-        ).persist()
-        squares = compute(total_of_part(outside, "squares", shape=(inside.shape[1],) * 2))
+        following, lengths = orthonormal(product, inside, bases)
         tell("passes", n_passes, basis.n_passes if tol is None else None)
         is_last = n_passes == basis.most_passes or (
             tol is not None
             and n_passes >= JUDGED_FROM
-            and _all_small(*_ritz(projected, all_used, squares, k)[::2], tol, block.dtype)
+            and _all_small(*_ritz(projected, all_used, lengths, k)[::2], tol, block.dtype)
         )
+        used = np.asarray(lengths.any(axis=1))
         if is_last or len(projected) + basis.columns > basis.width:
-            return bases, (projected, all_used, squares), outside, n_passes, is_last
-        turn = _turn(squares, block.dtype)
-        used = np.asarray(turn.any(axis=0))
-        block = keep(f"block-{n_passes + 1}", partial(_turned, outside, turn, block))
+            break
+        block = keep(f"block-{n_passes + 1}", partial(as_it_is, following))
+    values, rotation, residuals = _ritz(projected, all_used, lengths, k if is_last else basis.kept)
+    ritz, progress = _combine(bases, rotation), np.array([n_passes, is_last])
+    return Space(ritz, values, residuals, np.zeros(0) if is_last else following, used, progress)
 
 
-def _multiply(
-    matrix: BlockwiseMatrix, block: da.Array, before: list[da.Array], used: Mask
-) -> tuple[da.Array, Mask, da.Array, Floats]:
-    """Return a block of a basis, which of its columns are not zero, A times it by row blocks, and QᵀA of it.
-
-    Where the block is not orthogonal to those before it, it is projected once more, and multiplied again.
-    """
-    found, inside, loss = _step(matrix, block, before, used)
-    if loss > LARGEST_LOSS * np.finfo(block.dtype).eps:
-        if before:
-            indices, width = ",".join(["wa"] * len(before)), sum(part.shape[1] for part in before)
-            shape = width, block.shape[1]
-            common = compute(fold(total(blocks.basis_products), f"wb,{indices}", block, *before, shape=shape))
-            indices = f"wb,ab,{indices}->wb"
-            block = lift(blocks.remove_basis, indices, block, common, *before, dtype=block.dtype).persist()
-        block = _whiten(block, SHORTENED, scaled=False).persist()
-        used = np.asarray(compute(column_powers(block, 2)) > 0.5)
-        found, inside, _ = _step(matrix, block, before, used)
-    return block, used, found, inside
-
-
-def _step(
-    matrix: BlockwiseMatrix, block: da.Array, before: list[da.Array], used: Mask
-) -> tuple[da.Array, Floats, float]:
-    """Return A X by row blocks, QᵀA X, and what a few combinations of columns of X have in common with the rest of Q.
-
-    X is the last block of Q.
-    """
-    (function, indices, arrays), width = matrix.product(block), len(used)
-    mix = np.random.default_rng(width).standard_normal((width, SKETCHES)) * used[:, None]
-    shape = sum(part.shape[1] for part in (*before, block)), width + SKETCHES
+def _multiply(matrix: SymmetricMatrix, block: da.Array, bases: list[da.Array]) -> tuple[da.Array, Floats]:
+    """Return A X of the last block X of a basis Q, and QᵀA X."""
+    indices = ",".join(["wb", *["wa"] * len(bases)])
     found = lift(
-        partial(blocks.multiply, function=function, n_operands=len(arrays)),
-        ",".join([*indices, *["wa"] * (len(before) + 1)]) + "->w",
-        *arrays, *before, block, dtype=object, sizes={"w": 1}, mix=mix,
-    ).persist()  # fmt: skip
-    inside, common = np.split(compute(total_of_part(found, "inside", shape=shape)), [width], axis=1)
-    common[-width:] -= mix
-    return found, inside, float(np.linalg.norm(common, axis=0).max())
+        blocks.with_products,
+        f"{indices}->wb",
+        matrix.apply(block),
+        *bases,
+        dtype=object,
+        sizes={"w": 1, "b": 1},
+    ).persist()
+    shape = sum(one.shape[1] for one in bases), block.shape[1]
+    inside = compute(total_of_part(found, "inside", shape=shape, fan_in=FAN_IN))
+    return part(found, "vectors", block, columns=block.shape[1]), inside
 
 
-def _turn(squares: Floats, dtype: Any) -> Floats:
-    """Return what makes the columns of a block orthonormal, or zero, given their Gram matrix."""
-    with one_blas_thread():
-        return blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(dtype)])
-
-
-def _turned(outside: da.Array, turn: Floats, like: da.Array) -> da.Array:
-    """Return the orthonormal columns of what a product had outside the basis."""
-    sizes = {"w": like.chunks[0]}
-    return lift(blocks.turned, "w,ab->wb", outside, turn, dtype=like.dtype, sizes=sizes)
-
-
-def _restart(
-    bases: list[da.Array], projected: Projected, outside: da.Array, n_passes: int, kept: int
-) -> Space:
-    """Return the best Ritz vectors of a basis, and the block that follows them."""
-    values, rotation, _ = _ritz(*projected, kept)
-    turn = _turn(projected[2], bases[-1].dtype)
-    block, ritz = _turned(outside, turn, bases[-1]), _combine(bases, rotation)
-    return Space(block, turn.any(axis=0), ritz, values, np.array([n_passes]))
-
-
-def _ritz(projected: Floats, used: Mask, squares: Floats, k: int) -> tuple[Floats, Floats, Floats]:
+def _ritz(projected: Floats, used: Mask, outside: Floats, k: int) -> tuple[Floats, Floats, Floats]:
     """Return the k largest eigenvalues of QᵀA Q, their vectors, zero where Q is, and the residuals of Q times these.
 
     A times all but the last block lies within the basis, so that the residual of a Ritz vector is what the product with
-    the last block has outside, of which `squares` is the Gram matrix, weighted with the vector's last coordinates.
+    the last block has outside, which are orthonormal vectors times `outside`, weighted with the last coordinates.
     """
     with one_blas_thread():
         values, rotation = _ritz_values(projected, used, k)
-        last = rotation[-len(squares) :]
-        return values, rotation, np.sqrt(np.maximum((last * (squares @ last)).sum(axis=0), 0))
+        return values, rotation, np.linalg.norm(outside @ rotation[-len(outside) :], axis=0)
 
 
 def _signed(vectors: da.Array) -> da.Array:
@@ -394,13 +326,12 @@ def filtered_eigenpairs(
     iteration (algorithm 4.1; the scaled recurrence of algorithm 3.2).
     """
     n = sum(matrix.row_chunks)
-    if not 1 <= k <= n:
-        raise ValueError(f"k is {k} but the matrix has {n} rows: choose k between 1 and {n}")
+    _check_number(k, n)
     width = min(n, k + (max(20, k // 5) if extra is None else extra))
     begun, basis = newest("basis")
     if not begun:
         block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
-        begun, basis = 1, keep("basis", partial(_orthonormal, block), number=1)
+        begun, basis = 1, keep("basis", lambda: orthonormal(block)[0], number=1)
     for number in range(begun, n_rounds + 1):
         product = matrix.apply(basis).persist()
         found = _rayleigh_ritz(basis, product, width)
@@ -449,7 +380,7 @@ def _filtered_basis(
             ).persist()
             before, now, ratio = now, after, following
         parts.append(now)
-    return _orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}))
+    return orthonormal(da.concatenate(parts, axis=1).rechunk({1: -1}))[0]
 
 
 def fix_signs(vectors: Floats) -> Floats:
@@ -487,19 +418,6 @@ def normal_rows(first: Int64s, last: Int64s, *, n_columns: int, dtype_name: str,
             if start + len(rows) > begin:
                 drawn[max(start - begin, 0) : start + len(rows) - begin] = rows[max(begin - start, 0) :]
     return drawn
-
-
-def _orthonormal(block: da.Array) -> da.Array:
-    """Return an orthonormal basis of the columns of a block, in two passes."""
-    once = _whiten(block, SMALLEST_SHARE[np.dtype(block.dtype)])
-    return _whiten(once, SHORTENED, scaled=False)
-
-
-def _whiten(block: da.Array, threshold: float, *, scaled: bool = True) -> da.Array:
-    """Return Z T with orthonormal columns, zero where Z had fewer directions than columns."""
-    finalize = partial(blocks.whitening, threshold=threshold, scaled=scaled)
-    row, width = total(blocks.gram)._replace(finalize=finalize), block.shape[1]
-    return times_matrix(block, fold(row, "wb", block, shape=(width, width)))
 
 
 def _rayleigh_ritz(basis: da.Array, product: da.Array, k: int) -> Eigenpairs:

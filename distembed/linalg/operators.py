@@ -7,11 +7,10 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import dask.array as da
 import numpy as np
@@ -26,15 +25,6 @@ from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.csr import canonical_csr, row_range
 
 
-class BlockProduct(NamedTuple):
-    """A product of row blocks that is not made yet: `lift` calls a function with blocks of arrays."""
-
-    function: Callable[..., Floats]
-    indices: tuple[str, ...]
-    """The axes of each array, as in `lift`; those of the product are "wb"."""
-    arrays: tuple[Any, ...]
-
-
 class SymmetricMatrix(Protocol):
     """What the eigensolver and the linear solvers need to know of a symmetric matrix."""
 
@@ -44,13 +34,6 @@ class SymmetricMatrix(Protocol):
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return the product with vectors (n × b), in the same row chunks."""
-
-
-class BlockwiseMatrix(SymmetricMatrix, Protocol):
-    """What the Krylov solver needs to know, which joins the product with what it does with it."""
-
-    def product(self, vectors: da.Array) -> BlockProduct:
-        """Return how the product with vectors (n × b), in the same row chunks, is made of row blocks."""
 
 
 def whole_csr(matrix: da.Array) -> csr_array:
@@ -114,15 +97,21 @@ def gathered(vectors: da.Array) -> da.Array:
     return vectors.rechunk((-1, -1))
 
 
+FAN_IN = 16
+"""Small matrices, one of each row block, that one task adds: as many as a grid has blocks where memory allows."""
+
+
 def column_powers(vectors: da.Array, power: int) -> da.Array:
     """Return the sum over the rows of a whole power of each column, shape (b,), float64."""
-    return fold(total(blocks.column_powers), "wb", vectors, shape=vectors.shape[1:], power=power)
+    return fold(
+        total(blocks.column_powers), "wb", vectors, shape=vectors.shape[1:], fan_in=FAN_IN, power=power
+    )
 
 
 def column_products(left: da.Array, right: da.Array) -> da.Array:
     """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
     shape = (left.shape[1], right.shape[1])
-    return fold(total(blocks.basis_products), "wb,wa", right, left, shape=shape)
+    return fold(total(blocks.basis_products), "wb,wa", right, left, shape=shape, fan_in=FAN_IN)
 
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:
@@ -186,32 +175,25 @@ def _n_values(rows: Any) -> int:
 
 @dataclass(frozen=True)
 class SparsePlusLowRank:
-    """The symmetric matrix ``A = S + V Vᵀ + constant · 1 1ᵀ``, never formed."""
+    """The symmetric matrix ``A = S + weight · V Vᵀ``, never formed."""
 
     sparse: da.Array
     """S, symmetric. Dask array (n, n) of csr_array row blocks."""
     factor: da.Array | None = None
     """V, in the row chunks of S. Dask array (n, r) or None."""
-    constant: float = 0.0
-    """Added to every cell."""
+    weight: float = 1.0
 
     @property
     def row_chunks(self) -> tuple[int, ...]:
         """Rows of each block."""
         return tuple(self.sparse.chunks[0])
 
-    def product(self, vectors: da.Array) -> BlockProduct:
-        """Return how A X is made of row blocks, for vectors X (n × b) in the same row chunks."""
-        indices, arrays = ["wc", "Cb"], [whole_rows(self.sparse), vectors]
-        if self.factor is not None:
-            indices += ["wr", "rb"]
-            arrays += [self.factor, column_products(self.factor, vectors)]
-        if self.constant:
-            indices, arrays = [*indices, "b"], [*arrays, column_powers(vectors, 1)]
-        function = partial(blocks.sparse_plus_low_rank, constant=self.constant)
-        return BlockProduct(function, tuple(indices), tuple(arrays))
-
     def apply(self, vectors: da.Array) -> da.Array:
         """Return A X for vectors X (n × b) in the same row chunks."""
-        function, indices, arrays = self.product(vectors)
-        return lift(function, ",".join(indices) + "->wb", *arrays, dtype=vectors.dtype)
+        if self.factor is None:
+            return sparse_times(self.sparse, vectors)
+        return lift(
+            blocks.sparse_plus_low_rank, "wc,Cb,wr,rb->wb",
+            whole_rows(self.sparse), vectors, self.factor, column_products(self.factor, vectors),
+            dtype=vectors.dtype, weight=self.weight,
+        )  # fmt: skip

@@ -16,7 +16,6 @@ from distembed.lift import Sum, as_it_is, fold
 from distembed.linalg.blocks import transposed_times_dense
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import (
-    BlockProduct,
     column_powers,
     dense_blocks,
     sparse_times,
@@ -63,10 +62,6 @@ class _Normal(NamedTuple):
         """The m rows in as many blocks as X has."""
         n_blocks, m = self.matrix.numblocks[0], self.matrix.shape[1]
         return tuple(np.diff(np.linspace(0, m, min(m, n_blocks) + 1).astype(int)).tolist())
-
-    def product(self, vectors: da.Array) -> BlockProduct:
-        """Return XᵀX times vectors (m × b): a task for each row block, and those that add."""
-        return BlockProduct(as_it_is, ("wb",), (self.apply(vectors),))
 
     def apply(self, vectors: da.Array) -> da.Array:
         """Return XᵀX times vectors (m × b)."""

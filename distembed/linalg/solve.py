@@ -17,8 +17,6 @@ import numpy as np
 
 from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.linalg import blocks
-from distembed.linalg.eigen import SHORTENED, SMALLEST_SHARE
 from distembed.linalg.operators import (
     SymmetricMatrix,
     column_powers,
@@ -26,13 +24,12 @@ from distembed.linalg.operators import (
     dense_blocks,
     times_matrix,
 )
+from distembed.linalg.orthonormal import orthonormal
 
 SOLVED_TOGETHER = 128
 """Right-hand sides of one block: more save steps, but each step multiplies them by matrices of their number."""
 MOST_STARTS = 4
 """Times that the recurrence is begun from the true residual: rounding separates the two."""
-WELL_CONDITIONED = 1e-6
-"""Smallest eigenvalue of a scaled Gram matrix from which on one pass makes a block orthonormal to 1e-10."""
 
 
 class Solution(NamedTuple):
@@ -111,17 +108,18 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
 
     The residual is Q S throughout, with orthonormal Q; P are the search directions.
     """
-    basis, sizes = _factors(right)
-    directions, vectors, n_iter = basis, da.zeros_like(right), 0
+    basis, sizes = orthonormal(right)
+    directions = basis = basis.persist()
+    vectors, n_iter = da.zeros_like(right), 0
     while np.any(np.linalg.norm(sizes, axis=0) > target) and n_iter < max_iter:
         (products,) = dask.persist(matrix.apply(directions))
         steps = _inverse(compute(column_products(directions, products)))
         vectors, left_over = dask.persist(
             vectors + times_matrix(directions, steps @ sizes), basis - times_matrix(products, steps)
         )
-        basis, turn = _factors(left_over)
+        basis, turn = orthonormal(left_over)
         sizes = turn @ sizes
-        (directions,) = dask.persist(basis + times_matrix(directions, turn.T))
+        basis, directions = dask.persist(basis, basis + times_matrix(directions, turn.T))
         n_iter += 1
         tell("steps", n_iter)
     return vectors, n_iter
@@ -130,26 +128,6 @@ def _descend(matrix: SymmetricMatrix, right: da.Array, target: Floats, max_iter:
 def _lengths(vectors: da.Array) -> Floats:
     """Return the length of each column, float64."""
     return np.sqrt(compute(column_powers(vectors, 2)))
-
-
-def _factors(block: da.Array) -> tuple[da.Array, Floats]:
-    """Return Q and C of a block Z = Q C, with a second pass if the first is not accurate.
-
-    The columns of Q are orthonormal, and zero where Z has fewer directions.
-    Stathopoulos & Wu 2002 (SVQB): see `blocks.whitening`.
-    """
-    squares = compute(column_products(block, block))
-    transform = blocks.whitening(squares, threshold=SMALLEST_SHARE[np.dtype(np.float64)])
-    (basis,) = dask.persist(times_matrix(block, transform))
-    coefficients = transform.T @ squares
-    lengths = np.sqrt(np.maximum(np.diag(squares), 0))
-    scaled = squares / np.maximum(np.outer(lengths, lengths), np.finfo(float).tiny)
-    if np.linalg.eigvalsh(scaled)[0] > WELL_CONDITIONED:
-        return basis, coefficients
-    squares = compute(column_products(basis, basis))
-    transform = blocks.whitening(squares, threshold=SHORTENED, scaled=False)
-    (basis,) = dask.persist(times_matrix(basis, transform))
-    return basis, transform.T @ squares @ coefficients
 
 
 def _inverse(products: Floats) -> Floats:

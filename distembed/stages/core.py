@@ -65,31 +65,28 @@ def plan_of_core(
 ) -> StagePlan:
     """Return what core mode takes beside some bytes, given the names of its words and pairs among the dimensions.
 
-    Its passes read the counts in both orders beside all vectors of a block, and the Krylov basis of the first round is
-    the largest state.
+    Its passes read the counts in both orders beside all vectors of a block. The states are the matrices of the rounds,
+    two of which share their columns, the residual, and the Krylov basis of a round.
     """
     rounds, n_core = rounds_of(options, dims.size(core)), dims.size(core)
     basis = krylov_basis(
         n_core, rounds[0].rank, block_size=rounds[0].block_size, n_start=1, n_passes=rounds[0].n_passes
     )
     columns = max(basis.columns, min(n_core, rounds[0].rank + 1))
-    width, later = (
-        basis.width,
-        columns * max(one.n_passes for one in rounds[1:] or rounds),
-    )
+    width = max(basis.width, columns * max(one.n_passes for one in rounds[1:] or rounds))
     counts, both_orders = dims.block(pair, itemsize=PAIR_BYTES), dims.block(pair, itemsize=2 * PAIR_BYTES)
     sparse = dims.whole(pair, itemsize=2 * PAIR_BYTES)
     return stage_plan(
         task(blocks.core_pairs, counts, counts, output=3 * both_orders),
         task(sparse_times_dense, both_orders, output=dims.block(core, columns)),
-        task(combine_basis, dims.block(core, max(width, later)), output=dims.block(core, columns)),
+        task(combine_basis, dims.block(core, width), output=dims.block(core, columns)),
         whole=[
             dims.whole(core, 2 * columns),
-            EIGEN_COPIES * dims.whole(max(width, later), max(width, later), itemsize=8),
+            EIGEN_COPIES * dims.whole(width, width, itemsize=8),
             2 * dims.whole(pair, itemsize=PAIR_BYTES),  # cut for their transpose
             beside,
         ],
         stored=3 * sparse + dims.whole(core, columns),
         n_tasks=dims.n_blocks(pair),
-        states=sparse + 2 * dims.whole(core, max(width, later)),
+        states=3 * sparse + 2 * dims.whole(core, width),
     )

@@ -206,7 +206,7 @@ def test_a_killed_fit_resumes_to_the_same_bits():
     states = KeptStates()
     with keeping(states):
         undisturbed = model.fit(counts, WORD_COUNTS)
-    assert any("round-00001.within/block-1" in name for name in states.stored)
+    assert any("round-00001.within/space-00001.within/block-2" in name for name in states.stored)
     assert not any("within" in name or "round-00003" in name for name in states.arrays)
     for most in (0, 7, 18, len(states.stored) - 1):
         kept = KeptStates(most)

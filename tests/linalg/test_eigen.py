@@ -17,9 +17,9 @@ from tests.kept_states import KeptStates, KilledError
 def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
     half = random_array((n, n), density=0.1, rng=np.random.default_rng(seed), dtype=dtype)
     sparse = csr_array(half + half.T)
-    return SparsePlusLowRank(
-        row_blocks(sparse, values_per_block=per_block), None, constant
-    ), sparse.toarray() + constant
+    rows = row_blocks(sparse, values_per_block=per_block)
+    ones = da.ones((n, 1), chunks=(rows.chunks[0], 1), dtype=dtype) if constant else None
+    return SparsePlusLowRank(rows, ones, constant), sparse.toarray() + constant
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.0, -200.0])
@@ -107,18 +107,21 @@ def test_small_matrices_are_decomposed_once_and_not_by_every_row_block(monkeypat
     decomposed, eigh = [], np.linalg.eigh
     monkeypatch.setattr(np.linalg, "eigh", lambda small: (decomposed.append(len(small)), eigh(small))[1])
     largest_eigenpairs(matrix, 4, n_passes=3)
-    assert decomposed == [4] * 3  # the whitening of each of the three blocks
+    assert decomposed == [4] * 4  # the whitening of the start and of what each of three products adds
 
 
 def test_what_a_basis_adds_is_computed_once_for_its_lengths_and_itself(monkeypatch):
     """Dask joined it to both, and computed every product with the bases before it twice."""
     matrix, _ = matrix_of(per_block=100)
-    removed, remove = [], blocks.remove_basis
-    monkeypatch.setattr(
-        blocks, "remove_basis", lambda *arrays: (removed.append(len(arrays[0])), remove(*arrays))[1]
-    )
+    removed, remove = [], blocks.outside_of_basis
+
+    def noted(*arrays):
+        removed.append(len(arrays[0]))
+        return remove(*arrays)
+
+    monkeypatch.setattr(blocks, "outside_of_basis", noted)
     largest_eigenpairs(matrix, 4, n_passes=3)
-    assert len([n_rows for n_rows in removed if n_rows]) == 3 * len(matrix.row_chunks)
+    assert len([n_rows for n_rows in removed if n_rows]) == 4 * len(matrix.row_chunks)  # and the start
 
 
 @pytest.mark.parametrize("k", [0, 121])
@@ -132,7 +135,9 @@ def test_passes_that_are_kept_are_not_made_again():
     states = KeptStates()
     with keeping(states):
         first = largest_eigenpairs(matrix, 3, n_passes=3)
-    assert states.stored == ["block-1", "block-2", "block-3"]
+    parts = [f"space-00001/{name}" for name in eigen.Space._fields]
+    within = "space-00001.within"
+    assert states.stored == ["block", f"{within}/block-2", f"{within}/block-3", *parts]
     kept = KeptStates(2)
     with keeping(kept), pytest.raises(KilledError):
         largest_eigenpairs(matrix, 3, n_passes=3)
@@ -168,10 +173,13 @@ def test_a_block_that_is_not_orthogonal_is_projected_again(monkeypatch):
     """A start within rounding of the eigenvectors: what its product adds is noise, and lies in the basis as well."""
     matrix, dense = matrix_of(n=200)
     exact = np.linalg.eigh(dense)[1][:, ::-1][:, :8].astype(np.float32)
-    again = []
-    monkeypatch.setattr(
-        eigen, "_whiten", lambda *a, do=eigen._whiten, **rules: again.append(1) or do(*a, **rules)
-    )
+    again, whiten = [], blocks.whitening
+
+    def noted(squares, *, scaled=True, **rules):
+        again.extend([1] * (not scaled))
+        return whiten(squares, scaled=scaled, **rules)
+
+    monkeypatch.setattr(blocks, "whitening", noted)
     start = da.from_array(exact, chunks=(matrix.row_chunks, 8))
     found = largest_eigenpairs(matrix, 8, start=start, n_passes=6)
     assert again

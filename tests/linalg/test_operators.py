@@ -88,7 +88,7 @@ def test_sparse_plus_low_rank_equals_the_dense_matrix(per_block):
     factor, vectors = draw_dense(40, 5), draw_dense(40, 3, seed=2)
     chunks = lazy.chunks[0]
     matrix = SparsePlusLowRank(lazy, dense_blocks(factor, chunks), -2.5)
-    dense = (half + half.T).toarray() + factor @ factor.T - 2.5
+    dense = (half + half.T).toarray() - 2.5 * factor @ factor.T
     product = matrix.apply(dense_blocks(vectors, chunks))
     assert product.chunks[0] == chunks
     np.testing.assert_allclose(product.compute(), dense @ vectors, atol=1e-4)
