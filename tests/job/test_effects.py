@@ -125,7 +125,7 @@ TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
     "psdvec": (
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "sides.weight=0.5",
-        "matrices.keep=['distances']",
+        "matrices.keep=['distances']", "psdvec.n_core=1000",
     ),
     "imputation": ("domain.transform='return_correlation'", "domain.names='n'", "matrices.keep=['distances']"),
     "transfer": (
