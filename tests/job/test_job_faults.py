@@ -139,8 +139,9 @@ def test_the_failing_finalizer_of_what_an_interrupt_left_half_made_is_not_told(
 @pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_a_block_that_goes_on_does_not_hold_up_the_end(number: int) -> None:
     """Threads that compute are waited for, so that none writes after the lock is released."""
-    begin = (
-        "import signal, time; from distembed.cli import main; main.STOP_SECONDS = 0.1; main.end_on_signals()"
+    begin = (  # under nohup, SIGHUP would stay ignored
+        f"import signal, time; signal.signal({int(number)}, signal.SIG_DFL); from distembed.cli import main; "
+        "main.STOP_SECONDS = 0.1; main.end_on_signals()"
     )
     block = f"try:\n    signal.raise_signal({int(number)})\nexcept KeyboardInterrupt:\n    time.sleep(600)"
     command = [sys.executable, "-c", f"{begin}\n{block}"]
