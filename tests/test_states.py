@@ -90,6 +90,22 @@ def test_states_inside_stay_in_memory_where_there_is_room(place: Stage) -> None:
     assert any("round-00001" in name for name in place.announced())
 
 
+@pytest.mark.parametrize("has_room", [True, False])
+def test_a_state_that_is_made_again_is_stored_only_where_there_is_no_room(
+    place: Stage, has_room: bool
+) -> None:
+    made: list[int] = []
+
+    def ones() -> da.Array:
+        made.append(1)
+        return da.ones((4, 2), chunks=(2, 2))
+
+    for _ in range(2):
+        with keeping(place, has_room=has_room):
+            np.testing.assert_array_equal(compute(keep("pairs", ones, made_again=True)), np.ones((4, 2)))
+    assert (len(made), bool(place.announced())) == ((2, False) if has_room else (1, True))
+
+
 def test_two_fits_at_once_never_see_each_other_s_states(place: Stage) -> None:
     """The same names, other data, one stage, in threads."""
     found: dict[float, Sums] = {}

@@ -7,8 +7,7 @@ multiples of 1/q, so sums are exact and the order of addition cannot show.
 
 The pairs of a stream are counted without a sort: they are first put into buckets by row, each as a packed integer
 ``column << bits | distance - 1``, and the weights of a bucket are then added in one dense row of sums, whose marked
-cells are read in order. This costs about the same on every processor; a sort by NumPy is much slower on some
-(docs/results/words.md).
+cells are read in order. This costs about the same on every processor; a sort by NumPy is much slower on some.
 """
 
 from __future__ import annotations

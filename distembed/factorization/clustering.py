@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, overload
 
@@ -135,7 +136,7 @@ def draw_seeds(X: csr_array, n_seeds: int, random: np.random.Generator) -> Int64
     return seeds
 
 
-class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator, ABC):
     """What estimators that label documents have in common: tags, and the weights and the labels of new documents."""
 
     def __sklearn_tags__(self) -> Tags:
@@ -153,13 +154,13 @@ class DocumentClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Clust
         positive = self.__sklearn_tags__().input_tags.positive_only
         return document_rows(new_matrix(self, X, learned=self._learned, nonnegative=positive))
 
+    @abstractmethod
     def _weigh(self, rows: Array) -> Array:
         """Return the weight of each topic or cluster in each row, (n, k)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _label(self, rows: Array) -> Array:
         """Return the topic or cluster of each row, int64 (n,)."""
-        raise NotImplementedError
 
     @overload
     def transform(self, X: da.Array) -> da.Array: ...

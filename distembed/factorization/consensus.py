@@ -3,7 +3,7 @@
 Topics of several starts are compared by the cosines of their word factors. They are grouped by spherical k-means on
 these cosines alone, so that the factors themselves never have to be held together. Kotliar et al., eLife 8 (2019), and
 Alexandrov & Vesselinov (2014) group the topics of many starts in this way; here no topic is left out, and the topic of
-a group is its mean direction in place of its median (docs/results/topics.md has both).
+a group is its mean direction in place of its median.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ STABLE = 0.8
 """The silhouette from which a group of topics is called stable.
 
 The published programs of NMFk differ: T-ELF takes 0.8 by default, as here; pyDNMFk 0.9, together with a test that the
-error falls; NMFk.jl 0.5 (docs/results/topics.md compares them).
+error falls; NMFk.jl 0.5.
 """
 
 
