@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import dask.array as da
 import numpy as np
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, counted_from, heard_by, shared, tell
@@ -195,31 +195,6 @@ def mixing_of(gram: Float64s, labels: Int64s, to_groups: Float64s) -> Float64s:
     return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)
 
 
-STABLE = 0.8
-"""The silhouette from which a group of topics is called stable.
-
-The published programs of NMFk differ: T-ELF takes 0.8 by default, as here; pyDNMFk 0.9, together with a test that the
-error falls; NMFk.jl 0.5.
-"""
-
-
-def group_stability(cosines: Float64s, n_groups: int) -> tuple[float, float]:
-    """Return how well the topics of several starts, `n_groups` of each, fall into groups, by the distance 1 - cosine.
-
-    These are the least and the mean over groups of the mean silhouette of a group (Rousseeuw 1987): 1 is perfect, and 0
-    is no group. It is 0 where there is one group, or each topic is a group.
-    """
-    labels, _ = group_topics(cosines, n_groups)
-    sizes, silhouettes = np.bincount(labels, minlength=n_groups), np.zeros(len(labels))
-    if 1 < np.count_nonzero(sizes) < len(labels):
-        distances = 1 - cosines
-        np.fill_diagonal(distances, 0)
-        silhouettes = silhouette_samples(distances, labels, metric="precomputed")
-    sums = np.bincount(labels, silhouettes, minlength=n_groups)
-    means = np.divide(sums, sizes, out=np.full(n_groups, -1.0), where=sizes > 0)
-    return float(means.min()), float(means.mean())
-
-
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
@@ -237,17 +212,6 @@ def consensus_words(starts: Sequence[Floats]) -> Float64s:
     pooled, products = _pool(starts)
     mixing = mixing_of(products, *group_topics(topic_cosines(products), starts[0].shape[1]))
     return np.asarray(pooled.astype(np.float64) @ mixing)
-
-
-def topic_stability(starts: Sequence[Floats]) -> tuple[float, float]:
-    """Return how well the topics of several starts fall into groups: see `group_stability`.
-
-    Parameters
-    ----------
-    starts : sequence of arrays (d, k)
-        The word factors of each start.
-    """
-    return group_stability(topic_cosines(_pool(starts)[1]), starts[0].shape[1])
 
 
 def _pool(starts: Sequence[Floats]) -> tuple[Floats, Float64s]:

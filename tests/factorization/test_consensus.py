@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, silhouette_samples
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from distembed import NMF, SemanticNMF, SphericalKMeans
 from distembed.factorization import consensus as blocks
-from distembed.factorization.consensus import consensus_words, topic_stability
+from distembed.factorization.consensus import consensus_words
 from tests.references import consensus as plain
 
 
@@ -68,17 +68,6 @@ def test_the_mean_agreement_leaves_the_start_itself_out() -> None:
     nmi = np.array([[1, 0.2, 0.3], [0.2, 1, 0.9], [0.3, 0.9, 1]])
     np.testing.assert_allclose(blocks.mean_agreement(nmi), [0.25, 0.55, 0.6])
     assert blocks.mean_agreement(np.ones((1, 1))).tolist() == [1]
-
-
-def test_the_stability_is_the_mean_silhouette_of_each_group() -> None:
-    words = np.random.default_rng(5).random((30, 12)) ** 3
-    labels, _ = blocks.group_topics(cosines_of(words), 3)
-    silhouettes = silhouette_samples(words.T, labels, metric="cosine")
-    means = [silhouettes[labels == group].mean() for group in range(3)]
-    found = blocks.group_stability(cosines_of(words), 3)
-    assert found == pytest.approx((min(means), np.mean(means)))
-    assert blocks.group_stability(cosines_of(words[:, :4]), 1) == (0, 0)  # one group
-    assert blocks.group_stability(cosines_of(np.eye(4)), 4) == (0, 0)  # each topic is a group
 
 
 def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], topics: np.ndarray) -> None:
@@ -152,11 +141,3 @@ def test_centers_have_a_consensus(documents: csr_array) -> None:
     np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1)
     np.testing.assert_array_equal(model.labels_, model.predict(documents))
     assert model.score(documents) == pytest.approx(-model.inertia_)
-
-
-def test_topics_that_every_start_finds_are_stable_and_others_are_not(starts: list[np.ndarray]) -> None:
-    found = topic_stability(starts)
-    assert blocks.STABLE < found[0] <= found[1] <= 1
-    random = np.random.default_rng(3)
-    shuffled = [random.permuted(start, axis=0) for start in starts]
-    assert topic_stability(shuffled)[0] < 0.3

@@ -74,13 +74,10 @@ REFUSED = [
     (MINIMAL, "job.system=nets", r"job\.system = 'nets' is not allowed: there are psdvec,"),
     (COMPARISON + 'bins = ["1900"]\nevery = 10\n', "", "parts: bins and every both divide the dates: give one of them"),
     # a value of several kinds, by what every kind asks for
-    (TOPICS, "topics.n_topics=automatic", r"topics\.n_topics = 'automatic' is .* a valid integer, or 'auto'$"),
-    (TOPICS, "topics.n_topics=0", r"topics\.n_topics = 0 is not allowed: .*equal to 1, or 'auto'$"),
-    (TOPICS, "topics.n_topics_range=[4, 0]", r"topics\.n_topics_range\.1 = 0 is not allowed: .*equal to 1$"),
+    (TOPICS, "topics.n_topics=0", r"topics\.n_topics = 0 is not allowed: .*equal to 1$"),
     (TOPICS, 'corpus.text_field=["title", 3]', r"corpus\.text_field\.1 = 3 is not allowed: .* a valid string$"),
     (TOPICS, "counting.window=0", r"counting\.window = 0 is not allowed: .*equal to 1$"),
-    (TOPICS, "topics.n_topics=true", r'n_topics = true: .* no numbers: give an integer of 1 or more, or "auto"$'),
-    (TOPICS, "topics.n_topics_range=[5, true]", r"topics\.n_topics_range = .*: true and false are no numbers"),
+    (TOPICS, "topics.n_topics=true", r'n_topics = true: .* no numbers: give an integer'),
     (TOPICS, "resources.block_memory=true", r"resources\.block_memory = true: .*: give a size, such as 64MiB$"),
     # without words of Python
     (MINIMAL, "corpus.lowercase='ja'", "corpus.lowercase = 'ja' is not allowed: input should be true or false"),

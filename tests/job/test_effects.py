@@ -132,7 +132,7 @@ WITH = {
         "collections.first.features='f.csv'", "collections.second.features='g.csv'", "alignment.propagate=false",
         "collections.a.paths=['o.jsonl']",
     ),
-    "topics": ("topics.n_topics='auto'", "topics.graph_weight=2", "counting.weighting='dynamic'"),
+    "topics": ("topics.graph_weight=2", "counting.weighting='dynamic'"),
     "wordspaces": (
         *(TABLES.format(table) for table in ("contexts", "bigrams", "hal")),
         *(f"{table}.weighting='dynamic'" for table in ("contexts", "bigrams", "hal")),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, MinLen
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag
 
 from distembed.corpus.stop_words import Language
 from distembed.counting.cooccurrence import count_cooccurrences
@@ -15,7 +14,7 @@ from distembed.factorization.document_factors import FREQUENCY_WEIGHT
 from distembed.factorization.nmf import SemanticNMF
 from distembed.factorization.nmf_rounds import Init
 from distembed.job.model import OPTION, InputPath, Section, ShownSection, section_of
-from distembed.options import PositiveInt, options_of
+from distembed.options import options_of
 from distembed.stages.corpus_sections import NOT_COUNTED_BY, CountingJob, CountingSection, VocabularySection
 
 
@@ -124,30 +123,14 @@ class TopicsSection(Section):
     """
     compare_with: tuple[Method, ...] = ()
     """Other methods, whose topics and scores stand beside. The section has their keys, too."""
-    n_topics: Annotated[int, Ge(1)] | Literal["auto"] = 10
-    """The number of topics; "auto": the largest of `n_topics_range` whose topics are found again by every start."""
-    n_topics_range: Annotated[tuple[PositiveInt, ...], MinLen(1)] = (5, 10, 15, 20, 30, 40, 50)
-    """The numbers that "auto" tries, each from `n_starts` starts."""
+    n_topics: int = Field(default=10, ge=1)
+    """The number of topics."""
     n_starts: int = Field(default=5, ge=1)
     """How many starts each method makes; what is kept of them says `choose`."""
     choose: Choose = OPTION
     max_iter: int = OPTION
     random_state: int = OPTION
     """The seed of all starts."""
-
-    @model_validator(mode="after")
-    def _starts_to_compare(self) -> Self:
-        if self.n_topics == "auto" and self.n_starts == 1:
-            raise ValueError(
-                'n_topics is "auto" and n_starts is 1: how stable topics are is seen between starts, so give n_starts '
-                "of 2 or more, or a number of topics"
-            )
-        return self
-
-    @property
-    def largest_n_topics(self) -> int:
-        """The number of topics, or the largest one that is tried."""
-        return max(self.n_topics_range) if self.n_topics == "auto" else self.n_topics
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -159,11 +142,6 @@ class TopicsSection(Section):
         """Every method whose starts are made: the consensus is of those of two others."""
         own = [one for method in self.methods for one in (POOLED if method == "consensus" else (method,))]
         return tuple(dict.fromkeys(own))
-
-    @property
-    def number_method(self) -> Method:
-        """The method whose starts tell how stable a number of topics is."""
-        return POOLED[0] if self.method == "consensus" else self.method
 
     @property
     def has_graph(self) -> bool:

@@ -27,9 +27,6 @@ DOCUMENT_GRAPH = ArrayOutput(
     "1 where one of two documents is among the nearest of the other by the cosine of tf-idf.",
     dims=("document", "neighbor"),
 )
-N_TOPICS = TableOutput(
-    "n_topics", "How stable each number of topics is that was tried.", columns=("n_topics", "nmi", "ari")
-)
 WORD_FACTORS = ArrayOutput("{of}vectors", "Weight of each word in each topic.", dims=("word", "topic"))
 DOCUMENT_FACTORS = ArrayOutput(
     "{of}document_factors", "Weight of each topic in each document.", dims=("document", "topic")

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from distembed.evaluation.topics import MeanShares
 from distembed.execution import compute
-from distembed.factorization.consensus import STABLE
 from distembed.job.tables import rows_of_blocks
 from distembed.job.terminal import shown
 from distembed.linalg.chunks import evenly_spaced
@@ -19,7 +18,7 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import Topics, classes_of
 from distembed.systems.topics.job import IN_PAPER, MEASURES, NAMES, OF_KEPT, Method, TopicsJob
-from distembed.views.report.figures import Figure, Mark, bars, line_chart, small_multiples
+from distembed.views.report.figures import Figure, Mark, bars, small_multiples
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Fold, Note, Page, Section, ShownTable
 from distembed.views.report.run import closing_of, page_of
@@ -63,7 +62,6 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
         *_maps(job, own),
         *(_share_panels(own, name, shares) for name, shares in own.shares_by_column().items()),
         _document_table(job, own),
-        *number_sections(job, workspace),
         *_score_table(job, results, scores),
         *paper_tables(job, by_name, **IN_PAPER),
         *_stability_table(job, results),
@@ -90,7 +88,6 @@ def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
         "\n".join(filter(None, topics)) + f"\n\n{HOW_TO_READ}",
         *_score_table(job, results, _scores(job, results)),
         _coherence_table(job, results),
-        number_sentence(job, workspace),
     ]
     ways = {"documents": "export {} --to documents.csv", "neighbors": "neighbors {} WORD ..."}
     return closing_of(job, workspace, where, parts, **ways)
@@ -199,54 +196,6 @@ def _largest_rows(factors: da.Array, n: int) -> NDArray[np.int64]:
         values, rows = (np.take_along_axis(each, order, axis=0) for each in (values, rows))
         first += len(block)
     return rows
-
-
-# --- the number of topics --------------------------------------------------------------------------------------------
-
-
-def number_sentence(job: TopicsJob, workspace: Workspace) -> str:
-    """Return what number of topics was chosen, and a warning where none is stable."""
-    if job.topics.n_topics != "auto":
-        return ""
-    facts = workspace.stages()["n_topics"].facts
-    if facts["is_stable"]:
-        return (
-            f"{facts['n_topics']} topics: the largest number tried whose topics are found again by every start "
-            f"(least silhouette of a group of {STABLE} or more)."
-        )
-    return (
-        f"No number of topics is stable: for each one tried, a group of topics has a silhouette below {STABLE}. "
-        f"The starts of {facts['n_topics']} agree most, and it was taken; topics may be an accident of the start. Give "
-        "other numbers in topics.n_topics_range, or more text."
-    )
-
-
-def number_sections(job: TopicsJob, workspace: Workspace) -> list[Section]:
-    """Return the picture and the table of how stable each number of topics is, where it was chosen by that."""
-    if job.topics.n_topics != "auto":
-        return []
-    names = {
-        "least silhouette": "least_silhouette",
-        "mean silhouette": "mean_silhouette",
-        "NMI between starts": "nmi",
-        "ARI between starts": "ari",
-    }
-    tried = outputs.N_TOPICS.read(workspace).to_pylist()
-    rows = [
-        {"topics": one["n_topics"]}
-        | {name: one[key] for name, key in names.items()}
-        | {"loss": one["loss"], "chosen": "yes" if one["chosen"] else ""}
-        for one in tried
-    ]
-    numbers = [row["topics"] for row in rows]
-    curves = {name: (numbers, [row[name] for row in rows]) for name, key in names.items() if key != "ari"}
-    said = number_sentence(job, workspace)
-    picture = line_chart("", curves, xlabel="topics", ylabel="stability", caption=said)
-    caption = (
-        f"Means over {job.topics.n_starts} starts; silhouettes of the groups that their topics fall into."
-    )
-    table = ShownTable("", rows, dict.fromkeys(names, 2) | {"loss": "{:,.1f}".format}, caption)
-    return [Section("Number of topics", [picture, table])]
 
 
 # --- the methods side by side ----------------------------------------------------------------------------------------

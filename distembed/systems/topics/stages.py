@@ -14,7 +14,6 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.selection import choose_documents, select_documents
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
-from distembed.display import plural
 from distembed.dtypes import Floats, Mask
 from distembed.evaluation.documents import ClusteringScores, clustering_scores, topic_coherence
 from distembed.execution import compute
@@ -37,14 +36,8 @@ from distembed.stages.dimensions import PAIR_BYTES, counting_dimensions, describ
 from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import Topics, classes_of
-from distembed.systems.topics.job import IN_PAPER, OF_GRAPH, PRESETS, TopicsJob
-from distembed.systems.topics.starts import (
-    number_parameters,
-    plan_number,
-    plan_topics,
-    run_number,
-    run_topics,
-)
+from distembed.systems.topics.job import IN_PAPER, PRESETS, TopicsJob
+from distembed.systems.topics.starts import plan_topics, run_topics
 from distembed.temporaries import block
 from distembed.weighting.blocks import pmi, weigh_tf_idf
 from distembed.weighting.documents import select_pairs, tf_idf
@@ -125,7 +118,7 @@ def run_documents(ctx: Context) -> dict[str, Any]:
     counts = count_document_terms(tokens, corpus_stages.vocabulary_of(ctx.workspace))
     stored = ctx.store(outputs.DOCUMENT_TERMS, counts)
     sizes = compute(ctx.stage.row_nonzeros(outputs.DOCUMENT_TERMS.name))
-    check_n_clusters(job.topics.largest_n_topics, int((sizes > 0).sum()), len(sizes))
+    check_n_clusters(job.topics.n_topics, int((sizes > 0).sum()), len(sizes))
     weighted = ctx.store(outputs.TF_IDF, tf_idf(stored, **job.weighting.model_dump()))
     return {"n_nonzero": count_values(weighted), "n_row_blocks": weighted.numblocks[0]}
 
@@ -209,17 +202,6 @@ def run_graph(ctx: Context) -> dict[str, Any]:
 # --- topics -> scores ----------------------------------------------------------------------------------------------
 
 
-def check_number(job: TopicsJob) -> list[str]:
-    """Return what the choice of the number of topics takes beside a run with a number."""
-    numbers, n_starts = job.topics.n_topics_range, job.topics.n_starts
-    times = sum(numbers) / max(numbers)
-    return [
-        f'n_topics = "auto" fits {len(numbers) * n_starts} times ({plural(len(numbers), "number")} of topics, '
-        f"{n_starts} starts each), about {times:.1f} times the time of n_topics = {max(numbers)}: fewer numbers in "
-        "topics.n_topics_range take less"
-    ]
-
-
 def check_evaluation(job: TopicsJob) -> list[str]:
     """Refuse figures of a paper without ours, and open the workspace whose counts judge the topics, if another."""
     check_figures(job, **IN_PAPER)
@@ -228,7 +210,7 @@ def check_evaluation(job: TopicsJob) -> list[str]:
 
 def plan_evaluation(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the scores: the counts of the reference are read, and the documents with their labels."""
-    counts, n_topics = dims.block("pair", itemsize=PAIR_BYTES), job.topics.largest_n_topics
+    counts, n_topics = dims.block("pair", itemsize=PAIR_BYTES), job.topics.n_topics
     n_listed = min(len(job.topics.methods) * n_topics * job.coherence.n_words, dims.size("word"))
     joint = dims.whole(n_listed, n_listed, 3, itemsize=8)  # by block, joined, and as shares
     documents = dims.whole("document", itemsize=corpus_stages.DOCUMENT_BYTES)
@@ -275,7 +257,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
 
 
 def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job; one more where documents are left out, have a graph, or the number is chosen."""
+    """Return the stages of a job; one more where documents are left out, or have a graph."""
     tokens, topics = outputs.tokens_output(job), job.topics
     chosen = ("tokens", "selection") if tokens is outputs.SELECTED_TOKENS else ("tokens",)
     selected, matrices = (*chosen, "vocabulary"), ("document_terms", "association")
@@ -292,10 +274,6 @@ def stages(job: TopicsJob) -> tuple[StageSpec, ...]:
         own = {"n_neighbors": n_neighbors, "block_memory": job.resources.block_memory}
         name = outputs.DOCUMENT_GRAPH.name
         more.append(StageSpec(name, ("document_terms",), lambda _: own, run_graph, plan_graph))
-    if topics.n_topics == "auto":
-        used = [spec.name for spec in more if topics.number_method in OF_GRAPH]
-        number = (number_parameters, run_number, plan_number, check_number)
-        more.append(StageSpec("n_topics", (*matrices, *used), *number))
     fitted, judged = (*matrices, *(spec.name for spec in more)), ("topics", "cooccurrence", "documents")
     return (
         corpus_stages.TOKENS,

@@ -1,4 +1,4 @@
-"""The stages that factorize: every start of every method and what is kept of them, and the number of topics."""
+"""The stage that factorizes: every start of every method and what is kept of them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from distembed.factorization.clustering import (
 )
 from distembed.factorization.consensus import (
     POOLED_BYTES,
-    STABLE,
     label_agreement,
     mean_agreement,
     run_start,
-    topic_stability,
 )
 from distembed.factorization.document_factors import subtract_shift
 from distembed.factorization.nmf import NMF, SemanticNMF, common_topics
@@ -89,14 +87,13 @@ def held_bytes(job: TopicsJob, n_nonzero: int) -> int:
     return size if size <= max(resources.block_memory, resources.process_memory // 4) else 0
 
 
-def fitted(ctx: Context, method: Method, n_topics: int, used: Mapping[str, Any]) -> Any:
+def fitted(ctx: Context, method: Method, used: Mapping[str, Any]) -> Any:
     """Return the estimator of a method, fitted from all its starts."""
     section, (kind, own) = ctx.job.topics, ESTIMATORS[method]
     options = {name: getattr(section, name) for name in options_of(kind) if hasattr(section, name)}
-    model = kind(n_topics, **(options | {"n_init": section.n_starts} | own))
+    model = kind(section.n_topics, **(options | {"n_init": section.n_starts} | own))
     takes = {"X": True, "M": method == "semantic_nmf", "graph": method in OF_GRAPH}
-    name = method if section.n_topics != "auto" else f"{n_topics} topics"
-    show = lambda what, done, total: ctx.reporter.advance(name, done, total, unit=what)  # noqa: E731
+    show = lambda what, done, total: ctx.reporter.advance(method, done, total, unit=what)  # noqa: E731
     with scope(method), heard_by(show), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=NO_WORD)
         return model.fit(**{name: matrix for name, matrix in used.items() if takes[name]})
@@ -109,7 +106,7 @@ def losses_of(model: Any, labels: Int64s, objective: Float64s) -> Float64s:
 
 def plan_topics(job: TopicsJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the methods one after the other: every start, and what is kept of them."""
-    topics, k = job.topics, job.topics.largest_n_topics
+    topics, k = job.topics, job.topics.n_topics
     plans = [plan_fits(job, dims, method, k) for method in topics.fitted]
     if "consensus" in topics.methods:  # its documents are solved as those of a method
         n_joined, n_documents = len(POOLED) * topics.n_starts * k, dims.size("document")
@@ -161,8 +158,6 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     """Factorize from several starts by each method; keep every start's labels, and the factors of what is chosen."""
     job: TopicsJob = ctx.job
     n_topics, methods = job.topics.n_topics, job.topics.methods
-    if n_topics == "auto":
-        n_topics = int(ctx.workspace.stages()["n_topics"].facts["n_topics"])
     used = matrices(ctx, job.topics.fitted)
     curves: dict[Method, list[Float64s]] = {}
     labels: dict[Method, list[Int64s]] = {}
@@ -178,7 +173,7 @@ def run_topics(ctx: Context) -> dict[str, Any]:
                     used["X"], labels[method], n_topics, random_state=job.topics.random_state
                 )
         else:
-            model = fitted(ctx, method, n_topics, used)
+            model = fitted(ctx, method, used)
             labels[method] = [start.labels for start in model.starts_]
             curves[method] = [losses_of(model, start.labels, start.objective) for start in model.starts_]
         if method in methods:
@@ -227,42 +222,3 @@ def _store_factors(ctx: Context, method: Method, model: Any, X: Any) -> None:
         rows = factors.astype(np.float32)
         array = rows if isinstance(rows, da.Array) else da.from_array(rows, chunks=("auto", -1))
         ctx.store(output.of(of=outputs.prefix_of(ctx.job, method)), array)
-
-
-def number_parameters(job: TopicsJob) -> dict[str, Any]:
-    """Return the keys of topics that the number depends on, and the memory of a block, which tells what is whole."""
-    topics = job.topics.model_dump(mode="json", exclude={"compare_with", "choose"})
-    return {"topics": topics, "block_memory": job.resources.block_memory}
-
-
-def plan_number(job: TopicsJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the starts of every number of topics that is tried."""
-    numbers = sorted(set(job.topics.n_topics_range))
-    return in_turn(*(plan_fits(job, dims, job.topics.number_method, k) for k in numbers))
-
-
-def run_number(ctx: Context) -> dict[str, Any]:
-    """Try every number of topics from several starts, and keep the largest that is stable."""
-    method: Method = ctx.job.topics.number_method
-    used, rows = matrices(ctx, (method,)), list[dict[str, Any]]()
-    for n_topics in sorted(set(ctx.job.topics.n_topics_range)):
-        with scope(f"{n_topics}-topics"):
-            model = fitted(ctx, method, n_topics, used)
-        least, mean = topic_stability([start.words for start in model.starts_])
-        nmi, ari = label_agreement(np.stack([start.labels for start in model.starts_]))
-        ends = [losses_of(model, start.labels, start.objective)[-1] for start in model.starts_]
-        rows.append(
-            {
-                "n_topics": n_topics,
-                "least_silhouette": least,
-                "mean_silhouette": mean,
-                "nmi": float(mean_agreement(nmi).mean()),
-                "ari": float(mean_agreement(ari).mean()),
-                "loss": float(np.mean(ends)),
-            }
-        )
-    stable = [row for row in rows if row["least_silhouette"] >= STABLE]
-    chosen = (stable[-1] if stable else max(rows, key=lambda row: row["ari"]))["n_topics"]
-    table = [row | {"chosen": row["n_topics"] == chosen} for row in rows]
-    ctx.store_table(outputs.N_TOPICS, pa.Table.from_pylist(table))
-    return {"n_topics": chosen, "is_stable": bool(stable)}
