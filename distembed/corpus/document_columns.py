@@ -12,15 +12,14 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.records import HEADS, Batch
-from distembed.corpus.streams import Partition
+from distembed.corpus.streams import CorpusError, Partition
 from distembed.display import first_repeat
 from distembed.formats.names import without_compression
 from distembed.formats.tables import read_table, texts_of
 
 FILE = "source_file"
-"""The column of a partition with the file of each document: what `Partition.source` names."""
+"""The column of a partition with the file of each document: `Partition.name`."""
 
 EXCERPT = "excerpt"
 """The column with the beginning of a document."""
@@ -45,7 +44,7 @@ class DocumentColumns(NamedTuple):
 
     Attributes
     ----------
-    paths : the values that each file's path gives its documents, by its `Partition.source`; None without any
+    paths : the values that each file's path gives its documents, by its `Partition.name`; None without any
     metadata : a table whose first column has ids of documents or files, and the others what they get, null where empty
     """
 
@@ -114,7 +113,7 @@ def file_keys(path: str) -> tuple[str, ...]:
 
 def documents_schema(partition: Partition, *, n_excerpt: int = 0) -> pa.Schema:
     """Return the columns of the documents of a partition, with excerpts of so many characters."""
-    names = [name for name in partition.carried if name not in HEADS] + [EXCERPT] * bool(n_excerpt)
+    names = [name for name in partition.carry_fields if name not in HEADS] + [EXCERPT] * bool(n_excerpt)
     return pa.schema([*DOCUMENTS_SCHEMA, *((name, pa.string()) for name in names)])
 
 
@@ -122,7 +121,7 @@ def document_heads(partition: Partition, batch: Batch, *, n_excerpt: int = 0) ->
     """Return the columns of the documents that begin in a batch, but for their tokens."""
     n = batch.documents.num_rows
     columns = dict(zip(batch.documents.column_names, batch.documents.columns, strict=True))
-    columns[FILE] = pa.repeat(partition.source, n)
+    columns[FILE] = pa.repeat(partition.name, n)
     if n_excerpt:
         texts = list(batch.texts())[int(batch.continues) :]
         columns[EXCERPT] = pa.array([excerpt(text, n_excerpt) for text in texts], pa.string())

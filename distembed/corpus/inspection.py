@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from distembed.corpus.errors import RecordError
 from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import has_known_extension, name_files
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import Batch
 from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
-from distembed.corpus.streams import Partition, Progress
+from distembed.corpus.streams import CorpusError, Partition, Progress
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.dtypes import Int64s
 from distembed.formats.names import suffix_of
@@ -92,19 +91,20 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
         for suffix, names in sorted(kinds.items(), key=lambda kind: (-len(kind[1]), kind[0]))
     )
     if kinds:
-        notes.append(
-            f"no known extension, taken for text ({first.option('format')} sets the format): {listed}"
-        )
-    constants = dict(first.constants)
-    if columns := [*first.carried, *corpus.columns.names]:  # with what the path of the first file gives them
-        names = [f"{name} ({constants[name]})" if name in constants else name for name in columns]
+        notes.append(f"no known extension, taken for text (format= sets the format): {listed}")
+    if columns := [
+        *first.carry_fields,
+        *corpus.columns.names,
+    ]:  # with what the path of the first file gives them
+        folders = {} if corpus.columns.paths is None else corpus.columns.paths.slice(0, 1).to_pylist()[0]
+        names = [f"{name} ({folders[name]})" if name in folders else name for name in columns]
         notes.append(f"columns of documents, as of {first.name}: {', '.join(names)}")
     size = sorted(part.n_bytes for part in files)[len(files) // 2]
     n_lines = sum(batch.documents.num_rows for batch in beginnings if batch is not None) // len(beginnings)
     are_lines = all(part.format == "text" and part.layout == "line" for part in files)
     if are_lines and len(files) >= FEWEST_FILES and size <= SHORT_BYTES and n_lines > 1:
-        key = first.option("layout", "file")
-        notes.append(f"each line of {len(files):,} short files is a document: give {key} if each file is one")
+        what = f"each line of {len(files):,} short files is a document"
+        notes.append(f'{what}: give layout="file" if each file is one')
     return [*notes, *(_words_of(corpus, filled) if filled else []), *corpus.notes]
 
 
@@ -121,10 +121,9 @@ def _words_of(corpus: Corpus, beginnings: Sequence[Batch]) -> list[str]:
         notes += [f"words: {shown}"] * bool(shown)
     if tokenizer.pattern in ("unicode", "ascii"):
         data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in beginnings[:SAMPLED_FILES])
-        key = corpus.partitions[0].option("pattern", "icu")
         notes += [
             f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
-            f"clauses: give {key} ({INSTALL}) or a function of a package ({script.packages})"
+            f'clauses: give pattern="icu" ({INSTALL}) or a function of a package ({script.packages})'
             for script, share in scripts_without_spaces(
                 data.decode("utf-8", "ignore")
             )  # characters may be cut
@@ -143,7 +142,7 @@ def _beginning(partition: Partition) -> Batch | None:
     progress = Progress(most_bad=MAX_BAD_RECORDS)
     batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), progress), None)
     if batch is None and progress.bad_records:
-        raise RecordError(progress.bad_records[0])
+        raise CorpusError(", ".join(progress.bad_records[0]) + ".")
     return batch
 
 

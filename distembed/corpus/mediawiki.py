@@ -18,16 +18,8 @@ from xml.parsers import expat
 import numpy as np
 
 from distembed.corpus import markup
-from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.records import (
-    Batch,
-    batch_of,
-    document_table,
-    encoding_advice,
-    repaired,
-    whole_records,
-)
-from distembed.corpus.streams import Partition, Progress
+from distembed.corpus.records import Batch, batch_of, document_table, encoding_advice, whole_records
+from distembed.corpus.streams import CorpusError, Partition, Progress
 from distembed.formats.encodings import text_encoding
 
 # A dump's siteinfo is some KiB.
@@ -108,8 +100,7 @@ def read_head(partition: Partition, data: bytes) -> tuple[str, tuple[tuple[int, 
     head = data.decode(encoding, "ignore")
     if "<mediawiki" not in head and "<page>" not in head:
         raise CorpusError(
-            f"{partition.url} is not a MediaWiki export: no <mediawiki> in it; give {partition.option('format')} "
-            '("text", "jsonl", ...).'
+            f'{partition.url} is not a MediaWiki export: no <mediawiki> in it; give format= ("text", "jsonl", ...).'
         )
     names = head.partition("</siteinfo>")[0]
     return encoding, tuple((int(key), html.unescape(name)) for key, name in NAMESPACE.findall(names))
@@ -129,11 +120,8 @@ def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
         for text in block.data.split(PAGE_END)[:-1]:
             before, tag, inside = text.partition(PAGE)
             page = tag + inside + PAGE_END
-            try:
-                if tag and (found := _parsed(partition, offset + len(before), page, progress)):
-                    pages.append(found)
-            except RecordError as error:
-                progress.pass_over(partition, error)
+            if tag and (found := _parsed(partition, offset + len(before), page, progress)):
+                pages.append(found)
             offset += len(text) + len(PAGE_END)
         if pages:
             ids, titles, wikitexts = zip(*pages, strict=True)
@@ -149,41 +137,35 @@ def _parsed(
 ) -> tuple[str, str, bytes] | None:
     """Return the id, the title and the wikitext of a page, which begins at a place of the text.
 
-    A page of another namespace and a redirect are counted, and None is returned.
-
-    Raises
-    ------
-    RecordError
-        If it is not UTF-8, malformed, or in a namespace that is no number.
+    None stands for a page of another namespace, for a redirect, which are counted, and for a bad record: one that is
+    not UTF-8, malformed, or in a namespace that is no number.
     """
     found = PAGE_ID.search(data, 0, max(data.find(b"<revision"), 0))
     place = f"byte {offset}" if found is None else f"page {found[1].decode()}"
-    if partition.errors == "replace":
-        data = repaired(progress, data)
     try:
         page = ET.fromstring(data.decode())  # noqa: S314 - expat opens nothing, and a page declares nothing
     except UnicodeDecodeError as error:
         byte = f"byte 0x{data[error.start]:02x} at offset {offset + error.start} of the text"
-        reason = f"is not UTF-8 ({byte}); {encoding_advice(partition, data)}"
-        raise RecordError(BadRecord(partition.url, place, reason)) from error
+        progress.pass_over(partition, place, f"is not UTF-8 ({byte}); {encoding_advice(data)}")
+        return None
     except ET.ParseError as error:
         what, (line, column) = expat.ErrorString(error.code), error.position
-        reason = f"is malformed XML ({what}, in line {line} of the page at column {column + 1}); correct it or download"
-        raise RecordError(BadRecord(partition.url, place, f"{reason} the file again")) from error
+        what = f"is malformed XML ({what}, in line {line} of the page at column {column + 1})"
+        progress.pass_over(partition, place, f"{what}; correct it or download the file again")
+        return None
     title, number = page.findtext("title") or "", page.findtext("ns")
     if number is None:  # the dump is too old to say it
         prefix, colon, _ = title.partition(":")
         names = partition.namespace_names
         number = str(next((key for key, name in names if colon and name == prefix), 0))
     elif not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
-        reason = f"has the namespace {number[:20]!r}, which is no number; correct the page"
-        raise RecordError(BadRecord(partition.url, place, reason))
+        what = f"has the namespace {number[:20]!r}, which is no number; correct the page"
+        progress.pass_over(partition, place, what)
+        return None
     text = next(page.iter("text"), None)
     wikitext = ((text is not None and text.text) or "").encode()
-    if partition.namespaces is not None and int(number) not in partition.namespaces:
-        progress.n_skipped_namespace += 1
-        return None
-    if not partition.redirects and (page.find("redirect") is not None or REDIRECT.match(wikitext)):
-        progress.n_skipped_redirect += 1
+    is_other = partition.namespaces is not None and int(number) not in partition.namespaces
+    if is_other or page.find("redirect") is not None or REDIRECT.match(wikitext):
+        progress.n_skipped_pages += 1
         return None
     return page.findtext("id") or "", title, wikitext

@@ -37,11 +37,10 @@ from distembed.corpus.document_columns import (
     document_heads,
     documents_schema,
 )
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.mediawiki import read_pages
 from distembed.corpus.records import Batch, in_pieces, read_blocks, read_file, read_lines
 from distembed.corpus.scanners import WORDS_SCHEMA, Scanner
-from distembed.corpus.streams import Partition, Progress
+from distembed.corpus.streams import CorpusError, Partition, Progress
 from distembed.corpus.tables import read_csv, read_json, read_parquet
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_words, plural

@@ -16,8 +16,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.records import batch_of, document_table
+from distembed.corpus.streams import CorpusError
 from distembed.corpus.words import Words
 from distembed.display import plural
 

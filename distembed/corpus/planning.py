@@ -12,13 +12,18 @@ from itertools import pairwise, takewhile
 
 import numpy as np
 
-from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
 from distembed.corpus.paths import FoundFile, format_of, readable_name
 from distembed.corpus.records import RECORD_BYTES, not_utf8
-from distembed.corpus.streams import Partition, Progress, not_decoded, stored_pieces
-from distembed.corpus.tables import check_fields, stored_bytes
-from distembed.display import plural
+from distembed.corpus.streams import (
+    BadRecord,
+    CorpusError,
+    Partition,
+    Progress,
+    not_decoded,
+    stored_pieces,
+)
+from distembed.corpus.tables import asked_fields, check_fields, stored_bytes
 from distembed.files import STORED_BYTES, UNPACKED_RATIO, damage_told, failures_told
 from distembed.formats.delimited import DELIMITERS, first_rows, separated
 from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE
@@ -77,21 +82,17 @@ def plan_files(
         first = [str(error).rstrip(".") for error in errors[:NAMED_REFUSALS]]
         named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
         more = f"; and {len(errors) - NAMED_REFUSALS} more" if len(errors) > NAMED_REFUSALS else ""
-        # Of parallel texts no record may be left out, since its counterpart is not.
-        key = template.option("bad_records", "skip")
-        skip = f", or leave them out by {key}" if template.section in ("", "corpus") else ""
         raise CorpusError(
-            f"{len(errors)} of {len(files)} files cannot be read: {named}{more}. Remove them, or correct them{skip}."
+            f"{len(errors)} of {len(files)} files cannot be read: {named}{more}. Remove them, or correct them, or "
+            'leave them out by bad_records="skip" (not of texts that are paired).'
         )
     names = Counter({partition.url: partition.name for partition in partitions}.values())
-    folders = {part.url: part.url.split("/")[:-1] for part in partitions if names[part.name] > 1}
-    levels = zip(*folders.values(), strict=False)
-    n_common = sum(1 for _ in takewhile(lambda folder: len(set(folder)) == 1, levels))
-    below = {url: "".join(f"{name}/" for name in folder[n_common:]) for url, folder in folders.items()}
-    named_apart = (
-        replace(part, folder=below[part.url]) if part.url in below else part for part in partitions
-    )
-    return tuple(named_apart), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
+    places = {part.url: part.url.split("/") for part in partitions if names[part.name] > 1}
+    levels = zip(*places.values(), strict=False)
+    n_common = sum(1 for _ in takewhile(lambda level: len({*level}) == 1, levels))
+    apart = {url: "/".join(place[n_common:]) for url, place in places.items()}
+    found_apart = (replace(part, name=apart.get(part.url, part.name)) for part in partitions)
+    return tuple(found_apart), tuple(BadRecord(url, "", str(why)) for url, why in refused.items())
 
 
 def _plan_file(
@@ -102,24 +103,8 @@ def _plan_file(
     if readable_name(url) != url:
         raise CorpusError(f"{readable_name(url)} has a name that is not UTF-8; rename the file.")
     kind = format_of(url) if template.format == "auto" else template.format
-    names = [name for name, _ in template.constants]
-    folders = [
-        name for name in (url.partition("://")[2] or url).split("/")[:-1] if name not in ("", ".", "..")
-    ]
-    if len(folders) < len(names):
-        key = template.option("path_fields")
-        raise CorpusError(
-            f"{url} lies in {plural(len(folders), 'folder')}, and {key} names {len(names)}: {names}."
-        )
-    partition = replace(
-        template,
-        url=url,
-        format=kind,
-        compression="" if kind == "parquet" else compression_of(url),
-        n_bytes=size,
-        path=path,
-        constants=tuple(zip(names, folders[len(folders) - len(names) :], strict=True)),
-    )
+    compression = "" if kind == "parquet" else compression_of(url)
+    partition = replace(template, url=url, format=kind, compression=compression, n_bytes=size, name=path)
     if size == 0:
         raise CorpusError(f"{url} is empty (0 bytes); remove it from the corpus or download it again.")
     if kind == "parquet":
@@ -135,8 +120,8 @@ def _plan_file(
         partition = replace(partition, encoding=declared, namespace_names=namespaces)
     else:
         partition = _with_encoding(partition, encoding, data)
-    partition = _with_columns(partition, data) if is_table else partition
-    can_be_cut = partition.compression in ("", "bz2" if is_dump else "") and partition.is_utf8
+    partition = _with_delimiter(partition, data) if is_table else partition
+    can_be_cut = partition.compression in ("", "bz2" if is_dump else "") and partition.is_plain
     if is_table or partition.is_one_document or not can_be_cut or size <= partition_bytes:
         return [partition]
     n_partitions = -(-size // partition_bytes)
@@ -149,11 +134,8 @@ def _plan_file(
 
 def _parquet_partitions(partition: Partition, partition_bytes: int) -> list[Partition]:
     """Group the row groups of a Parquet file into partitions."""
-    remedy = f"give {partition.option('format')}"
-    with (
-        damage_told(partition.url, CorpusError, "a Parquet file", remedy),
-        opened(partition.url) as raw,
-    ):
+    told = damage_told(partition.url, CorpusError, "a Parquet file", "give format=")
+    with told, opened(partition.url) as raw:
         metadata = ParquetFile(raw).metadata
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     group_of = np.cumsum([0, *(group.total_byte_size for group in groups)])[:-1] // partition_bytes
@@ -201,8 +183,8 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
     found = next((name for mark, name in MARKS if data.startswith(mark)), None)
     if found is None and encoding is None and 100 * len(CONTROL.findall(data)) > len(data):
         raise CorpusError(
-            f"{partition.url} holds binary data, not text: name files of text, or give its "
-            f"{partition.option('encoding')} if it is UTF-16 without a byte-order mark."
+            f"{partition.url} holds binary data, not text: name files of text, or give its encoding= if it is UTF-16 "
+            "without a byte-order mark."
         )
     if found is None:
         is_in_utf8 = MULTIBYTE.search(data) is not None and _decoded(data, "utf-8")[1] is None
@@ -211,7 +193,7 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
     partition = partition if found == partition.encoding else replace(partition, encoding=found)
     _check_line_ends(partition, text)
     if partition.format == "text" and partition.errors == "strict" and fault is not None:
-        raise not_utf8(partition, data, 0) if partition.is_utf8 else not_decoded(partition, fault)
+        raise not_utf8(partition, data, 0) if partition.is_plain else not_decoded(partition, fault)
     return partition
 
 
@@ -224,8 +206,8 @@ def _decoded(data: bytes, encoding: str) -> tuple[str, UnicodeDecodeError | None
         return decoder("replace").decode(data), error
 
 
-def _with_columns(partition: Partition, data: bytes) -> Partition:
-    """Return a partition of CSV or TSV with its delimiter and quotes, and check that it has the columns asked for.
+def _with_delimiter(partition: Partition, data: bytes) -> Partition:
+    """Return a partition of CSV or TSV with its delimiter, and check that it has the columns asked for.
 
     Raises
     ------
@@ -234,24 +216,19 @@ def _with_columns(partition: Partition, data: bytes) -> Partition:
     ValueError
         If the delimiter is not one character.
     """
-    if partition.delimiter != "auto" and len(partition.delimiter.encode()) != 1:
-        raise ValueError(f'delimiter is {partition.delimiter!r}; give one character, as ";", or "auto"')
-    quotes, is_tsv = partition.quotes, partition.format == "tsv"
-    if quotes == "auto":
-        quotes = "none" if is_tsv else "double"
+    candidates = partition.delimiter
+    if candidates != "auto" and len(candidates.encode()) != 1:
+        raise ValueError(f'delimiter is {candidates!r}; give one character, as ";", or "auto"')
     n_bytes = HEAD_BYTES
     while len(data) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
         n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
         data = read_beginning(partition, n_bytes)
     text, named = separated(data.decode(partition.encoding, "replace").removeprefix("\ufeff"))
-    candidates = "\t" if is_tsv else partition.delimiter
     if candidates == "auto":
-        candidates = named or DELIMITERS
+        candidates = "\t" if partition.format == "tsv" else named or DELIMITERS
     _check_line_ends(partition, text)  # again, without the line that names the separator
-    asked = {*partition.fields[0], *partition.fields[1:], *partition.carried}
-    headers = {
-        one: next(iter(first_rows(text, one, has_quotes=quotes == "double")), []) for one in candidates
-    }
+    asked, has_quotes = asked_fields(partition).keys(), partition.format == "csv"
+    headers = {one: next(iter(first_rows(text, one, has_quotes=has_quotes)), []) for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))
     check_fields(partition, headers[best])
-    return replace(partition, delimiter=best, quotes=quotes)
+    return replace(partition, delimiter=best)

@@ -20,12 +20,11 @@ from zlib import crc32
 import pyarrow as pa
 
 from distembed.corpus.document_columns import FILE, OF_DOCUMENTS, DocumentColumns, read_metadata
-from distembed.corpus.errors import BadRecord, CorpusError
 from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
 from distembed.corpus.paths import Format, find_files, name_files
 from distembed.corpus.planning import plan_files
 from distembed.corpus.records import HEADS
-from distembed.corpus.streams import Partition
+from distembed.corpus.streams import BadRecord, CorpusError, Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
@@ -67,8 +66,6 @@ class Corpus:
     """How text becomes tokens."""
     scratch: str | None = None
     """The folder in which `tokenize` creates its temporary folder; None means the system's."""
-    notes: tuple[str, ...] = ()
-    """What a user should know of the files, a sentence for each."""
     refused: tuple[BadRecord, ...] = ()
     """The files that were left out, each with the reason."""
     partition_bytes: int = PARTITION_BYTES
@@ -93,8 +90,13 @@ class Corpus:
         return f"{plural(len(self._files()), 'file')}, {plural(len(self.partitions), 'partition')}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = (self.scratch, self.notes, self.refused, self.partition_bytes, self.columns)
+        options = (self.scratch, self.refused, self.partition_bytes, self.columns)
         return Corpus, (self.partitions, self.tokenizer, *options)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the files, a sentence for each."""
+        return tuple(f"left out: {record.reason}" for record in self.refused)
 
     @cached_property
     def bundles(self) -> tuple[tuple[Partition, ...], ...]:
@@ -195,7 +197,7 @@ class Corpus:
             delayed(tuple)([task(bundle, self.tokenizer, target) for bundle, target in pairs])
         )
         if not any(summary.n_documents for summary in summaries):
-            skipped = sum(one.n_skipped_namespace + one.n_skipped_redirect for one in summaries)
+            skipped = sum(one.n_skipped_pages for one in summaries)
             bad = sum(one.n_bad_records for one in summaries)
             raise CorpusError(
                 f"{name_files(self._files())}: no document found ({skipped} pages were left out as redirects or of "
@@ -219,7 +221,6 @@ def read_corpus(
     tokenizer: Tokenizer | None = None,
     partition_bytes: PositiveInt = PARTITION_BYTES,
     namespaces: Iterable[int] | None = (0,),
-    redirects: bool = False,
     text_field: str | Sequence[str] = "text",
     id_field: str | None = None,
     title_field: str | None = None,
@@ -230,12 +231,10 @@ def read_corpus(
     encoding: str | None = None,
     errors: Literal["strict", "replace"] = "strict",
     delimiter: str = "auto",
-    quotes: Literal["auto", "double", "none"] = "auto",
     layout: Layout = "line",
     piece_words: PositiveInt | None = None,
     bad_records: BadRecords = "error",
     scratch: str | Path | None = None,
-    section: str = "",
 ) -> Corpus:
     r"""Describe a corpus to be read; only names, sizes and first bytes of the files are looked at yet.
 
@@ -255,16 +254,15 @@ def read_corpus(
         bz2 files that are not MediaWiki exports, CSV and TSV, and text that is not UTF-8 are not divided. A task
         reads several small files, of any formats, where there are more than 256 of them.
     namespaces : iterable of int, optional
-        The namespaces of a MediaWiki export whose pages are documents; None means all of them.
-    redirects : bool
-        Whether redirects of a MediaWiki export are documents.
+        The namespaces of a MediaWiki export whose pages are documents, but for redirects; None means all of them.
     text_field : str or sequence of str
         The field of JSON lines, or the column of CSV, TSV and Parquet, that holds the text. Several fields are
         joined by line ends, without those that are null. A name with dots, as ``doc.body.text``, is that of a field
         inside others, of JSON lines.
     id_field : str, optional
-        The field with the id of a document; by default an id is made of the file's name and the document's
-        place. Files of the same name have their folders before it, below the one that they have in common.
+        The field with the id of a document; by default an id is made of the document's place and the file's path below
+        the folder that was given. Files of the same path have more of their folders before it, below the one that they
+        have in common.
     title_field : str, optional
         The field with the title of a document; by default titles are empty.
     label_field : str, optional
@@ -282,13 +280,12 @@ def read_corpus(
         The encoding of text, JSON lines, CSV and TSV that are not UTF-8 and have no byte-order mark. A MediaWiki
         export declares its own.
     errors : {"strict", "replace"}
-        Whether bytes that are not valid in the encoding are an error or are replaced.
+        Whether bytes that are not valid in the encoding are an error or are replaced; with "replace" files of text are
+        not divided.
     delimiter : str
-        The character between the fields of CSV; "auto" is the comma, semicolon, tab or bar that gives the header the
-        fields asked for, or the most columns. The fields of TSV are between tabs.
-    quotes : {"auto", "double", "none"}
-        Whether double quotes enclose fields, which may then hold line breaks and delimiters, or are characters like
-        others; "auto" is "double" for CSV and "none" for TSV.
+        The character between the fields of CSV and TSV; "auto" is the comma, semicolon, tab or bar that gives the
+        header of CSV the fields asked for, or the most columns, and the tab of TSV. Double quotes enclose fields of
+        CSV, which may then hold line breaks and delimiters, and are characters like others in TSV.
     layout : {"line", "blocks", "file"}
         The layout of plain text: one document per line; documents between blank lines with the title in their first
         line; or one document per file, whose id is its path in the folder that was given, and whose title is its name
@@ -302,9 +299,6 @@ def read_corpus(
         out those that are empty or no text, and says so.
     scratch : str or Path, optional
         The folder for temporary files.
-    section : str
-        The section of a job file that the options come from: errors name its keys, and what is doubtful is only
-        listed in `Corpus.notes`.
 
     Returns
     -------
@@ -345,19 +339,13 @@ def read_corpus(
         format=format,
         errors=errors,
         delimiter=delimiter,
-        quotes=quotes,
-        section=section,
         layout=layout,
-        fields=(
-            (text_field,) if isinstance(text_field, str) else tuple(text_field),
-            id_field,
-            title_field,
-            label_field,
-        ),
-        carried=tuple(carry_fields),
-        constants=tuple((name, "") for name in path_fields),
+        text_fields=(text_field,) if isinstance(text_field, str) else tuple(text_field),
+        id_field=id_field,
+        title_field=title_field,
+        label_field=label_field,
+        carry_fields=tuple(carry_fields),
         namespaces=None if namespaces is None else tuple(namespaces),
-        redirects=redirects,
         piece_words=piece_words,
         bad_records=bad_records,
     )
@@ -377,15 +365,33 @@ def read_corpus(
             "its names"
         ) from error
     partitions, refused = plan_files(files, template, partition_bytes, encoding)
-    notes = tuple(f"left out: {record.reason}" for record in refused)
-    for note in () if section else notes:
-        warnings.warn(note, stacklevel=2)
     folder = None if scratch is None else str(scratch)
-    of_files = {
-        part.source: {FILE: part.source, **dict(part.constants)} for part in partitions if path_fields
-    }
-    columns = DocumentColumns(pa.Table.from_pylist([*of_files.values()]) if of_files else None, table)
-    return Corpus(partitions, tokenizer or Tokenizer(), folder, notes, refused, partition_bytes, columns)
+    paths_table = folders_of(partitions, path_fields) if path_fields else None
+    columns = DocumentColumns(paths_table, table)
+    corpus = Corpus(partitions, tokenizer or Tokenizer(), folder, refused, partition_bytes, columns)
+    for note in corpus.notes:
+        warnings.warn(note, stacklevel=2)
+    return corpus
+
+
+def folders_of(partitions: Iterable[Partition], names: Sequence[str]) -> pa.Table:
+    """Return the last folders of the path of each file, as columns of these names.
+
+    Raises
+    ------
+    CorpusError
+        If a file lies in fewer folders.
+    """
+    rows = {}
+    for part in partitions:
+        place = (part.url.partition("://")[2] or part.url).split("/")[:-1]
+        folders = [name for name in place if name not in ("", ".", "..")]
+        if len(folders) < len(names):
+            n = plural(len(folders), "folder")
+            raise CorpusError(f"{part.url} lies in {n}, and path_fields= names {len(names)}: {list(names)}.")
+        values = folders[len(folders) - len(names) :]
+        rows[part.name] = {FILE: part.name, **dict(zip(names, values, strict=True))}
+    return pa.Table.from_pylist([*rows.values()])
 
 
 def _check_paths(paths: Any) -> list[str | Path]:

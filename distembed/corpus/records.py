@@ -22,8 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.errors import BadRecord, CorpusError, RecordError
-from distembed.corpus.streams import Partition, Progress, pieces_of
+from distembed.corpus.streams import CorpusError, Partition, Progress, pieces_of
 from distembed.formats.encodings import NOT_ASCII, guess_encoding, holds_utf8
 from distembed.formats.names import without_compression
 
@@ -180,31 +179,26 @@ WORD = re.compile(rb"\S+")
 def in_pieces(batches: Iterable[Batch], n_words: int) -> Iterator[Batch]:
     """Yield documents in pieces of so many words between white space, each a document with its number in the id.
 
-    A document that is no longer than a piece stays as it is.
+    A document that is no longer than a piece stays as it is. One over `TEXT_BYTES` is cut where its batches are, too.
     """
-    number, n_seen, last = 1, 0, pa.table({})  # of the document that goes on: pieces, words, and columns
+    number, last = 1, pa.table({})  # of the document that goes on
     for batch in (batch for batch in batches if len(batch.starts)):
         every = pa.concat_tables([last, batch.documents]) if batch.continues else batch.documents
         texts: list[bytes] = []
         rows: list[int] = []
         names: list[str] = []
         for row, (text, name) in enumerate(zip(batch.texts(), every["id"].to_pylist(), strict=True)):
-            is_new, is_closed = row > 0 or not batch.continues, row < batch.n_closed
-            number, n_seen = (1, 0) if is_new else (number, n_seen)
+            number = 1 if row or not batch.continues else number
             begins = [found.start() for found in WORD.finditer(text)]
-            cuts = begins[-n_seen % n_words if n_seen else n_words :: n_words]
-            bounds = [0, *cuts, len(text)]
+            bounds = [0, *begins[n_words::n_words], len(text)]
             texts += [text[begin:end] for begin, end in pairwise(bounds)]
-            rows += [row] * (len(cuts) + 1)
-            is_whole = is_new and is_closed and not cuts
-            names += [name if is_whole else f"{name}#{number + k}" for k in range(len(cuts) + 1)]
-            number, n_seen = number + len(cuts), n_seen + len(begins)
+            n = len(bounds) - 1
+            rows += [row] * n
+            is_whole = number == n == 1 and row < batch.n_closed
+            names += [name if is_whole else f"{name}#{number + k}" for k in range(n)]
+            number += n
         documents = every.take(pa.array(rows, pa.int64())).set_column(0, "id", pa.array(names, pa.string()))
-        # A piece of a document that began before, or that goes on, is alone in its batch.
-        ends = {0, int(batch.continues), len(rows) - int(batch.is_open), len(rows)}
-        for begin, end in pairwise(sorted(ends)):
-            own = documents.slice(begin, end - begin if begin or not batch.continues else 0)
-            yield batch_of(texts[begin:end], own, is_open=batch.is_open and end == len(rows))
+        yield batch_of(texts, documents)
         last = every.slice(len(every) - 1)
 
 
@@ -227,28 +221,38 @@ def document_table(
 # --- plain text --------------------------------------------------------------------------------------------
 
 
+def text_blocks(
+    partition: Partition, progress: Progress, marks: Sequence[bytes]
+) -> Iterator[tuple[Block, int]]:
+    """Yield the blocks of plain text, which is UTF-8, and the bytes of a byte-order mark before each."""
+    for block in blocks_of(partition, progress, marks, limit=TEXT_BYTES):
+        if not holds_utf8(block.data):
+            raise not_utf8(partition, block.data, block.offset)
+        has_mark = block.offset == 0 and block.data.startswith(codecs.BOM_UTF8)
+        yield block, len(codecs.BOM_UTF8) * has_mark
+
+
 def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text with a document a line; an empty line is none."""
-    for block in blocks_of(partition, progress, [b"\n"], limit=TEXT_BYTES):
+    for block, n_mark in text_blocks(partition, progress, [b"\n"]):
         array = np.frombuffer(block.data, np.uint8)
         stops = np.append(np.flatnonzero(array == ord("\n")), len(array))
         places = np.append(0, stops[:-1] + 1)
         starts = places.copy()
-        starts[0] += _n_mark(block)
+        starts[0] += n_mark
         stops[-1] -= block.is_last and block.data.endswith(b"\r")
         is_filled, single = stops > starts + 1, np.flatnonzero(stops == starts + 1)
         is_filled[single] = array[starts[single]] != ord("\r")
         is_filled[0] |= block.continues
         offsets = pa.array(block.offset + places[is_filled][int(block.continues) :]).cast(pa.string())
         documents = document_table(pc.binary_join_element_wise(f"{partition.name}:", offsets, ""))
-        batch = Batch(array, starts[is_filled], stops[is_filled], documents, block.is_open)
-        yield _checked(partition, progress, block, batch)
+        yield Batch(array, starts[is_filled], stops[is_filled], documents, block.is_open)
 
 
 def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
-    for block in blocks_of(partition, progress, [b"\n\n", b"\n\r\n"], limit=TEXT_BYTES):
-        texts, ids, titles, begin, n_mark = [], [], [], 0, _n_mark(block)
+    for block, n_first in text_blocks(partition, progress, [b"\n\n", b"\n\r\n"]):
+        texts, ids, titles, begin, n_mark = [], [], [], 0, n_first
         for end, after in [*(found.span() for found in BLANK_LINE.finditer(block.data)), (None, 0)]:
             text = block.data[begin + n_mark : end]
             if end is None and block.is_last:
@@ -265,45 +269,21 @@ def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
                 while text[stop : stop + 1] and text[stop] & 0xC0 == 0x80:  # not inside a character
                     stop -= 1
                 title = text[:stop].rstrip(b"\r")
-                titles.append(title.decode("utf-8", "replace"))
+                titles.append(title.decode())
                 texts.append(text[len(title) :])
             begin, n_mark = after, 0
-        batch = batch_of(texts, document_table(ids, titles), is_open=block.is_open)
-        yield _checked(partition, progress, block, batch)
+        yield batch_of(texts, document_table(ids, titles), is_open=block.is_open)
 
 
 def read_file(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the text of a file as one document; its title is the name without the extension."""
     title = PurePosixPath(without_compression(partition.name)).stem
-    for block in blocks_of(partition, progress, [], limit=TEXT_BYTES):
+    for block, n_mark in text_blocks(partition, progress, []):
         documents = document_table([partition.name], [title]).slice(int(block.continues))
-        batch = batch_of([block.data[_n_mark(block) :]], documents, is_open=block.is_open)
-        yield _checked(partition, progress, block, batch)
-
-
-def _n_mark(block: Block) -> int:
-    """Return the bytes of a byte-order mark at the beginning of a file."""
-    return len(codecs.BOM_UTF8) if block.offset == 0 and block.data.startswith(codecs.BOM_UTF8) else 0
-
-
-def _checked(partition: Partition, progress: Progress, block: Block, batch: Batch) -> Batch:
-    """Return the batch of a block in UTF-8: what is not is an error, or replaced."""
-    if holds_utf8(block.data):
-        return batch
-    if partition.errors == "strict":
-        raise not_utf8(partition, block.data, block.offset)
-    texts = [repaired(progress, text) for text in batch.texts()]
-    return batch_of(texts, batch.documents, is_open=batch.is_open)
+        yield batch_of([block.data[n_mark:]], documents, is_open=block.is_open)
 
 
 # --- what is wrong with a text -----------------------------------------------------------------------------
-
-
-def repaired(progress: Progress, text: bytes) -> bytes:
-    """Return text in which bytes that are not UTF-8 are replaced, and count them."""
-    valid = text.decode("utf-8", "ignore").encode()
-    progress.n_replaced += len(text) - len(valid)
-    return text if len(valid) == len(text) else text.decode("utf-8", "replace").encode()
 
 
 def not_utf8(partition: Partition, data: bytes, offset: int) -> CorpusError:
@@ -315,15 +295,15 @@ def not_utf8(partition: Partition, data: bytes, offset: int) -> CorpusError:
         where = (
             f"line {line_of(partition, place)}, byte 0x{data[error.start]:02x} at offset {place} of the text"
         )
-    return CorpusError(f"{partition.url} is not UTF-8: {where}; {encoding_advice(partition, data)}.")
+    return CorpusError(f"{partition.url} is not UTF-8: {where}; {encoding_advice(data)}.")
 
 
-def encoding_advice(partition: Partition, data: bytes) -> str:
+def encoding_advice(data: bytes) -> str:
     """Return what to do about text that is not UTF-8, with the encoding that it seems to have."""
     guess = guess_encoding(data) if len(NOT_ASCII.findall(data)) >= FEWEST_SIGNS else None
     seems = "" if guess is None else f"it reads as text in {guess.encoding} ({guess.text!r}); "
-    encoding = partition.option("encoding", "cp1252" if guess is None else guess.encoding)
-    return f"{seems}give {encoding} (or what it is), or {partition.option('errors', 'replace')}"
+    encoding = "cp1252" if guess is None else guess.encoding
+    return f'{seems}give encoding="{encoding}" (or what it is), or errors="replace"'
 
 
 def line_of(partition: Partition, offset: int) -> int:
@@ -342,16 +322,14 @@ def place_of(partition: Partition, offset: int) -> str:
     return f"byte {offset}" if partition.bad_records == "skip" else f"line {line_of(partition, offset)}"
 
 
+TOO_LONG = f"has over {RECORD_BYTES:,} bytes, too many for a record; give the text as plain text or Parquet"
+"""What is wrong with a record that is too long to be read as a whole."""
+
+
 def whole_records(partition: Partition, progress: Progress, mark: bytes) -> Iterator[Block]:
     """Yield the blocks of records that are parsed as a whole; one that is too long for that is a bad record."""
     for block in blocks_of(partition, progress, [mark]):
         if block.is_open and not block.continues:
-            progress.pass_over(partition, too_long(partition, place_of(partition, block.offset)))
+            progress.pass_over(partition, place_of(partition, block.offset), TOO_LONG)
         if not (block.is_open or block.continues):
             yield block
-
-
-def too_long(partition: Partition, place: str) -> RecordError:
-    """Return the error for a record that is too long to be read as a whole."""
-    what = f"has over {RECORD_BYTES:,} bytes, which cannot be read in bounded memory; give the text as plain text"
-    return RecordError(BadRecord(partition.url, place, f"{what} or Parquet"))

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import (
     DICTIONARY_WORDS,
     Tokens,
@@ -23,6 +22,7 @@ from distembed.corpus.partitions import (
     write_group,
 )
 from distembed.corpus.scanners import hashes_of, tally
+from distembed.corpus.streams import CorpusError
 from distembed.dtypes import Mask
 from distembed.temporaries import block
 

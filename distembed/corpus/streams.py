@@ -11,9 +11,8 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.files import Unpacked
 from distembed.formats.encodings import is_utf8
 from distembed.formats.streams import unpacking
@@ -29,6 +28,18 @@ PIECE_BYTES = 1 << 20
 # Bad records that are named, of a partition and of a corpus, and characters of the reason of each. All are counted.
 NAMED_RECORDS = 20
 NAMED_CHARACTERS = 500
+
+
+class CorpusError(ValueError):
+    """An error in a file of the corpus, which cannot be read in the format that was given or guessed."""
+
+
+class BadRecord(NamedTuple):
+    """A record that could not be read: its file, its place in the file, and the reason."""
+
+    file: str
+    place: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -59,18 +70,16 @@ class Partition:
     """The text's encoding, and what happens to bytes that do not decode: "strict" or "replace"."""
     layout: str = "line"
     """For plain text: one document per "line", "blocks" between blank lines with the title first, or one per "file"."""
-    fields: tuple[tuple[str, ...], str | None, str | None, str | None] = (("text",), None, None, None)
-    """The names of the text fields (one or several), the id, the title and the label field of JSON lines, CSV, TSV and
-    Parquet; None for a field that is not read.
+    text_fields: tuple[str, ...] = ("text",)
+    id_field: str | None = None
+    title_field: str | None = None
+    label_field: str | None = None
+    carry_fields: tuple[str, ...] = ()
+    """The fields of JSON lines, CSV, TSV and Parquet that are read: those of the text, which are joined, those that are
+    None for none, and further ones that documents keep as text.
     """
-    carried: tuple[str, ...] = ()
-    """Further fields of JSON lines, CSV, TSV and Parquet that documents keep as text."""
-    constants: tuple[tuple[str, str], ...] = ()
-    """Columns that all documents of the file have, each with its value: parts of its path."""
     namespaces: tuple[int, ...] | None = (0,)
     """The MediaWiki namespaces whose pages are documents; None means all."""
-    redirects: bool = False
-    """Whether MediaWiki redirects are documents."""
     namespace_names: tuple[tuple[int, str], ...] = ()
     """The key and the name of each namespace of the export."""
     piece_words: int | None = None
@@ -78,31 +87,12 @@ class Partition:
     bad_records: str = "error"
     """"error", or "skip" to leave out the JSON lines, rows and pages that cannot be read."""
     delimiter: str = ","
-    quotes: str = "double"
-    """The character between the fields of CSV and TSV, and whether "double" quotes enclose fields or "none" do."""
-    section: str = ""
-    """The section of the job file that the options come from, for errors; "" in the library."""
+    """The character between the fields of CSV and TSV."""
     piece_bytes: int = PIECE_BYTES
     n_bytes: int = field(default=0, repr=False)
     """The bytes of the file, as it is stored, that the range takes."""
-    path: str = ""
-    """The path of the file below the folder that names it, or its name."""
-    folder: str = ""
-    """What the ids of documents have before the name of the file, as "a/", where several files of a corpus have the
-    same name.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name of the file, with which the ids of its documents begin."""
-        inner = self.path.rpartition("/") if self.is_one_document else ("", "", "")
-        return (self.folder or inner[0] + inner[1]) + self.url.rsplit("/", 1)[-1]
-
-    @property
-    def source(self) -> str:
-        """The file, as its documents know it: by its path below the folder that names it, different for each file."""
-        inner = self.folder + self.url.rsplit("/", 1)[-1]
-        return self.path if self.path.endswith(inner) else inner
+    name: str = ""
+    """The file as its documents know it: its path below the folder that names it, different for each file."""
 
     @property
     def is_one_document(self) -> bool:
@@ -110,24 +100,14 @@ class Partition:
         return self.format == "text" and self.layout == "file"
 
     @property
-    def is_utf8(self) -> bool:
-        """Whether its text is read as it is."""
-        return is_utf8(self.encoding)
+    def is_plain(self) -> bool:
+        """Whether its text is read as it is: what may not be UTF-8 is recoded, and so is what it replaces."""
+        return is_utf8(self.encoding) and self.errors == "strict"
 
     @property
     def reading(self) -> list[Any]:
         """The name of the file and how it is read: with the file's content, all that its documents depend on."""
-        others = {"url", "folder", "section", "n_bytes", "constants"}
-        return [
-            self.name,
-            *(getattr(self, one.name) for one in fields(self) if one.name not in others),
-        ]
-
-    def option(self, name: str, value: str = "") -> str:
-        """Return how an option is written: as an argument of the library, or as a key of its section in a job file."""
-        if self.section:
-            return f'{self.section}.{name} = "{value}"' if value else f"{self.section}.{name}"
-        return f'{name}="{value}"' if value else f"{name}="
+        return [getattr(self, one.name) for one in fields(self) if one.name not in ("url", "n_bytes")]
 
 
 @dataclass
@@ -142,15 +122,12 @@ class Progress:
     """Bytes of the file as it is stored."""
     n_bytes_text: int = 0
     """Bytes of UTF-8 text."""
-    n_skipped_namespace: int = 0
-    n_skipped_redirect: int = 0
+    n_skipped_pages: int = 0
     """Pages left out: those of other namespaces, and redirects."""
     n_short_segments: int = 0
     """Documents, lines or sentences below the minimum length."""
     n_long_tokens: int = 0
     """Tokens above the maximum length, which are left out."""
-    n_replaced: int = 0
-    """Bytes that were not valid UTF-8 and were replaced."""
     n_bad_records: int = 0
     """Records that could not be read."""
     bad_records: list[BadRecord] = field(default_factory=list)
@@ -158,16 +135,17 @@ class Progress:
     most_bad: float = field(default=math.inf, repr=False)
     """At most so many bad records are skipped."""
 
-    def pass_over(self, partition: Partition, error: RecordError) -> None:
-        """Count and note a bad record, or raise its error where the partition does not skip any."""
-        if partition.bad_records != "skip":
-            raise error
-        self.n_bad_records += 1
-        if len(self.bad_records) < NAMED_RECORDS:
-            file, *texts = error.record
-            self.bad_records.append(BadRecord(file, *(text[:NAMED_CHARACTERS] for text in texts)))
-        if self.n_bad_records >= self.most_bad:
-            raise RecordError(self.bad_records[0])
+    def pass_over(self, partition: Partition, place: str, reason: str) -> None:
+        """Count and note a bad record, or raise an error where the partition does not skip any."""
+        record = BadRecord(partition.url, place, reason)
+        if partition.bad_records == "skip":
+            self.n_bad_records += 1
+            if len(self.bad_records) < NAMED_RECORDS:
+                self.bad_records.append(record._replace(reason=reason[:NAMED_CHARACTERS]))
+            if self.n_bad_records < self.most_bad:
+                return
+            record = self.bad_records[0]
+        raise CorpusError(f"{record.file}, {record.place}, {record.reason}.")
 
 
 Piece = tuple[bytes, bool]
@@ -177,9 +155,9 @@ Piece = tuple[bytes, bool]
 def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
     """Yield the bytes of a partition, decompressed, and those after it for as long as the caller asks.
 
-    Text in an encoding other than UTF-8 is recoded.
+    Text in an encoding other than UTF-8 is recoded, and text in which what is not UTF-8 is replaced.
     """
-    if partition.is_utf8:
+    if partition.is_plain:
         yield from stored_pieces(partition, progress)
         return
     decoder = codecs.getincrementaldecoder(partition.encoding)(partition.errors)
@@ -234,6 +212,5 @@ def not_decoded(partition: Partition, error: UnicodeDecodeError, n_before: int =
     """Return the error for text that is not in its encoding, after so many bytes that were."""
     return CorpusError(
         f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
-        f"give its {partition.option('encoding')}, or "
-        f"{partition.option('errors', 'replace')}."
+        'give its encoding=, or errors="replace".'
     )

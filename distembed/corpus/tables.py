@@ -14,19 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.errors import BadRecord, CorpusError, RecordError
 from distembed.corpus.records import (
     RECORD_BYTES,
+    TOO_LONG,
     Batch,
     batch_of,
     document_table,
     encoding_advice,
     place_of,
-    repaired,
-    too_long,
     whole_records,
 )
-from distembed.corpus.streams import Partition, Progress, pieces_of
+from distembed.corpus.streams import CorpusError, Partition, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
 from distembed.formats.delimited import first_rows, parse_rows, separated
@@ -53,11 +51,10 @@ def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
         for line in block.data.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(_json_row(partition, asked, line.removeprefix(codecs.BOM_UTF8), progress))
+                    rows.append(_json_row(asked, line.removeprefix(codecs.BOM_UTF8)))
                     places.append(offset)
                 except CorpusError as error:
-                    record = BadRecord(partition.url, place_of(partition, offset), str(error))
-                    progress.pass_over(partition, RecordError(record))
+                    progress.pass_over(partition, place_of(partition, offset), str(error))
             offset += len(line) + 1
         if rows:
             columns = (pa.array(column, pa.large_string()) for column in zip(*rows, strict=True))
@@ -65,9 +62,7 @@ def read_json(partition: Partition, progress: Progress) -> Iterator[Batch]:
             yield table_batch(partition, progress, found, np.array(places), np.array(places))
 
 
-def _json_row(
-    partition: Partition, asked: Mapping[str, str], line: bytes, progress: Progress
-) -> list[str | None]:
+def _json_row(asked: Mapping[str, str], line: bytes) -> list[str | None]:
     """Return the fields of a JSON line that are asked for as text, None for one that is null or missing.
 
     Raises
@@ -75,12 +70,11 @@ def _json_row(
     CorpusError
         If it is no JSON object, or has no text; the message is the reason alone.
     """
-    line = repaired(progress, line) if partition.errors == "replace" else line
     try:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
         place = f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
-        raise CorpusError(f"is not UTF-8 ({place}); {encoding_advice(partition, line)}") from error
+        raise CorpusError(f"is not UTF-8 ({place}); {encoding_advice(line)}") from error
     except (ValueError, RecursionError) as error:
         wrong = error.msg if isinstance(error, json.JSONDecodeError) else str(error).partition(";")[0]
         raise CorpusError(f"is not JSON ({wrong}); correct the line") from error
@@ -88,35 +82,30 @@ def _json_row(
         is_list = isinstance(record, list)
         advice = "give one object per line (jq -c '.[]' FILE)" if is_list else "correct the line"
         raise CorpusError(f"is a JSON {type(record).__name__}, not an object; {advice}")
-    found = [value_at(record, field) for field in asked]
-    if found[0] is MISSING and all(value is MISSING for value in found[: len({*partition.fields[0]})]):
-        fields = " or ".join(f'"{field}"' for field in partition.fields[0])
+    values: list[str | None] = []
+    texts = [field for field, option in asked.items() if option == "text_field"]
+    if all(value_at(record, field) is MISSING for field in texts):
+        fields = " or ".join(f'"{field}"' for field in texts)
         names = ", ".join(name[:40] for name in _field_names(record)[:20]) or "none"
-        raise CorpusError(f"has no field {fields} (it has {names}); give {partition.option('text_field')}")
-    values = [
-        value if type(value) is str else _cell(partition, field, value)
-        for field, value in zip(asked.items(), found, strict=True)
-    ]
-    if b"\\u" not in line:
-        return values
-    try:
-        return [value and value.encode("utf-8", partition.errors).decode() for value in values]
-    except UnicodeEncodeError as error:
-        escape = f"\\u{ord(error.object[error.start]):04x}"
-        advice = f"correct the line, or give {partition.option('errors', 'replace')}"
-        raise CorpusError(f"holds {escape}, half of a character; {advice}") from error
-
-
-def _cell(partition: Partition, field: tuple[str, str], value: Any) -> str | None:
-    """Return a value of JSON that is no text as text."""
-    if value is None or value is MISSING:
-        return None
-    name, option = field
-    if option == "text_field" or isinstance(value, list | dict):
-        kind = "text" if option == "text_field" else "one value"
-        what = f'holds {type(value).__name__} in "{name}", not {kind}'
-        raise CorpusError(f"{what}; give {partition.option(option)}")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        raise CorpusError(f"has no field {fields} (it has {names}); give text_field=")
+    for field, option in asked.items():
+        value = value_at(record, field)
+        if value is None or value is MISSING:
+            values.append(None)
+            continue
+        if type(value) is not str:
+            if option == "text_field" or isinstance(value, list | dict):
+                kind = "text" if option == "text_field" else "one value"
+                raise CorpusError(f'holds {type(value).__name__} in "{field}", not {kind}; give {option}=')
+            value = str(value).lower() if isinstance(value, bool) else str(value)
+        values.append(value)
+    if b"\\u" in line:
+        try:
+            "".join(filter(None, values)).encode()
+        except UnicodeEncodeError as error:
+            escape = f"\\u{ord(error.object[error.start]):04x}"
+            raise CorpusError(f"holds {escape}, half of a character; correct the line") from error
+    return values
 
 
 def value_at(record: dict[str, Any], field: str) -> Any:
@@ -145,12 +134,10 @@ def _field_names(record: dict[str, Any], before: str = "") -> list[str]:
 
 def asked_fields(partition: Partition) -> dict[str, str]:
     """Return the fields asked for, those of the text first, each with the option that names it."""
-    texts, *others = partition.fields
-    asked = dict.fromkeys(texts, "text_field")
-    options = [*FIELD_OPTIONS, *["carry_fields"] * len(partition.carried)]
-    for option, field in zip(options, (*others, *partition.carried), strict=True):
-        asked |= {field: option} if field and field not in asked else {}
-    return asked
+    asked = dict.fromkeys(partition.text_fields, "text_field")
+    for option in FIELD_OPTIONS:
+        asked |= {field: option for field in [getattr(partition, option)] if field and field not in asked}
+    return dict.fromkeys([*asked, *partition.carry_fields], "carry_fields") | asked
 
 
 def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
@@ -165,14 +152,13 @@ def check_fields(partition: Partition, names: Sequence[str]) -> dict[str, str]:
     for field, option in asked.items():
         if field not in names:
             found = ", ".join(name[:40] for name in names[:20]) or "none"
-            key = partition.option(option)
-            raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {key}.')
+            raise CorpusError(f'{partition.url} has no column "{field}" (it has {found}); give {option}=.')
         if list(names).count(field) > 1:
             raise CorpusError(f'{partition.url} has the column "{field}" twice; rename one.')
     return asked
 
 
-def table_batch(  # noqa: C901 - one column after the other
+def table_batch(
     partition: Partition,
     progress: Progress,
     columns: Mapping[str, pa.Array],
@@ -182,7 +168,7 @@ def table_batch(  # noqa: C901 - one column after the other
 ) -> Batch:
     """Return the rows of a table as a batch; a null text or title is an empty one.
 
-    A row that holds bytes that are not UTF-8 is a bad record, or they are replaced.
+    A row that holds bytes that are not UTF-8 is a bad record.
 
     Parameters
     ----------
@@ -205,34 +191,25 @@ def table_batch(  # noqa: C901 - one column after the other
             found[name] = column.cast(pa.large_string())
         except pa.ArrowInvalid:
             values = column.to_pylist()
-            for row, value in enumerate(values):
-                if value is None or holds_utf8(value):
-                    continue
-                if partition.errors == "strict":
-                    bad.setdefault(row, (name, value))
-                values[row] = repaired(progress, value) if partition.errors == "replace" else b""
+            wrong = {row for row, value in enumerate(values) if value is not None and not holds_utf8(value)}
+            bad = {row: (name, values[row]) for row in wrong} | bad
+            values = [None if row in wrong else value for row, value in enumerate(values)]
             found[name] = pa.array(values, pa.large_binary()).cast(pa.large_string())
     for row, (name, value) in sorted(bad.items()):
-        unit, advice = "line", encoding_advice(partition, value)
-        if partition.format == "parquet":
-            unit, advice = "row", f"correct the row, or give {partition.option('errors', 'replace')}"
-        reason = f'is not UTF-8 in column "{name}"; {advice}'
-        progress.pass_over(partition, RecordError(BadRecord(partition.url, f"{unit} {places[row]}", reason)))
+        is_parquet = partition.format == "parquet"
+        advice = "correct the row" if is_parquet else encoding_advice(value)
+        place = f"{'row' if is_parquet else 'line'} {places[row]}"
+        progress.pass_over(partition, place, f'is not UTF-8 in column "{name}"; {advice}')
     ids = pc.binary_join_element_wise(f"{partition.name}:{group}", pa.array(numbers).cast(pa.string()), "")
     if bad:
         good = pa.array(np.delete(np.arange(len(ids)), list(bad)))
         found, ids = {name: column.take(good) for name, column in found.items()}, ids.take(good)
-    texts, *others = partition.fields
-    own_ids, titles, labels = (found.get(field) if field else None for field in others)
+    own_ids, titles, labels = (found.get(getattr(partition, option)) for option in FIELD_OPTIONS)
     if own_ids is not None:
         ids = pc.if_else(pc.equal(own_ids.fill_null(""), ""), ids, own_ids.cast(pa.string()))
-    documents = document_table(
-        ids,
-        None if titles is None else titles.fill_null(""),
-        labels,
-        {field: found[field] for field in partition.carried},
-    )
-    text, *more = (found[field] for field in texts)
+    titles = None if titles is None else titles.fill_null("")
+    documents = document_table(ids, titles, labels, {field: found[field] for field in partition.carry_fields})
+    text, *more = (found[field] for field in partition.text_fields)
     if more:
         # pyarrow leaves out the rows of which it skips all values, so that the texts after them move up.
         text = pc.if_else(reduce(pc.and_, (column.is_null() for column in (text, *more))), "", text)
@@ -266,16 +243,17 @@ def rows_of(
             if separated(data[:16].decode("utf-8", "replace")).separator is not None:
                 data = data[data.index(b"\n") :]
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
-        found = find_rows(data, partition.delimiter, has_quotes=partition.quotes == "double")
+        found = find_rows(data, partition.delimiter, has_quotes=partition.format == "csv")
         is_long = len(data) - found.stop > RECORD_BYTES
         if found.opened >= 0 and (found.is_lost or is_long or piece is last):
             place = line + np.searchsorted(ends, found.opened)
             raise CorpusError(
                 f"{partition.url}, line {place}, has a quote that is never closed; correct the row, or give "
-                f"{partition.option('quotes', 'none')} if quotes are characters like others."
+                'format="tsv" and its delimiter= if quotes are characters like others.'
             )
         if is_long:
-            raise too_long(partition, f"line {line + int(np.searchsorted(ends, found.stop))}")
+            last_line = line + int(np.searchsorted(ends, found.stop))
+            raise CorpusError(f"{partition.url}, line {last_line}, {TOO_LONG}.")
         lines = line + np.searchsorted(ends, found.starts)
         if len(found.starts):
             yield memoryview(data)[: found.stop], found.starts, found.n_fields, lines
@@ -284,8 +262,7 @@ def rows_of(
 
 def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of a table, a row a document; a row that cannot be read is a bad record."""
-    options = " or ".join(map(partition.option, ("delimiter", "quotes")))
-    has_quotes, places, width, n_before = partition.quotes == "double", dict[str, int](), 0, 0
+    has_quotes, places, width, n_before = partition.format == "csv", dict[str, int](), 0, 0
     for rows in rows_of(partition, progress):
         data, starts, n_fields, lines = rows
         if not width:
@@ -304,14 +281,13 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
             for row in np.flatnonzero(n_fields != width).tolist():
                 n = n_fields[row]
                 what = f"has {n} fields and the header has {width}" if n else "is no row of fields"
-                wrong = BadRecord(
-                    partition.url, f"line {lines[row]}", f"{what}; correct the row, or give {options}"
+                progress.pass_over(
+                    partition, f"line {lines[row]}", f"{what}; correct the row, or give delimiter="
                 )
-                progress.pass_over(partition, RecordError(wrong))
         used, kind = list(places.values()), pa.large_binary()
         table = parse_rows(data, width, partition.delimiter, has_quotes=has_quotes, columns=used, kind=kind)
         columns = {name: table[str(place)].combine_chunks() for name, place in places.items()}
-        for name in columns.keys() - {*partition.fields[0]}:
+        for name in columns.keys() - {*partition.text_fields}:
             is_empty = pc.equal(pc.binary_length(columns[name]), 0)
             columns[name] = pc.if_else(is_empty, None, columns[name])
         yield table_batch(partition, progress, columns, n_before + 1 + good, lines[good])
@@ -333,8 +309,7 @@ def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
             kind = file.schema_arrow.field(field).type
             values = kind.value_type if pa.types.is_dictionary(kind) else kind
             if pa.types.is_nested(values) or (option == "text_field" and not is_text(kind)):
-                key = partition.option(option)
-                raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {key}.')
+                raise CorpusError(f'{partition.url}: column "{field}" is {kind}, not text; give {option}=.')
         stop = file.num_row_groups if partition.stop is None else partition.stop
         first = sum(file.metadata.row_group(group).num_rows for group in range(partition.start))
         for group in range(partition.start, stop):

@@ -41,12 +41,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import ASSIGNED, Form, characters_of
 from distembed.corpus.phrases import Gazetteer, gazetteer
 from distembed.corpus.records import batch_of, document_table
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.segmentation import icu_function
+from distembed.corpus.streams import CorpusError
 from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner, Words, WordScanner, segments
 from distembed.files import read_small
 from distembed.options import PositiveInt, check_options

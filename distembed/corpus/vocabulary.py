@@ -24,11 +24,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import Tokens, open_partition
 from distembed.corpus.readers import Corpus
 from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
+from distembed.corpus.streams import CorpusError
 from distembed.corpus.texts import Texts, tokenized
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import damage_told, replacing
@@ -347,7 +347,7 @@ def _read_text(path: Path) -> pa.Table:
 
 
 @block(temporaries=8)  # of the words that are added up at a time, and of those that are found
-def build_vocabulary(  # noqa: C901 - one rule after the other
+def build_vocabulary(
     docs: Corpus | Tokens | Texts,
     *,
     min_count: PositiveInt = 1,

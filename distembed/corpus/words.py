@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.normalization import Form, normalized
 from distembed.corpus.records import Batch
+from distembed.corpus.streams import CorpusError
 
 # Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
 # after them.

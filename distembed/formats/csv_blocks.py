@@ -48,7 +48,7 @@ def find_rows(data: bytes | memoryview, delimiter: str, *, has_quotes: bool = Tr
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def _find_rows(  # noqa: C901 - one loop over the bytes
+def _find_rows(
     data: np.ndarray, delimiter: int, has_quotes: bool, starts: np.ndarray, n_fields: np.ndarray
 ) -> tuple[int, int, int, bool]:
     """Fill in where each row begins and its fields; return the number of rows, and the rest of `Rows`."""

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -179,19 +180,17 @@ def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> di
     inputs: dict[str, Found] = {}
     for key, paths, field in zip(wanted, given, fields, strict=True):
         names = {one.name for one in keys if one.section.partition(".")[0] == key.section.partition(".")[0]}
-        found = look_at_texts(key.section, paths, names, field) if is_text else look_at_table(paths[0], names)
+        found = look_at_texts(paths, names, field) if is_text else look_at_table(paths[0], names)
         about = f"{key.section}: " if len(wanted) > 1 else ""
         inputs[key.section] = found._replace(lines=[about + line for line in found.lines])
     return inputs
 
 
-def look_at_texts(section: str, paths: Sequence[str], names: set[str], text_field: str = "") -> Found:
+def look_at_texts(paths: Sequence[str], names: set[str], text_field: str = "") -> Found:
     """Return what texts seem to be: their files, documents, language and encoding, and what of them is left out.
 
     Parameters
     ----------
-    section : str
-        The section of the job that reads them.
     paths : sequence of str
         Files, folders, globs or URLs.
     names : set of str
@@ -210,7 +209,8 @@ def look_at_texts(section: str, paths: Sequence[str], names: set[str], text_fiel
         found |= text_fields(records_of(first)) | ({"text_field": text_field} if text_field else {})
     found |= {"encoding": encoding, "bad_records": "skip"}
     settings = {name: value for name, value in found.items() if name in names and value is not None}
-    corpus = read_corpus(list(paths), section=section, **settings)
+    with warnings.catch_warnings(action="ignore"):  # it says below what is left out
+        corpus = read_corpus(list(paths), **settings)
     if not corpus.refused:
         settings.pop("bad_records", None)
     sample, n_bytes = sample_text(corpus.bundles, corpus.tokenizer), sum(p.n_bytes for p in corpus.partitions)

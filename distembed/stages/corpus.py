@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
 from distembed.corpus.document_columns import DocumentColumns, read_metadata
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import (
     TOKENS_VERSION,
@@ -32,7 +31,7 @@ from distembed.corpus.partitions import (
 from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import Corpus
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import NAMED_RECORDS
+from distembed.corpus.streams import NAMED_RECORDS, CorpusError
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
 from distembed.counting.cooccurrence import (
@@ -111,7 +110,7 @@ def section_of_side(job: Any, side: str) -> Any:
 
 def corpus_of_side(job: Any, side: str) -> Corpus:
     """Return the corpus of a job, or a collection, read lazily."""
-    return corpus_of(section_of_side(job, side), section_name(side))
+    return corpus_of(section_of_side(job, side))
 
 
 def of_collection(spec: StageSpec, side: str) -> StageSpec:
@@ -201,7 +200,6 @@ def left_out(tokens: Mapping[str, Any]) -> str:
         "n_files_left_out": "files that cannot be read",
         "n_bad_records": "bad records",
         "n_long_tokens": f"tokens of over {MAX_TOKEN_BYTES:,} bytes",
-        "n_replaced": "bytes that are not UTF-8",
         "n_short_segments": "documents, lines or sentences of fewer tokens than corpus.min_border_tokens",
     }
     return ", ".join(f"{tokens[name]:,} {what}" for name, what in kinds.items() if tokens.get(name))

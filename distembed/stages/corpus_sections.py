@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 from pydantic import Field, model_validator
@@ -25,7 +26,6 @@ from distembed.options import options_of
 NOT_READ_BY = {
     "tokenizer": "its options are keys of the same section",
     "scratch": "the token ids lie in the workspace",
-    "section": "it is the name of the section itself",
 }
 """Options of reading that no section has, each with the reason."""
 
@@ -60,7 +60,6 @@ class CorpusSection(Section):
 
 NOT_OF_PARALLEL_TEXTS = {
     "namespaces": "the texts of one collection are one kind of document",
-    "redirects": "the texts of one collection are one kind of document",
     "errors": "a text with characters replaced is no parallel text",
     "bad_records": "a record that is left out has a counterpart that is not",
     **dict.fromkeys(("border", "piece_words"), "documents are compared whole"),
@@ -179,8 +178,9 @@ def counting_options(job: Any) -> CooccurrenceOptions:
     return options
 
 
-def corpus_of(section: CorpusSection | ParallelSection, name: str = "corpus") -> Corpus:
-    """Return the corpus that a section of a name describes, read lazily."""
+def corpus_of(section: CorpusSection | ParallelSection) -> Corpus:
+    """Return the corpus that a section describes, read lazily; files that are left out are in its notes alone."""
     tokenizer = Tokenizer(**section.model_dump(include=set(TOKENIZER_OPTIONS)))
     options = section.model_dump(include=set(READER_OPTIONS))
-    return read_corpus(section.paths, tokenizer=tokenizer, section=name, **options)
+    with warnings.catch_warnings(action="ignore"):
+        return read_corpus(section.paths, tokenizer=tokenizer, **options)

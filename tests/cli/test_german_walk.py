@@ -69,12 +69,12 @@ FAULTS = [
     (
         'corpus.text_field="Text"',
         2,
-        'table.csv has no column "Text" (it has Nummer, Inhalt); give corpus.text_field.',
+        'table.csv has no column "Text" (it has Nummer, Inhalt); give text_field=.',
     ),
     (
         'corpus.id_field="Nr"',
         2,
-        'table.csv has no column "Nr" (it has Nummer, Inhalt); give corpus.id_field.',
+        'table.csv has no column "Nr" (it has Nummer, Inhalt); give id_field=.',
     ),
     ('corpus.encoding="german"', 2, "encoding is 'german', which Python does not know; give"),
     ('corpus.encoding="utf-8"', 2, "old.txt is not UTF-8: line 1, byte 0x"),

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.readers import Corpus, read_corpus
+from distembed.corpus.streams import CorpusError
 
 ROWS = [("a1", 'Er sagte: "Äpfel; Birnen"', "x"), ("a2", "zwei\nZeilen, mit Komma", "y"), ("a3", "", "x")]
 
@@ -54,18 +54,18 @@ def test_quotes_of_tsv_are_characters(tmp_path):
     (tmp_path / "d.tsv").write_text('id\tbody\tkind\n1\t"5 inch" screens\tz\n2\tan "open quote\t\n')
     assert [d.text for d in read(tmp_path / "d.tsv")] == ['"5 inch" screens', 'an "open quote']
     (tmp_path / "q.tsv").write_text(quoted("\t"))
-    assert [d.text for d in read(tmp_path / "q.tsv", quotes="double")] == [row[1] for row in ROWS]
+    assert [d.text for d in read(tmp_path / "q.tsv", format="csv")] == [row[1] for row in ROWS]
 
 
 @pytest.mark.parametrize("rest", ["3,verloren,z\n", '3,"noch, einer",z\n', '3,"a ""b"" c",z', ""])
 def test_a_quote_that_is_never_closed_is_not_skipped(tmp_path, rest):
     """Also where the first quote of a later field would close it: what is between them is no one row."""
     (tmp_path / "d.csv").write_text('id,body,kind\n1,gut,x\n2,"offen,y\n' + rest)
-    with pytest.raises(CorpusError, match=r'line 3, has a quote that is never closed; .* quotes="none"'):
+    with pytest.raises(CorpusError, match=r'line 3, has a quote that is never closed; .* format="tsv"'):
         read(tmp_path / "d.csv", bad_records="skip")
 
 
-WIDTH = "has {} fields and the header has 3; correct the row, or give delimiter= or quotes="
+WIDTH = "has {} fields and the header has 3; correct the row, or give delimiter="
 NO_ROW = "is no row of fields"
 DAMAGED = {
     "nul": (b"id,body,kind\n1,ein\0Text" + b" a" * 99 + b",x\n", ["ein\0Text" + " a" * 99], None),
@@ -99,8 +99,6 @@ def test_damaged_tables_lose_their_bad_rows_and_no_other(tmp_path, name, piece_b
         assert len(found) == len([line for line in data.split(b"\n")[1:] if line.strip(b"\r")]) - 1
         with pytest.raises(CorpusError, match=rf"d\.csv, {message}"):
             read(tmp_path / "d.csv")
-        with pytest.raises(CorpusError, match=r"corpus\.(delimiter or corpus\.quotes|errors = \"replace\")"):
-            read(tmp_path / "d.csv", section="corpus")
 
 
 def test_a_header_beyond_what_is_sniffed_is_read(tmp_path):
@@ -114,8 +112,8 @@ def test_missing_columns_are_named_before_anything_is_read(tmp_path):
     message = r'd\.csv has no column "text" \(it has id, body, kind\); give text_field=\.'
     with pytest.raises(CorpusError, match=message):
         read_corpus(tmp_path / "d.csv")
-    with pytest.raises(CorpusError, match=r'no column "who" .* give corpus\.id_field\.'):
-        read_corpus(tmp_path / "d.csv", text_field="body", id_field="who", section="corpus")
+    with pytest.raises(CorpusError, match=r'no column "who" .* give id_field='):
+        read_corpus(tmp_path / "d.csv", text_field="body", id_field="who")
     (tmp_path / "twice.csv").write_text("text,text\na,b\n")
     with pytest.raises(CorpusError, match='has the column "text" twice; rename one'):
         read_corpus(tmp_path / "twice.csv")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.readers import read_corpus
+from distembed.corpus.streams import CorpusError
 from distembed.formats.encodings import HEAD_BYTES, detect_encoding, guess_encoding
 
 GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3
@@ -126,7 +126,7 @@ def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
     (tmp_path / "a.txt").write_bytes(GERMAN.encode("utf-16") + b"\x00\xd8x\x00")
     (tmp_path / "b.txt").write_bytes(GERMAN.encode("utf-16"))
     (tmp_path / "c.txt").write_bytes(GERMAN.encode("latin-1"))
-    message = r"a\.txt is not utf-16: illegal .* near byte \d+; give its (corpus.)?encoding=?, or (corpus.)?errors ?="
+    message = r"a\.txt is not utf-16: illegal .* near byte \d+; give its encoding=, or errors="
     with pytest.raises(CorpusError, match=message):
         read_corpus(tmp_path / "a.txt")
     with pytest.warns(UserWarning, match=r"left out: .*c\.txt is not UTF-8"):
@@ -145,10 +145,7 @@ def test_surrogates_and_overlong_bytes_are_not_utf_8(tmp_path, data, layout):
     with pytest.raises(CorpusError, match=f"byte 0x{data[0]:02x} at offset 4 "):
         read_corpus(path, layout=layout)
     tokens = read_corpus(path, layout=layout, errors="replace").tokenize()
-    assert tokens.summaries[0].n_replaced == (
-        0 if layout == "blocks" else len(data)
-    )  # there, it is in the title
-    assert tokens.summaries[0].n_tokens == (0 if layout == "blocks" else 2)
+    assert tokens.summaries[0].n_tokens == (0 if layout == "blocks" else 2)  # there, it is the title
 
 
 BINARY = "holds binary data, not text: name files of text"

@@ -17,11 +17,10 @@ import mwparserfromhell
 import pytest
 
 from distembed.corpus import records
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.partitions import read_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.streams import Progress, pieces_of
+from distembed.corpus.streams import CorpusError, Progress, pieces_of
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import HEAD, page, total, write
 
@@ -36,11 +35,10 @@ def test_pages_redirects_and_namespaces(tmp_path, dump):
     assert [int(page) for page, _, _ in found] == [k for k in range(30) if k % 10 not in {3, 7}]
     assert found[0][1] == "A & B 0"
     assert found[0][2].split() == ["Überschrift", "0", "Wort", "Text", "zahl", "ende."]
-    assert len(texts(path, redirects=True)) == 27
     assert len(texts(path, namespaces=None)) == 27
     assert [int(page) for page, _, _ in texts(path, namespaces=[1])] == [3, 13, 23]
     summary = total(read_corpus(path).tokenize().summaries)
-    assert (summary.n_documents, summary.n_skipped_namespace, summary.n_skipped_redirect) == (24, 3, 3)
+    assert (summary.n_documents, summary.n_skipped_pages) == (24, 6)
 
 
 def test_links_to_files_and_categories_alone_are_dropped():
@@ -336,7 +334,4 @@ def test_real_dumps(shared):
     expected = {"enwiki-latest*": (106, 100), "bgwiki*": (1, 2), "enwiki-table*": (5, 0)}
     for pattern, (n_documents, n_skipped) in expected.items():
         summary = total(read_corpus(folder / pattern, format="mediawiki").tokenize().summaries)
-        assert (summary.n_documents, summary.n_skipped_namespace + summary.n_skipped_redirect) == (
-            n_documents,
-            n_skipped,
-        )
+        assert (summary.n_documents, summary.n_skipped_pages) == (n_documents, n_skipped)

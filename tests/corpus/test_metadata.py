@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.partitions import read_partition
+from distembed.corpus.streams import CorpusError
 
 NOVELS = {
     "gaskell/1865/wives.txt": "Molly\n\nand Roger.\n",

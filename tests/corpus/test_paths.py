@@ -9,9 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import read_corpus
+from distembed.corpus.streams import CorpusError
 from distembed.job.inputs import stamps_at, versions_at
 
 
@@ -48,7 +48,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once_or_left_out(folder: Pat
     (folder / "d.txt").write_bytes(b"%PDF-1.5")
     together = (
         r"2 of 4 files cannot be read: \(1\) \S*c\.txt is empty .*; \(2\) \S*d\.txt is a PDF file, .* "
-        r'\(pdftotext FILE\)\. Remove them, or correct them, or leave them out by bad_records="skip"\.'
+        r'\(pdftotext FILE\)\. Remove them, or correct them, or leave them out by bad_records="skip"'
     )
     with pytest.raises(CorpusError, match=together):
         read_corpus(folder)
@@ -73,7 +73,9 @@ def mess(folder: Path) -> Path:
 def test_files_are_listed_by_kind_and_count(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"b\.tar\.gz is a tar archive, not text: unpack it"):
         read_corpus(mess(tmp_path / "mess"))
-    found = inspect_corpus(read_corpus(tmp_path / "mess", bad_records="skip", section="corpus"))
+    with pytest.warns(UserWarning, match="left out"):
+        corpus = read_corpus(tmp_path / "mess", bad_records="skip")
+    found = inspect_corpus(corpus)
     assert "files: 4 text" in found
     [unknown] = [note for note in found if "no known extension" in note]
     assert unknown.endswith("): 2 .log (old.log, run.log), 1 without extension (README)")
@@ -81,7 +83,8 @@ def test_files_are_listed_by_kind_and_count(tmp_path: Path) -> None:
 
 def test_files_left_out_are_listed_with_the_reason(tmp_path: Path) -> None:
     """An archive, a page, and a text whose beginning does not decode; the others are read."""
-    corpus = read_corpus(mess(tmp_path / "mess"), bad_records="skip", section="corpus")
+    with pytest.warns(UserWarning, match="left out"):
+        corpus = read_corpus(mess(tmp_path / "mess"), bad_records="skip")
     names = [record.file.rpartition("/")[2] for record in corpus.refused]
     assert names == ["b.tar.gz", "bad.txt", "page.html"]
     assert "byte 0xff at offset 54" in corpus.refused[1].reason

@@ -21,7 +21,8 @@ WORDS = [f"word{number}" for number in range(25)]
 def test_pieces_of_a_document_are_documents_with_its_title(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_words: int, limit: int, layout: str
 ) -> None:
-    """Whatever the batches in which a document comes, its pieces have so many words, and together all of its text."""
+    """Its pieces have so many words, or end where its batches do, and have all of its text together."""
+    usual = records.TEXT_BYTES
     monkeypatch.setattr(records, "TEXT_BYTES", limit)
     file = tmp_path / "a.txt"
     file.write_text("Title\n" * (layout == "blocks") + " ".join(WORDS) + "\n" * (layout != "file"))
@@ -30,7 +31,10 @@ def test_pieces_of_a_document_are_documents_with_its_title(
     pieces = list(cut.documents())
     assert "".join(piece.text for piece in pieces) == whole.text
     bounds = [*range(0, 25, n_words), 25]
-    assert [piece.text.split() for piece in pieces] == [WORDS[a:b] for a, b in pairwise(bounds)]
+    found = [piece.text.split() for piece in pieces]
+    assert [word for words in found for word in words] == WORDS
+    assert max(map(len, found)) <= n_words
+    assert limit < usual or found == [WORDS[a:b] for a, b in pairwise(bounds)]
     numbered = [f"{whole.id}#{k + 1}" for k in range(len(pieces))]
     assert [piece.id for piece in pieces] in (numbered, [whole.id])
     assert {piece.title for piece in pieces} == {whole.title}

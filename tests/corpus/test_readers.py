@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from distembed.corpus import planning, records, tables
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.records import TEXT_BYTES
+from distembed.corpus.streams import CorpusError
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import total, write
 from tests.references.tokens import ids_of
@@ -71,15 +71,17 @@ def test_parquet(tmp_path):
 
 
 def test_files_of_one_name_have_their_folders_in_the_ids(tmp_path):
-    """Below the folder that they have in common; a name that one file has stands alone."""
+    """Below the folder that was given, or, where several were, below the one that they have in common."""
     for name in ("d/a/x.txt", "d/b/c/x.txt", "d/x.txt", "y.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("one\ntwo\n")
     ids = [document.id for document in read_corpus(tmp_path).documents()]
-    names = ["a/x.txt", "b/c/x.txt", "x.txt", "y.txt"]
+    names = ["d/a/x.txt", "d/b/c/x.txt", "d/x.txt", "y.txt"]
     assert ids == [f"{name}:{offset}" for name in names for offset in (0, 4)]
     alone = read_corpus([tmp_path / "d/a", tmp_path / "y.txt"], layout="blocks")
     assert [document.id for document in alone.documents()] == ["x.txt:0", "y.txt:0"]
+    several = read_corpus([tmp_path / "d/a", tmp_path / "d/b/c"], layout="file")
+    assert [document.id for document in several.documents()] == ["a/x.txt", "b/c/x.txt"]
 
 
 def test_remote_url():
@@ -326,9 +328,6 @@ def test_parquet_rows_that_are_not_utf_8(tmp_path):
     assert found == [("t.parquet:0.0", "one"), ("t.parquet:1.0", ""), ("t.parquet:2.0", "five")]
     tokens = corpus.tokenize()
     assert [record.place for record in total(tokens.summaries).bad_records] == ["row 2", "row 4"]
-    replaced = read_corpus(path, errors="replace", title_field="name")
-    assert [d.title for d in replaced.documents()] == ["one", "tw\ufffd", "", "\ufffd", "five"]
-    assert total(replaced.tokenize().summaries).n_replaced == 4  # in the text and in the title
 
 
 def test_parquet_without_row_groups_has_no_documents(tmp_path):
@@ -386,35 +385,18 @@ def test_several_text_fields_are_one_text(tmp_path):
         read_corpus(tmp_path / "a.parquet", text_field=("title", "b")).tokenize()
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        (b'{"body": "a"}', r"line 1, has no field \"text\" \(it has body\); give corpus\.text_field\."),
-        (b'{"text": "\xff"}', r"give corpus\.encoding = .*, or corpus\.errors = \"replace\"\."),
-    ],
-)
-def test_errors_of_a_job_name_its_own_keys(tmp_path, line, message):
-    path = write(tmp_path / "t.jsonl", line + b"\n")
-    with pytest.raises(CorpusError, match=message):
-        read_corpus(path, section="corpus", encoding="utf-8").tokenize()
-    corpus = read_corpus(path, section="corpus", encoding="utf-8", bad_records="skip")
-    with pytest.raises(CorpusError, match=r"1 bad records"):
-        corpus.tokenize()
-
-
 def test_a_look_at_the_files_says_what_they_are_taken_for(tmp_path):
     write(tmp_path / "a.txt", b"some words\n")
     write(tmp_path / "b.md", b"# other words\n")
     write(tmp_path / "c.jsonl", b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n')
-    options = {"section": "corpus"}
-    taken = "no known extension, taken for text (corpus.format sets the format): 1 .md (b.md)"
-    assert inspect_corpus(read_corpus([tmp_path / "a.txt", tmp_path / "b.md"], **options)) == [
+    taken = "no known extension, taken for text (format= sets the format): 1 .md (b.md)"
+    assert inspect_corpus(read_corpus([tmp_path / "a.txt", tmp_path / "b.md"])) == [
         "files: 2 text",
         taken,
         "words: other, words",
     ]
     for bad_records in ("error", "skip"):  # a good record after a thousand bad ones is no good beginning
-        corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records, **options)
+        corpus = read_corpus(tmp_path / "c.jsonl", bad_records=bad_records)
         with pytest.raises(CorpusError, match=r'has no field "text"'):
             inspect_corpus(corpus)
     few = write(tmp_path / "d.jsonl", b'{"body": "a"}\n')

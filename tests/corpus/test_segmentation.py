@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import distembed as de
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.segmentation import scripts_without_spaces
+from distembed.corpus.streams import CorpusError
 
 CHINESE = "今天天气很好，我们去公园散步。"
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"
@@ -38,7 +38,7 @@ def test_the_script_is_told(text: str, names: list[str]) -> None:
 
 def notes(path: Path, text: str, **options: str) -> list[str]:
     path.write_text(text, encoding="utf-8")
-    return inspect_corpus(de.read_corpus(path, tokenizer=de.Tokenizer(**options), section="corpus"))
+    return inspect_corpus(de.read_corpus(path, tokenizer=de.Tokenizer(**options)))
 
 
 def test_a_plan_shows_words_and_names_tokenizers(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_plan_shows_words_and_names_tokenizers(tmp_path: Path) -> None:
     assert "words: 今天天气很好, 我们去公园散步" in found
     [warning] = [note for note in found if "without spaces" in note]
     assert warning.startswith("100% of the letters are Chinese")
-    for advice in ('corpus.pattern = "icu"', "distembed[icu]", "jieba"):
+    for advice in ('pattern="icu"', "distembed[icu]", "jieba"):
         assert advice in warning
     assert notes(tmp_path / "b.txt", "one two three\n") == ["files: 1 text", "words: one, two, three"]
 

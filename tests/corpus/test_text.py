@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from distembed.corpus.errors import CorpusError
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.streams import Partition
+from distembed.corpus.streams import CorpusError, Partition
 from tests.corpus.conftest import write
 
 
@@ -21,7 +20,9 @@ def documents_by_split(path: str, bounds: list[int], **options: object) -> list[
     return [
         (document.id, document.title, document.text)
         for start, stop in zip([0, *bounds], stops, strict=True)
-        for document in Corpus((Partition(url=path, start=start, stop=stop, **options),)).documents()
+        for document in Corpus(
+            (Partition(url=path, name=path.rpartition("/")[2], start=start, stop=stop, **options),)
+        ).documents()
     ]
 
 

@@ -106,7 +106,7 @@ TABLE_KEYS = {"name_column", "path", "delimiter", "skip_rows", "encoding"}
 
 def found_in(path: Path, names: set[str] = TEXT_KEYS) -> dict[str, Any]:
     """Return the keys that follow from texts, beside their paths."""
-    settings = look_at_texts("corpus", [str(path)], names).settings
+    settings = look_at_texts([str(path)], names).settings
     return {name: value for name, value in settings.items() if name != "paths"}
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_utf_8_gets_an_encoding_and_the_language_is_said(
     text: str, encoding: str, language: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_bytes((text * 20).encode(encoding))
-    found = look_at_texts("corpus", [str(tmp_path / "a.txt")], TEXT_KEYS)
+    found = look_at_texts([str(tmp_path / "a.txt")], TEXT_KEYS)
     own = encoding if encoding.startswith("cp") else None
     assert found.settings.get("encoding") == own
     assert found.language == language
