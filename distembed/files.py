@@ -347,11 +347,11 @@ def partial_name(path: str) -> str:
     return f"{path}.{uuid.uuid4().hex[:12]}{PARTIAL}"
 
 
-_allowed: ContextVar[Callable[[], None]] = ContextVar("allowed", default=lambda: None)
+_allowed: ContextVar[Callable[[], object]] = ContextVar("allowed", default=bool)
 
 
 @contextlib.contextmanager
-def asking(check: Callable[[], None]) -> Iterator[None]:
+def asking(check: Callable[[], object]) -> Iterator[None]:
     """Call `check`, which raises where it is not allowed, before `replacing` begins or names a file in the block."""
     before = _allowed.set(check)
     try:

@@ -8,12 +8,10 @@ import logging
 import os
 import re
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import forkserver
-from typing import Any
 
 import dask
 from dask.utils import key_split
@@ -22,16 +20,14 @@ from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker
 from distributed.security import Security
 
-from distembed.display import format_bytes, plural
 from distembed.files import DiskFullError
 from distembed.job.model import JobError, StoppedError
 from distembed.job.provenance import PACKAGES, Joining, differences, made_with
-from distembed.storage.tasks import KilledBlockError
 
 WORKER_SECONDS = 120
 
-SHOWN_STEPS = 3
-"""Names of lost tasks that one line shows."""
+ALLOWED_FAILURES = 7
+"""Workers may die of a task so many times, whatever they died of, before a run on local processes gives it up."""
 
 CONNECTION_LOGGERS = (
     "asyncio",
@@ -42,6 +38,8 @@ CONNECTION_LOGGERS = (
     "tornado.application",
 )
 """Where the traceback of a connection that was lost, or of a wait that was given up, is logged."""
+
+FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 GO_ON = "give the same command again: what is finished is kept"
 
@@ -65,6 +63,7 @@ def start_processes(resources: ExitStack, n_workers: int, memory_limit: int) -> 
     settings = {
         # A worker that dies has one task, and not a second one waiting that would be blamed for its death as well.
         "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
         "distributed.comm.require-encryption": False,  # these listen on this machine only
     }
     with dask.config.set(settings):
@@ -153,7 +152,7 @@ def _wait_for_a_worker(client: Client) -> None:
 # --- who may take part -------------------------------------------------------------------------------------------
 
 
-def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Callable[[], None]) -> None:
+def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Callable[[], object]) -> None:
     """Refuse a cluster of which a process has other versions or does not see a workspace that is open for writing.
 
     A worker that joins later, before `resources` close, is closed for the same reasons, which its log has.
@@ -199,10 +198,8 @@ def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Call
 
 
 @contextmanager
-def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator[None]:
-    """Report the workers that are gone, and turn Dask's errors into one sentence.
-
-    The tasks of the block are a span of Dask with the name of the stage.
+def watched(client: Client, stage: str) -> Iterator[None]:
+    """Turn Dask's errors into one sentence; the tasks of the block are a span of Dask with the name of the stage.
 
     Raises
     ------
@@ -210,87 +207,32 @@ def watched(client: Client, stage: str, note: Callable[[str], None]) -> Iterator
         If the scheduler is gone, or all workers at once.
     DiskFullError
         If Dask has no room for the results that it takes from the memory of a worker to its disk.
-    KilledBlockError
-        If a block, or another task of the stage, killed one worker after the other.
+    OSError
+        If a task killed one worker after the other.
     """
     address = client.scheduler.address
     try:
-        client.subscribe_topic("all", Losses(note, address, client.scheduler_info(n_workers=-1)))
         with span(stage):
             yield
-    except KilledBlockError as error:
-        raise KilledBlockError(_killed(stage, error.block, error.killed), error.killed) from None
     except KilledWorker as error:
-        raise KilledBlockError(_killed(stage, f"the task {error.task}", error), error) from None
+        raise OSError(
+            f"stage {stage}: each of {error.allowed_failures + 1} workers that computed a task {key_split(error.task)} "
+            f"died, the last {error.last_worker.address}; most likely a block needs more memory: lower "
+            "resources.block_memory, or raise resources.memory_limit (dask worker --memory-limit), and "
+            f"{GO_ON}"
+        ) from None
     except Exception as error:
-        sentence = _sentence(error, f"stage {stage}:", client, address)
-        if sentence is None:
-            raise
-        raise sentence from None
-    finally:
-        with suppress(Exception):
-            if client.status == "running":
-                client.unsubscribe_topic("all")
-
-
-class Losses:
-    """Notes each worker that is gone, by the events of a scheduler, and what is lost with it."""
-
-    def __init__(self, note: Callable[[str], None], address: str, known: Mapping[str, Any]) -> None:
-        self._note, self._address, self._workers = note, address, set(known.get("workers", ()))
-
-    def __call__(self, event: tuple[float, Any]) -> None:
-        """Take an event with its time."""
-        said = event[1] if isinstance(event[1], dict) else {}
-        if said.get("action") == "add-worker":
-            self._workers.add(said["worker"])
-        elif said.get("action") == "remove-worker":
-            self._workers.discard(said["worker"])
-            kinds = (("task", said["processing-tasks"]), ("result", said["lost-computed-tasks"]))
-            lost = [f"{plural(len(keys), what)} ({_steps(keys)})" for what, keys in kinds if keys]
-            needed = " and ".join(lost) or "nothing that is needed"
-            left = f"{plural(len(self._workers), 'worker')} left{' to repeat that' if lost else ''}"
-            if not self._workers:
-                start = f"dask worker {self._address} --nthreads 1"
-                left = f"no worker is left: the run waits for one; start it with: {start}"
-            self._note(f"worker {said['worker']} is gone, and with it {needed}; {left}")
-
-
-def _steps(keys: Iterable[Any]) -> str:
-    """Return the names of the commonest steps of which there are tasks."""
-    counted = Counter(map(key_split, keys)).items()
-    steps = [step for step, _ in sorted(counted, key=lambda item: (-item[1], item[0]))]
-    return ", ".join([*steps[:SHOWN_STEPS], *(["…"] if len(steps) > SHOWN_STEPS else [])])
-
-
-def _sentence(error: Exception, where: str, client: Client, address: str) -> Exception | None:
-    """Return the error whose sentence says what an error of Dask means; None for an error that is none of Dask's."""
-    # Dask has many errors for a scheduler that is gone, and one that is none of its own meets the same end.
-    # The comm may be closed before the client notices it.
-    if client.status != "running" or isinstance(error, CommClosedError):
-        return StoppedError(
-            f"{where} the Dask scheduler at {address} is gone ({type(error).__name__}) or out of reach; start it and "
-            f"its workers again and {GO_ON}"
-        )
-    if isinstance(error, CancelledError):
-        return StoppedError(f"{where} all workers that held an array of this process are gone; {GO_ON}")
-    # Dask's own error for a full disk has the words of the system; ours name the file.
-    full = {os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT)}
-    if isinstance(error, OSError) and error.strerror in full:
-        return DiskFullError(
-            error.errno,
-            f"{where} a worker has no room on the disk of its --local-directory, where Dask puts results that its "
-            f"memory does not hold ({error.strerror}); make room there, or start the worker with another "
-            f"--local-directory or a larger --memory-limit, and {GO_ON}",
-        )
-    return None
-
-
-def _killed(stage: str, block: str, error: KilledWorker) -> str:
-    worker = error.last_worker
-    limit = f" with a memory limit of {format_bytes(worker.memory_limit)}" if worker.memory_limit else ""
-    return (
-        f"stage {stage}: {block} was on each of {error.allowed_failures + 1} or more workers that died, the last "
-        f"{worker.address}{limit}; most likely a block needs more memory: lower resources.block_memory, or raise "
-        f"resources.memory_limit (dask worker --memory-limit), and {GO_ON}"
-    )
+        # The comm may be closed before the client notices it.
+        if client.status != "running" or isinstance(error, CommClosedError | CancelledError):
+            raise StoppedError(
+                f"stage {stage}: the Dask scheduler at {address}, or each of its workers that held a result, is gone "
+                f"or out of reach ({type(error).__name__}); start them again and {GO_ON}"
+            ) from None
+        # Dask's own error for a full disk has the words of the system; ours name the file.
+        if isinstance(error, OSError) and error.strerror in FULL:
+            raise DiskFullError(
+                error.errno,
+                f"stage {stage}: a worker has no room on the disk of its --local-directory, where Dask puts what its "
+                f"memory does not hold ({error.strerror}); make room there, or start it with another, and {GO_ON}",
+            ) from None
+        raise

@@ -77,7 +77,7 @@ class Joining(WorkerPlugin):
         self,
         code: Mapping[str, str] | None = None,
         workspace: str = "",
-        check_lock: Callable[[], None] | None = None,
+        check_lock: Callable[[], object] | None = None,
     ) -> None:
         self._code, self._workspace, self._check_lock = code, workspace, check_lock
         self._protocols = os.environ.get(PROTOCOLS_VARIABLE)

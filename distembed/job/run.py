@@ -34,8 +34,6 @@ from distembed.job.status import spent_text
 from distembed.job.workers import Workers
 from distembed.plan import RESERVED_BYTES
 from distembed.states import keeping
-from distembed.storage.records import Problem
-from distembed.storage.tasks import KilledBlockError
 from distembed.storage.workspace import Workspace
 
 SHOWN_REPAIRS = 10
@@ -131,7 +129,10 @@ def run_stages(
                 system=job.job.system,
                 stages=names,
             )
-            n_repaired = _note_repairs(workspace.repaired, reporter)
+            repaired = [f"{problem.file} ({problem.what})" for problem in workspace.repaired]
+            if repaired:
+                shown = [*repaired[:SHOWN_REPAIRS], *(["…"] if len(repaired) > SHOWN_REPAIRS else [])]
+                reporter.note(f"repaired {plural(len(repaired), 'file')}: {', '.join(shown)}")
             look = look_for(workspace, note=reporter.note)
             found = stage_states(job, workspace, specs=specs, look=look)
             if before is not None:
@@ -152,11 +153,11 @@ def run_stages(
                 _record(job, workspace)
             text = f"stopped after {until}; the same command without --until goes on"
             if until is None:
-                with workers.watched("report", reporter.note):
+                with workers.watched("report"):
                     text = system_of(job).closing_text(job, workspace, workspace.path(REPORT.name))
             text = f"{text}\nworkspace  {workspace.url}"
     if not ran:
-        head = f"repaired {plural(n_repaired, 'file')}" if n_repaired else "nothing to do"
+        head = f"repaired {plural(len(repaired), 'file')}" if repaired else "nothing to do"
         text = f"{head}: all {len(specs)} stages were done before, and every block has its digest\n\n{text}"
     return Outcome(tuple(ran), tuple(name for name in names if name not in ran), text)
 
@@ -193,14 +194,6 @@ def _stages_until(until: str | None, stages: tuple[StageSpec, ...]) -> tuple[Sta
     if until is not None and until not in names:
         raise JobError(f"the job has no stage {until!r}; its stages are {', '.join(names)}")
     return stages if until is None else stages[: names.index(until) + 1]
-
-
-def _note_repairs(repaired: Sequence[Problem], reporter: Reporter) -> int:
-    for problem in repaired[:SHOWN_REPAIRS]:
-        reporter.note(f"repaired {problem.file}: {problem.what}")
-    if len(repaired) > SHOWN_REPAIRS:
-        reporter.note(f"repaired {len(repaired) - SHOWN_REPAIRS:,} more files")
-    return len(repaired)
 
 
 def plan_small(job: Job, states: Sequence[StageState], workspace: Workspace | None) -> Plan:
@@ -284,67 +277,54 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
 # --- the stages ------------------------------------------------------------------------------------------------
 
 
-def _run_stage(run: Run, name: str, *, redraw: bool = False, is_last_try: bool = False) -> bool:
-    """Run a stage unless it is complete; with `redraw` run it all the same. Return whether it ran.
-
-    Dask gives up a task of which four workers died, whatever they died of. The stage goes on once from what is
-    finished, so that only a task that is itself the cause ends the run.
-    """
+def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
+    """Run a stage unless it is complete; with `redraw` run it all the same. Return whether it ran."""
     state, reporter, workspace = run.states[name], run.reporter, run.workspace
     made_with = provenance.made_with()
     stage = workspace.stage(name, parameters=state.parameters, inputs=state.inputs, made_with=made_with)
     if stage.is_committed and not state.damaged and not redraw:
         reporter.tell("stage_skipped", stage=name)
         return False
-    try:
-        with run.workers.watched(name, reporter.note):
-            _record(run.job, workspace)
-            reporter.tell("stage_begun", stage=name)
-            if stage.is_committed:
-                if state.damaged:
-                    reporter.note(f"{name}: {len(state.damaged)} damaged or missing, computed again")
-                stage.reopen(state.damaged)
-            found = workspace.stages()
-            done = {  # what its stages have counted so far
-                each: found[each]
-                for each, one in run.states.items()
-                if each in found
-                and found[each].fingerprint == one.fingerprint
-                and not (one.damaged and found[each] == one.before)  # it is still to be repaired
-            }
-            plan = plan_with(run.job, workspace, done)._replace(
-                processes=run.workers.scheduler == "processes"
-            )
-            plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
-            left = (plan.stages[each].task_bytes for each in run.states if each not in plan.done)
-            run.workers.check_memory(max((RESERVED_BYTES + n_bytes for n_bytes in left), default=0))
-            if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
-                room = sum(max(0, limit // 2 - plan.stages[name].task_bytes) for limit in limits.values())
-                states_fit = plan.stages[name].states_bytes <= room
-            else:
-                states_fit = plan.states_fit(name)
-            with (
-                run.workers.metered() as spent,
-                heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
-                keeping(stage, has_room=states_fit),
-                run.workers.at_most(max(1, plan.n_workers(name))),
-            ):
-                facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
-            reporter.close()
-            spent["planned_process_bytes"] = plan.planned_bytes(name)
-            before = state.before
-            if before is not None and before.fingerprint == state.fingerprint:
-                facts["earlier_seconds"] = round(seconds_of(before), 3)
-            stage.commit({**facts, **spent})
-            reporter.tell("stage_committed", f"{name:<16}{spent_text(spent)}", stage=name, **spent)
-            run.workers.give_memory_back()
-            return True
-    except KilledBlockError as error:
-        if is_last_try:
-            raise
-        n_deaths = error.killed.allowed_failures + 1
-    reporter.note(f"{name}: {n_deaths} workers died at the same task: what is left is tried once more")
-    return _run_stage(run, name, redraw=redraw, is_last_try=True)
+    with run.workers.watched(name):
+        _record(run.job, workspace)
+        reporter.tell("stage_begun", stage=name)
+        if stage.is_committed:
+            if state.damaged:
+                reporter.note(f"{name}: {len(state.damaged)} damaged or missing, computed again")
+            stage.reopen(state.damaged)
+        found = workspace.stages()
+        done = {  # what its stages have counted so far
+            each: found[each]
+            for each, one in run.states.items()
+            if each in found
+            and found[each].fingerprint == one.fingerprint
+            and not (one.damaged and found[each] == one.before)  # it is still to be repaired
+        }
+        plan = plan_with(run.job, workspace, done)._replace(processes=run.workers.scheduler == "processes")
+        plan.check(run.states.keys(), memory=run.workers.is_held_to(run.job))
+        left = (plan.stages[each].task_bytes for each in run.states if each not in plan.done)
+        run.workers.check_memory(max((RESERVED_BYTES + n_bytes for n_bytes in left), default=0))
+        if limits := run.workers.memory_limits():  # above half of its limit Dask would soon spill
+            room = sum(max(0, limit // 2 - plan.stages[name].task_bytes) for limit in limits.values())
+            states_fit = plan.stages[name].states_bytes <= room
+        else:
+            states_fit = plan.states_fit(name)
+        with (
+            run.workers.metered() as spent,
+            heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
+            keeping(stage, has_room=states_fit),
+            run.workers.at_most(max(1, plan.n_workers(name))),
+        ):
+            facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
+        reporter.close()
+        spent["planned_process_bytes"] = plan.planned_bytes(name)
+        before = state.before
+        if before is not None and before.fingerprint == state.fingerprint:
+            facts["earlier_seconds"] = round(seconds_of(before), 3)
+        stage.commit({**facts, **spent})
+        reporter.tell("stage_committed", f"{name:<16}{spent_text(spent)}", stage=name, **spent)
+        run.workers.give_memory_back()
+        return True
 
 
 def _record(job: Job, workspace: Workspace) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -149,9 +149,9 @@ class Workers(AbstractContextManager["Workers"]):
             return nullcontext()
         return dask.config.set(num_workers=n_workers)
 
-    def watched(self, stage: str, note: Callable[[str], None]) -> AbstractContextManager[None]:
-        """Return a context in which the failures of a cluster are one sentence each, and lost workers are named."""
-        return nullcontext() if self.client is None else cluster.watched(self.client, stage, note)
+    def watched(self, stage: str) -> AbstractContextManager[None]:
+        """Return a context in which the failures of a cluster are one sentence each."""
+        return nullcontext() if self.client is None else cluster.watched(self.client, stage)
 
     def give_memory_back(self) -> None:
         """Let each process of the run return the memory that it no longer uses to its system."""

@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -103,13 +103,13 @@ def _array_text(
     return json.dumps(body, indent=2).encode()
 
 
-def zarr_texts(output: Output) -> dict[str, Callable[[], bytes]]:
-    """Return what makes each ``zarr.json`` of an array that lasts: of its groups, and its own."""
+def zarr_texts(output: Output) -> dict[str, bytes]:
+    """Return each ``zarr.json`` of an array that lasts: of its groups, and its own."""
     if not output.is_array or output.temporary:
         return {}
     parts = output.location.split("/")
     above = ["/".join([*parts[:n], "zarr.json"]) for n in range(1, len(parts))]
-    return {**dict.fromkeys(above, group_text), f"{output.location}/zarr.json": partial(_attributes, output)}
+    return {**dict.fromkeys(above, group_text()), f"{output.location}/zarr.json": _attributes(output)}
 
 
 def _attributes(output: Output) -> bytes:

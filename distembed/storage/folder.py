@@ -18,7 +18,6 @@ It guarantees that:
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import posixpath
@@ -26,14 +25,14 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from distembed.files import DiskFullError, failures_told, naming_a_full_disk, partial_name, replacing, sync
+from distembed.files import DiskFullError, failures_told, naming_a_full_disk, replacing, sync
 from distembed.storage.records import (
-    RECORD_BYTES,
     TAIL_BYTES,
     DamagedError,
     FileRecord,
@@ -47,14 +46,8 @@ READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
 SYNC_THREADS = 8
 """Files synced at once: 6,000 small ones took 0.6 s in place of 15 s one after the other (ext4 on one disk)."""
-LINKS_REFUSED = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-"""What file systems without hard links, or a system that forbids them, answer to a link."""
 VERSION_KEYS = ("ETag", "etag", "md5Hash", "generation", "state")
 """What stores, and `_local_files`, say of a file that changes with its content; times alone are not among it."""
-
-
-def _allow() -> None:
-    """Allow to write: a folder that is no workspace has no lock."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,7 @@ class Folder:
     """
 
     url: str
-    check: Callable[[], None] = _allow
+    check: Callable[[], object] = bool  # a folder that is no workspace has no lock
     lease: object = None
 
     @classmethod
@@ -96,27 +89,18 @@ class Folder:
         """Return whether the folder is on a mounted file system."""
         return "://" not in self.url
 
-    @property
-    def root(self) -> str:
-        """Return the path of the folder as its file system writes it."""
-        return self.url if self.is_local else str(url_to_fs(self.url)[1]).rstrip("/")
-
     def path(self, name: str) -> str:
-        """Return the full path or URL of a file inside."""
-        return f"{self.url}/{check_inside(name)}"
-
-    def inside(self, name: str) -> str:
-        """Return the path of a file inside as its file system writes it; "" is the folder itself.
+        """Return the full path or URL of a file inside; "" is the folder itself.
 
         Raises
         ------
         OutsideError
             If the name leads out of the folder.
         """
-        return f"{self.root}/{check_inside(name)}" if name else self.root
+        return f"{self.url}/{check_inside(name)}" if name else self.url
 
     def readable(self, name: str) -> str:
-        """Return the path of a file inside that will be read, as its file system writes it.
+        """Return the path of a file inside that will be read.
 
         Raises
         ------
@@ -125,14 +109,16 @@ class Folder:
         OutsideError
             If the name leads out of the folder, or its path contains a symbolic link.
         """
-        path = self.inside(name)
+        path = self.path(name)
         if self.is_local:
-            _refuse_links(self.root, name.split("/"))
+            _refuse_links(self.url, name.split("/"))
             check_regular(path)
         return path
 
-    def writable(self, name: str) -> str:
-        """Return the path of a file inside the folder that will be written or removed.
+    def writable(self, name: str, *, is_removed: bool = False) -> str:
+        """Return the path of a file inside that will be written, and make the folders that lead to it.
+
+        One that `is_removed` needs none.
 
         Raises
         ------
@@ -141,18 +127,13 @@ class Folder:
         PermissionError, LockedError
             If the folder is open for reading only, or another run has taken its lock over.
         """
-        path = self.inside(name)
+        path = self.path(name)
         self.check()
         if self.is_local:
-            _refuse_links(self.root, name.split("/")[:-1])
-        return path
-
-    def prepare(self, name: str) -> str:
-        """Return the path of a file that will be written, as `writable`, and make the folders that lead to it."""
-        path = self.writable(name)
-        if self.is_local:
-            os.makedirs(posixpath.dirname(path), exist_ok=True)  # noqa: PTH103
-        elif protocol_of(self.url) not in PROTOCOLS:  # object stores have none
+            _refuse_links(self.url, name.split("/")[:-1])
+        if not is_removed and (
+            self.is_local or protocol_of(self.url) not in PROTOCOLS
+        ):  # object stores have none
             self.fs.makedirs(posixpath.dirname(path), exist_ok=True)
         return path
 
@@ -165,7 +146,7 @@ class Folder:
             If it has more bytes than `most`.
         """
         path = self.readable(name)
-        with failures_told(self.path(name)):
+        with failures_told(path):
             if self.is_local:
                 with open(path, "rb") as file:  # noqa: PTH123 (of the path of a URL)
                     size = os.fstat(file.fileno()).st_size  # it reserves what it is asked for
@@ -184,46 +165,38 @@ class Folder:
             )
         return data
 
-    def read_record(self, name: str) -> bytes:
-        """Return the bytes of a file of records, as `read`."""
-        return self.read(name, most=RECORD_BYTES)
-
     def exists(self, name: str) -> bool:
         """Return whether a file or folder exists."""
-        path = self.inside(name)
-        if self.is_local:
-            return os.path.lexists(path)
-        with failures_told(self.path(name) if name else self.url):
-            return bool(self.fs.exists(path))
+        path = self.path(name)
+        with failures_told(path):
+            return os.path.lexists(path) if self.is_local else bool(self.fs.exists(path))
 
     def write(self, name: str, *pieces: Any, durable: bool = False) -> FileRecord:
         """Write a whole file of one or more pieces of bytes in one atomic step; `durable` waits for the disk."""
-        path, digest = self.prepare(name), WrittenFile()
-        for piece in pieces:
-            digest.write(piece)
+        path = self.writable(name)
         if self.is_local:
             _clear(path)
-            with _failure_told(path), replacing(path, durable=durable) as partial:
-                _write_new(partial, pieces)
+            with _failure_told(path), replacing(path, durable=durable) as begun:
+                _write_new(begun, pieces)
         else:
             self.fs.pipe_file(path, b"".join(pieces))
-        return digest.record
+        return record_of(*pieces)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[WrittenFile]:
         """Open a file that comes in pieces; on this machine it appears whole, at the end, as with `write`."""
-        path = self.prepare(name)
+        path = self.writable(name)
         if self.is_local:
             _clear(path)
-            with _failure_told(path), replacing(path) as partial, open(partial, "xb") as file:  # noqa: PTH123
+            with _failure_told(path), replacing(path) as begun, open(begun, "xb") as file:  # noqa: PTH123
                 yield WrittenFile(file)
-                self.writable(name)  # the pieces may have taken hours
+                self.writable(name, is_removed=True)  # the pieces may have taken hours
         else:
             with self.fs.open(path, "wb") as file:
                 yield WrittenFile(file)
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a whole file that must not exist yet; a local one is on the disk before it has its name.
+        """Write a whole file that must not exist yet; a local one is empty for a moment.
 
         Raises
         ------
@@ -232,11 +205,11 @@ class Folder:
             leaves a short race. On one with them, a write whose answer was lost is tried again and finds its
             own file: a file that holds exactly `data` is therefore not another's.
         """
-        path = self.prepare(name)
+        path = self.writable(name)
         if not self.is_local:
             self.fs.invalidate_cache()
             if self.fs.exists(path):
-                raise FileExistsError(f"{self.path(name)} exists.")
+                raise FileExistsError(f"{path} exists.")
             try:
                 self.fs.pipe_file(path, data, mode="create")
             except NotImplementedError:  # fsspec says so of stores without conditional writes; tested above
@@ -245,21 +218,14 @@ class Folder:
                 if self.read(name) != data:
                     raise
             return
-        # A link either appears whole or not at all, and never over another file: no reader sees half a lock.
-        partial = partial_name(path)
-        try:
-            with _failure_told(path):
-                _write_new(partial, [data])
-                sync(partial)
-            os.link(partial, path)
-        except OSError as error:
-            if error.errno not in LINKS_REFUSED:
+        with _failure_told(path), open(path, "xb") as file:  # noqa: PTH123 (of the path of a URL)
+            try:
+                file.write(data)
+                file.flush()
+                sync(path)
+            except OSError:
+                os.unlink(path)  # noqa: PTH108
                 raise
-            _write_new(path, [data])
-            sync(path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(partial)  # noqa: PTH108
 
     def sync(self, names: Iterable[str]) -> None:
         """Wait until files, and the names of the folders that lead to them, have reached the disk.
@@ -269,13 +235,13 @@ class Folder:
         """
         if not self.is_local:
             return
-        files = [self.inside(name) for name in names]
+        files = [self.path(name) for name in names]
         # A job may have made the folders above its workspace too.
         places = {posixpath.dirname(path) for path in files}
         folders = places.union(*(map(str, PurePosixPath(place).parents) for place in places))
         with ThreadPoolExecutor(SYNC_THREADS) as pool:
-            list(pool.map(_sync_file, files))
-            list(pool.map(_sync_folder, folders))
+            list(pool.map(_sync, files))
+            list(pool.map(partial(_sync, is_folder=True), folders))
 
     def find(self, name: str = "") -> dict[str, tuple[int, str]]:
         """Return the size in bytes and the version of every file below a folder; an absent folder has none.
@@ -284,16 +250,16 @@ class Folder:
         object store what the store says, "" where it says nothing.
         """
         if self.is_local:
-            every = _local_files(self.inside(name))
+            start, every = len(self.url) + 1, _local_files(self.path(name))
         else:
             self.fs.invalidate_cache()
-            every = self.fs.find(self.inside(name), detail=True).items()
-        start = len(self.root) + 1
+            start = len(url_to_fs(self.url)[1].rstrip("/")) + 1
+            every = self.fs.find(self.path(name), detail=True).items()
         return {path[start:]: (info["size"], version_of(info)) for path, info in every}
 
     def remove(self, name: str) -> None:
         """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
-        path = self.writable(name)
+        path = self.writable(name, is_removed=True)
         if self.is_local:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 if os.path.isdir(path) and not os.path.islink(path):  # noqa: PTH112, PTH114
@@ -310,7 +276,7 @@ class Folder:
         """Return the size and the digest of a file, read piece by piece."""
         digest, path = WrittenFile(), self.readable(name)
         with (
-            failures_told(self.path(name)),
+            failures_told(path),
             open(path, "rb") if self.is_local else self.fs.open(path, "rb") as file,  # noqa: PTH123
         ):
             while piece := file.read(READ_BYTES):
@@ -347,6 +313,14 @@ class WrittenFile(io.RawIOBase):
     def record(self) -> FileRecord:
         """The size and the digest of what was written."""
         return FileRecord(self._size, self._digest.hexdigest() + self._tail.hex())
+
+
+def record_of(*pieces: Any) -> FileRecord:
+    """Return the size and the digest of a file of one or more pieces of bytes."""
+    digest = WrittenFile()
+    for piece in pieces:
+        digest.write(piece)
+    return digest.record
 
 
 def version_of(info: Mapping[str, Any]) -> str:
@@ -412,12 +386,7 @@ def _refuse_links(root: str, parts: Iterable[str]) -> None:
             )
 
 
-def _sync_file(path: str) -> None:
-    with _failure_told(path):  # a network disk tells its quota here
+def _sync(path: str, *, is_folder: bool = False) -> None:
+    # A folder above the workspace may be closed to its user; a network disk tells its quota here.
+    with contextlib.suppress(*([PermissionError] if is_folder else [])), _failure_told(path):
         sync(path)
-
-
-def _sync_folder(path: str) -> None:
-    # A folder above the workspace may be closed to its user.
-    with contextlib.suppress(PermissionError):
-        _sync_file(path)

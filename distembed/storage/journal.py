@@ -8,24 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
 from distembed.execution import tell
 from distembed.storage import records, verify
-from distembed.storage.catalog import (
-    Catalog,
-    announced,
-    announced_names,
-    begun_file,
-    block_file,
-    output_file,
-    read_announced,
-    recorded_blocks,
-    worked_file,
-)
+from distembed.storage.catalog import Catalog, begun_file, read_journal
 from distembed.storage.folder import Folder
 
 WORKED_SECONDS = 1.0
@@ -34,14 +24,14 @@ WORKED_SECONDS = 1.0
 
 @dataclass
 class Stored:
-    """An output in the journal: its description, and its blocks that are on disk.
-
-    It is checked when this run has read, or written, each of these blocks.
-    """
+    """An output in the journal: its description, and its blocks that are on disk."""
 
     spec: records.Output
     blocks: dict[int, records.Block]
     is_checked: bool = False
+    """Whether this run has read, or written, each of these blocks."""
+    is_used: bool = False
+    """Whether this run has stored it, or asked for it: else it is what an interrupted one has left."""
 
     def record(self) -> records.OutputRecord:
         """Return its record with the blocks that there are."""
@@ -57,7 +47,7 @@ class Journal:
     made_from : Begun
         What the stage is made from; an interrupted run of something else is no part of it.
     outputs : dict
-        What this run has stored, or found, by name.
+        What this run or an interrupted one has begun, by name.
     """
 
     def __init__(self, catalog: Catalog, made_from: records.Begun) -> None:
@@ -65,34 +55,34 @@ class Journal:
         self.outputs: dict[str, Stored] = {}
         self._catalog, self._folder = catalog, catalog.folder
         self._is_begun = False
-        self._beginning = threading.Lock()
+        self._beginning = threading.RLock()  # threads of one stage may begin at once
         self._since, self._written = time.monotonic(), 0.0
 
     # --- the stage -----------------------------------------------------------------------------------------
 
     def resumes(self) -> bool:
         """Return whether this run has begun, or an interrupted one left usable records."""
-        if not self._is_begun:
-            begun, own = self._catalog.begun_of(self.stage), self.made_from
-            if begun and (begun.fingerprint, begun.made_with) == (own.fingerprint, own.made_with):
-                self._since -= begun.seconds
-                self._is_begun = True  # never False again, which another thread has set
-        return self._is_begun
+        with self._beginning:
+            if not self._is_begun:
+                begun, own = self._catalog.begun_of(self.stage), self.made_from
+                if begun and (begun.fingerprint, begun.made_with) == (own.fingerprint, own.made_with):
+                    self._since -= begun.seconds
+                    self.outputs = {
+                        name: Stored(record.spec, {block.index: block for block in record.blocks})
+                        for name, record in read_journal(self._folder, self.stage).items()
+                    }
+                    self._is_begun = True
+            return self._is_begun
 
-    def begin(self, kept: records.Output | None = None) -> None:
+    def begin(self, kept: str = "") -> None:
         """Begin, and remove what the stage had before but for the data of one output."""
-        with self._beginning:  # threads of one stage may begin at once
+        with self._beginning:
             if not self.resumes():
                 # A record stays wherever a run is killed: by it the folder is known for a workspace.
                 self._write_begun(self.made_from.model_copy(update={"fingerprint": ""}))
                 remove_stage(self._catalog, self.stage, kept=kept, has_begun=True)
-                self.clear()
                 self._write_begun(self.made_from)
                 self._is_begun = True
-
-    def clear(self) -> None:
-        """Forget what this object knows."""
-        self._is_begun, self.outputs = False, {}
 
     def reopen(self, manifest: records.StageManifest, damaged: Iterable[records.Problem]) -> None:
         """Begin with the blocks of a commit that are not damaged, and withdraw the commit.
@@ -103,32 +93,23 @@ class Journal:
         for name, record in manifest.outputs.items():
             if manifest.made_with == self.made_from.made_with:
                 good = {block.index: block for block in record.blocks if (name, block.index) not in bad}
-                self._announce(Stored(record.spec, good))
+                self._write_output(Stored(record.spec, good))
             else:
                 remove_data(self._folder, record.spec)
         self._write_begun(self.made_from)
         self._catalog.remove(self.stage)
-        self.clear()
+        self._is_begun = False
 
     def _write_begun(self, made_from: records.Begun) -> None:
-        digests = self._catalog.digests(made_from.inputs)
-        begun, name = made_from.model_copy(update={"input_digests": digests}), begun_file(self.stage)
-        self._folder.write(name, records.dumped(begun))
+        done, name = self._catalog.manifests(), begun_file(self.stage)
+        digests = {stage: done[stage].digest if stage in done else "" for stage in made_from.inputs}
+        self._folder.write(name, records.dumped(made_from.model_copy(update={"input_digests": digests})))
         self._folder.sync([name])  # it tells, where nothing is committed, that what lies here is a workspace
 
+    def _write_output(self, stored: Stored) -> None:
+        self._folder.write(f"{stored.spec.journal}/output.json", records.dumped(stored.record()))
+
     # --- its outputs ---------------------------------------------------------------------------------------
-
-    def names(self) -> list[str]:
-        """Return the names of the outputs that this run or an interrupted one has begun."""
-        return announced_names(self._folder, self.stage) if self.resumes() else []
-
-    def find(self, name: str) -> Stored | None:
-        """Return an output that this run or an interrupted one has begun."""
-        if name not in self.outputs and self.resumes():
-            found = read_announced(self._folder, self.stage, name)
-            if found is not None:
-                self.outputs[name] = Stored(found.spec, recorded_blocks(self._folder, found))
-        return self.outputs.get(name)
 
     def announce(self, spec: records.Output, keys: Sequence[str] = ()) -> list[int]:
         """Record an output before its first block, and return the blocks to be made.
@@ -136,6 +117,11 @@ class Journal:
         Another output of the same name and another shape is removed.
 
         Of items with keys those stay that the stage has from before, made of other parameters or inputs.
+
+        Raises
+        ------
+        ValueError
+            If it has too many blocks, or would lie where another output does.
         """
         if len(spec.row_blocks) * records.BLOCK_BYTES > records.RECORD_BYTES:
             raise ValueError(
@@ -143,25 +129,30 @@ class Journal:
                 "larger ones."
             )
         kept = self._kept_items(spec, keys)
-        self.begin(spec if kept else None)
-        self._catalog.take_place(spec)
-        stored = self.find(spec.name)
+        self.begin(spec.name if kept else "")
+        self._take_place(spec)
+        stored = self.outputs.get(spec.name)
         if stored is None or stored.spec != spec:
-            if kept:
-                wanted = {spec.block_location(0, item.key) for item in kept.values()}
-                for place in _item_folders(spec, self._folder.find(spec.location)) - wanted:
-                    self._folder.remove(place)
-            else:
-                for old in [spec, *([] if stored is None else [stored.spec])]:
-                    remove_data(self._folder, old)
+            remove_data(self._folder, spec, {spec.block_location(0, item.key) for item in kept.values()})
+            if stored is not None:
+                remove_data(self._folder, stored.spec)
             self._folder.remove(spec.journal)
             stored = Stored(spec, kept)
-            self._announce(stored)
-        self.outputs[spec.name] = stored
+            self._write_output(stored)
+            self.outputs[spec.name] = stored
         return self.missing(stored)
 
-    def _announce(self, stored: Stored) -> None:
-        self._folder.write(output_file(stored.spec), records.dumped(stored.record()))
+    def _take_place(self, spec: records.Output) -> None:
+        done = [each for made in self._catalog.manifests().values() for each in made.outputs.values()]
+        for other in (*(each.spec for each in done), *self._catalog.places.values()):
+            pairs = ((f"{spec.name}/", f"{other.name}/"), (f"{spec.location}/", f"{other.location}/"))
+            collides = any(a.startswith(b) or b.startswith(a) for a, b in pairs)
+            if collides and (other.stage, other.name) != (spec.stage, spec.name):
+                raise ValueError(
+                    f"Output {spec.name!r} of stage {spec.stage!r} would share its place with "
+                    f"{other.name!r} of stage {other.stage!r}: give it another name."
+                )
+        self._catalog.places[spec.stage, spec.name] = spec
 
     def _kept_items(self, spec: records.Output, keys: Sequence[str]) -> dict[int, records.Block]:
         """Return the items of other parameters or inputs that have a key of this output, by their new number.
@@ -170,19 +161,15 @@ class Journal:
         """
         if not keys or self.resumes():
             return {}
-        old: records.Begun | None = self._catalog.manifests().get(self.stage)
-        if isinstance(old, records.StageManifest):
-            before = old.outputs[spec.name].blocks if spec.name in old.outputs else ()
-        else:
-            old, found = (
-                self._catalog.begun_of(self.stage),
-                read_announced(self._folder, self.stage, spec.name),
-            )
-            before = tuple(recorded_blocks(self._folder, found).values()) if found else ()
+        manifest = self._catalog.manifests().get(self.stage)
+        old = manifest or self._catalog.begun_of(self.stage)
         if old is None or old.made_with != self.made_from.made_with:
             return {}
-        there = self._folder.find(spec.location)
-        known = {item.key: item for item in before if item.files.keys() <= there.keys()}
+        outputs = manifest.outputs if manifest else read_journal(self._folder, self.stage)
+        before, there = outputs.get(spec.name), self._folder.find(spec.location)
+        known = {
+            item.key: item for item in (before.blocks if before else ()) if item.files.keys() <= there.keys()
+        }
         return {
             index: known[key].model_copy(update={"index": index})
             for index, key in enumerate(keys)
@@ -191,6 +178,7 @@ class Journal:
 
     def missing(self, stored: Stored) -> list[int]:
         """Return the blocks to compute, after checking the files of those that an earlier run has recorded."""
+        stored.is_used = True
         if not stored.is_checked:
             for problem in verify.check_blocks(self._folder, [stored.record()]):
                 stored.blocks.pop(problem.block, None)
@@ -201,23 +189,21 @@ class Journal:
     def add(self, spec: records.Output, block: records.Block) -> None:
         """Record a block that is on disk."""
         stored = self.outputs[spec.name]
-        self._folder.write(block_file(spec, block.index), records.dumped(block))
+        self._folder.write(f"{spec.journal}/{block.index:06d}.json", records.dumped(block))
         stored.blocks[block.index] = block
         seconds = time.monotonic() - self._since
         if seconds - self._written >= WORKED_SECONDS:
             self._written = seconds
-            self._folder.write(
-                worked_file(self.stage), records.dumped(records.Worked(seconds=round(seconds, 3)))
-            )
+            worked = records.dumped(records.Worked(seconds=round(seconds, 3)))
+            self._folder.write(f"{records.JOURNAL}/{self.stage}/worked.json", worked)
         _tell(stored)
 
     def forget(self, name: str) -> None:
         """Remove an output, with all that is known of it."""
-        found = self.outputs.pop(name, None) or read_announced(self._folder, self.stage, name)
-        if found is not None:
+        if self.resumes() and (found := self.outputs.pop(name, None)):
             remove_data(self._folder, found.spec)
             self._folder.remove(found.spec.journal)
-        self._catalog.give_places(self.stage, name)
+            self._catalog.places.pop((self.stage, name), None)
 
 
 def _tell(stored: Stored) -> None:
@@ -231,60 +217,56 @@ def _tell(stored: Stored) -> None:
 # --- what is removed -------------------------------------------------------------------------------------------
 
 
-def remove_stage(
-    catalog: Catalog, stage: str, *, kept: records.Output | None = None, has_begun: bool = False
-) -> None:
+def remove_stage(catalog: Catalog, stage: str, *, kept: str = "", has_begun: bool = False) -> None:
     """Remove a stage: first the commit, then the data, but for those of one output, and last its journal.
 
     Of the journal of a stage that has begun again the head stays.
     """
     manifest, folder = catalog.manifests().get(stage), catalog.folder
-    outputs = [*announced(folder, stage).values(), *(manifest.outputs.values() if manifest else ())]
+    outputs = [
+        *read_journal(folder, stage, reading=False).values(),
+        *(manifest.outputs.values() if manifest else ()),
+    ]
     catalog.remove(stage)
     for record in outputs:
-        if kept is None or record.spec.name != kept.name:
+        if record.spec.name != kept:
             remove_data(folder, record.spec)
     if has_begun:
         for name in folder.find(f"{records.JOURNAL}/{stage}").keys() - {begun_file(stage)}:
             folder.remove(name)
     else:
         _remove_ended(folder, stage)
-    catalog.give_places(stage)
+    catalog.forget_places(stage)
 
 
-def remove_journal(catalog: Catalog, stage: str) -> None:
+def remove_journal(folder: Folder, stage: str) -> None:
     """Remove the journal of a committed stage, with the temporary outputs that it names."""
-    for name, record in announced(catalog.folder, stage).items():
+    for record in read_journal(folder, stage, reading=False).values():
         if record.spec.temporary:
-            remove_data(catalog.folder, record.spec)
-            catalog.give_places(stage, name)
-    _remove_ended(catalog.folder, stage)
+            remove_data(folder, record.spec)
+    _remove_ended(folder, stage)
 
 
 def _remove_ended(folder: Folder, stage: str) -> None:
     """Remove the folder of the states of a stage, and then its journal, which names them."""
-    folder.remove(f"{records.ARRAYS}/{records.STATES}/{stage}")
-    if folder.is_local and not folder.find(f"{records.ARRAYS}/{records.STATES}"):
-        folder.remove(
-            f"{records.ARRAYS}/{records.STATES}"
-        )  # an empty folder is nothing that readers of Zarr know
+    states = f"{records.ARRAYS}/{records.STATES}"
+    folder.remove(f"{states}/{stage}")
+    if folder.is_local and not folder.find(states):
+        folder.remove(states)  # an empty folder is nothing that readers of Zarr know
     folder.remove(f"{records.JOURNAL}/{stage}")
 
 
-def remove_data(folder: Folder, spec: records.Output) -> None:
-    """Remove the data of an output, and no folder or file of the user that lies where a record names one."""
+def remove_data(folder: Folder, spec: records.Output, kept: Collection[str] = ()) -> None:
+    """Remove the data of an output but for some items, and nothing of the user that lies where a record names it."""
     if spec.kind == "files":
         names = folder.find(spec.location)
-        for place in {spec.location} if all(map(spec.may_own, names)) else _item_folders(spec, names):
+        depth = spec.location.count("/") + 2
+        own = {"/".join(name.split("/")[:depth]) for name in names if spec.may_own(name)}
+        is_whole = not kept and all(map(spec.may_own, names))
+        for place in {spec.location} if is_whole else own.difference(kept):
             folder.remove(place)
     elif spec.is_array or _is_as_announced(folder, spec):
         folder.remove(spec.location)
-
-
-def _item_folders(spec: records.Output, names: Iterable[str]) -> set[str]:
-    """Return the folders of the items that some files are of; others are the user's."""
-    depth = spec.location.count("/") + 2
-    return {"/".join(name.split("/")[:depth]) for name in names if spec.may_own(name)}
 
 
 def _is_as_announced(folder: Folder, spec: records.Output) -> bool:

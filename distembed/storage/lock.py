@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 import psutil
 
 from distembed.storage.folder import Folder
-from distembed.storage.records import LOCK_FILE, LockedError, OutsideError, canonical_json
+from distembed.storage.records import LOCK_FILE, RECORD_BYTES, LockedError, OutsideError, canonical_json
 from distembed.urls import NoFileError
 
 ATTEMPTS = 5
@@ -168,9 +168,7 @@ def acquire(folder: Folder, job: str, *, watching: Callable[[str], None] | None 
 def owner_of(folder: Folder) -> str:
     """Return a description of the run that is writing the workspace; "" if there is none."""
     owner = _read_owner(folder)
-    if not owner or _runs(owner) is False:
-        return ""
-    return f"{owner.get('job')} (process {owner.get('pid')} of {owner.get('user')} on {owner.get('host')})"
+    return _who(owner) if owner and _runs(owner) is not False else ""
 
 
 def beat_file(token: str) -> str:
@@ -233,7 +231,7 @@ def _read_owner(folder: Folder) -> dict[str, Any]:
     A lock that cannot be read belongs to `NOBODY`.
     """
     try:
-        owner = json.loads(folder.read_record(LOCK_FILE))
+        owner = json.loads(folder.read(LOCK_FILE, most=RECORD_BYTES))
     except FileNotFoundError:
         return {}
     except (ValueError, RecursionError, IsADirectoryError, NoFileError, OutsideError):
@@ -273,7 +271,7 @@ def _clear_or_refuse(folder: Folder, watching: Callable[[str], None] | None) -> 
 
 def _who(owner: dict[str, Any]) -> str:
     known = {key: owner.get(key, "unknown") for key in ("pid", "user", "host", "job", "since")}
-    return "process {pid} of {user} on {host} (job {job}, since {since})".format(**known)
+    return "{job} (process {pid} of {user} on {host}, since {since})".format(**known)
 
 
 def _shows_life(folder: Folder, token: str) -> bool:
@@ -281,7 +279,7 @@ def _shows_life(folder: Folder, token: str) -> bool:
 
     def beat() -> bytes:
         try:
-            return folder.read_record(beat_file(token))
+            return folder.read(beat_file(token), most=RECORD_BYTES)
         except FileNotFoundError:
             return b""
 
@@ -300,7 +298,7 @@ def _guard(folder: Folder) -> Iterator[None]:
     if not folder.is_local:
         yield
         return
-    handle = os.open(folder.root, os.O_RDONLY)
+    handle = os.open(folder.url, os.O_RDONLY)
     try:
         # A file system without flock leaves the moment's race, no more.
         with contextlib.suppress(OSError):

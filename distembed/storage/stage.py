@@ -21,7 +21,7 @@ from distembed.files import asking
 from distembed.storage import blocks, records, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import Catalog, begun_file, read_record, replaced
-from distembed.storage.folder import Folder
+from distembed.storage.folder import Folder, record_of
 from distembed.storage.journal import Journal, remove_journal, remove_stage
 
 MakeFiles = Callable[[int, str], Mapping[str, Any]]
@@ -152,7 +152,7 @@ class Stage:
             layers = list(array.dask.layers.values())
             is_here = len(layers) == 1 and all(isinstance(v, np.ndarray) for v in layers[0].values())
             add = partial(self._journal.add, spec)
-            tasks.run_blocks(work, add, name=_names(spec, missing), is_here=is_here)
+            tasks.run_blocks(work, add, is_here=is_here)
         return self.array(name)
 
     def _missing(self, spec: records.Output, keys: Sequence[str] = ()) -> list[int]:
@@ -168,11 +168,12 @@ class Stage:
 
     def announced(self) -> list[str]:
         """Return the names of the outputs that this run or an interrupted one has begun."""
-        return self._journal.names()
+        return list(self._journal.outputs) if self._journal.resumes() else []
 
     def forget(self, name: str) -> None:
-        """Remove a temporary output that nothing reads any more."""
-        self._journal.forget(name)
+        """Remove an output of a stage that is not committed, and that nothing reads any more."""
+        if self.manifest is None:
+            self._journal.forget(name)
 
     def store_table(self, name: str, table: pa.Table) -> None:
         """Store a table as ``<name>.parquet``.
@@ -220,8 +221,7 @@ class Stage:
         """Store one plain file, such as vectors in a text format, or a page, which takes part in no digest."""
         kind: Literal["page", "bytes"] = "page" if is_page else "bytes"
         spec = records.Output(stage=self.name, name=name, kind=kind, row_blocks=(1,), shape=(len(data),))
-        if self.manifest is None:
-            self._journal.forget(name)  # an interrupted run may have stored other bytes
+        self.forget(name)  # an interrupted run may have stored other bytes
         if self._missing(spec):
             written = self._folder.write(spec.location, data)
             self._journal.add(spec, records.Block(index=0, files={spec.location: written}))
@@ -273,16 +273,15 @@ class Stage:
             for index in first[item.key or str(item.index)]:
                 self._journal.add(spec, item.model_copy(update={"index": index}))
 
-        todo = [indices[0] for indices in first.values()]
         work = partial(_make_item, self._folder, spec, make, keys)
-        tasks.run_each(work, todo, done, name=_names(spec, todo), step=f"{name}-write")
+        tasks.run_each(work, [indices[0] for indices in first.values()], done, step=f"{name}-write")
         return self.files(name)
 
     def is_stored(self, name: str) -> bool:
         """Return whether every block of an output is recorded and undamaged."""
         if self.manifest is not None:
             return name in self.manifest.outputs
-        stored = self._journal.find(name)
+        stored = self._journal.outputs.get(name) if self._journal.resumes() else None
         return stored is not None and not self._journal.missing(stored)
 
     def array(self, name: str) -> da.Array:
@@ -307,14 +306,14 @@ class Stage:
         """
         if self.manifest is not None and name in self.manifest.outputs:
             return self.manifest.outputs[name]
-        if name not in self._journal.outputs:
+        stored = self._journal.outputs.get(name)
+        if stored is None or not stored.is_used:
             raise ValueError(f"Stage {self.name!r} has stored no output {name!r} in this run.")
-        record = self._journal.outputs[name].record()
-        if len(record.blocks) != (n_blocks := len(record.spec.row_blocks)):
+        if len(stored.blocks) != (n_blocks := len(stored.spec.row_blocks)):
             raise ValueError(
-                f"Output {name!r} of stage {self.name!r} has {len(record.blocks)} of {n_blocks} blocks: store it."
+                f"Output {name!r} of stage {self.name!r} has {len(stored.blocks)} of {n_blocks} blocks: store it."
             )
-        return record
+        return stored.record()
 
     def damaged_blocks(self) -> list[records.Problem]:
         """Return the problems of a committed stage's files, which are read in parallel.
@@ -371,9 +370,8 @@ class Stage:
             return self.manifest
         self._journal.begin()
         stored = self._journal.outputs
-        for name in self._journal.names():
-            if name not in stored:  # of an interrupted run, and this one did not store it
-                self._journal.forget(name)
+        for name in [name for name, each in stored.items() if not each.is_used]:
+            self._journal.forget(name)  # of an interrupted run
         lasting = {
             name: self.record(name) for name, each in sorted(stored.items()) if not each.spec.temporary
         }
@@ -392,35 +390,24 @@ class Stage:
         )
         texts = {name: text for one in lasting.values() for name, text in blocks.zarr_texts(one.spec).items()}
         for name, text in texts.items():
-            if verify.wrong_text(self._folder, name, text):
-                self._folder.write(name, text())
+            if verify.what_is_wrong(self._folder, name, record_of(text)):
+                self._folder.write(name, text)
         self._folder.sync({*texts}.union(*(record.files for record in lasting.values())))
         self._catalog.put(manifest)
         self.manifest = manifest
-        remove_journal(self._catalog, self.name)
-        self._remove_outdated()
-        return manifest
-
-    def discard(self) -> None:
-        """Remove every output and record of this stage and of the stages that depend on it."""
-        self._folder.check()
-        for stage in [*self._catalog.dependents(self.name), self.name]:
-            remove_stage(self._catalog, stage)
-        self.manifest = None
-        self._journal.clear()
-
-    def _remove_outdated(self) -> None:
-        """Remove the stages that rest on content which this commit replaced."""
+        remove_journal(self._folder, self.name)
+        self._catalog.forget_places(self.name)
         outdated, known = self._catalog.outdated(), self._catalog.manifests()
         if any(known[name].inputs.get(self.name) == self.fingerprint for name in outdated if name in known):
             warnings.warn(
                 f"Stage {self.name!r} was repaired, but its content differs from before: another processor or library "
                 f"version? The stages that depend on it ({', '.join(outdated)}) are removed: run the job again to "
                 "compute them.",
-                stacklevel=3,
+                stacklevel=2,
             )
         for stage in outdated:
             remove_stage(self._catalog, stage)
+        return manifest
 
 
 def file_items(folder: Folder, record: records.OutputRecord) -> list[FileItem]:
@@ -441,8 +428,7 @@ def _make_item(
     key = keys[index] if keys else ""
     place = spec.block_location(index, key)
     folder.remove(place)
-    folder.prepare(f"{place}/part")
-    prefix = folder.path(f"{place}/part")
+    prefix = folder.writable(f"{place}/part")
     with asking(folder.check):
         summary = dict(make(index, prefix))
     folder.check()  # it may have taken hours
@@ -467,8 +453,3 @@ def _with_versions(folder: Folder, record: records.OutputRecord) -> records.Outp
         for block in record.blocks
     )
     return record.model_copy(update={"blocks": made})
-
-
-def _names(spec: records.Output, numbers: Sequence[int]) -> Callable[[int], str]:
-    """Return the function that describes the task of a given number: the block that it computes."""
-    return lambda number: f"block {numbers[number]} of {spec.name}"

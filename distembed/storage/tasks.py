@@ -7,9 +7,8 @@ blocks being computed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -20,7 +19,6 @@ from dask.callbacks import Callback
 from dask.system import CPU_COUNT
 from dask.utils import funcname
 from distributed import Client, as_completed, futures_of
-from distributed.scheduler import KilledWorker
 
 from distembed.execution import client_in_force
 
@@ -33,20 +31,11 @@ RETRIES = 3
 """Times a block is tried again after its worker died."""
 
 
-class KilledBlockError(OSError):
-    """An error for a block that killed each worker that computed it; `killed` is the scheduler's report of the last."""
-
-    def __init__(self, block: str, killed: Any) -> None:
-        super().__init__(block)
-        self.block, self.killed = block, killed
-
-
 def run_each(
     function: Callable[[Any], Any],
     items: Iterable[Any],
     done: Callable[[Any], None],
     *,
-    name: Callable[[int], str] = "block {}".format,
     step: str = "",
 ) -> None:
     """Call ``function(item)`` as one Dask task per item and ``done(result)`` here as each completes.
@@ -63,31 +52,22 @@ def run_each(
         called = todo.map_blocks(
             _call, function=once, name=f"{step}-{new}-{first}", dtype=object, meta=np.empty(0, object)
         )
-        run_blocks(called, done, name=name)
+        run_blocks(called, done)
 
 
-def run_blocks(
-    results: da.Array,
-    done: Callable[[Any], None],
-    *,
-    name: Callable[[int], str] = "block {}".format,
-    is_here: bool = False,
-) -> None:
+def run_blocks(results: da.Array, done: Callable[[Any], None], *, is_here: bool = False) -> None:
     """Compute an object array of one-element chunks and call ``done(element)`` here as each completes.
 
-    `name` returns the description of a block of a given number, for an error. Where `is_here`, threads of this process
-    compute the blocks, also where a cluster is in force.
+    Where `is_here`, threads of this process compute the blocks, also where a cluster is in force.
 
     Raises
     ------
-    KilledBlockError
-        If a block killed each worker of a cluster that computed it.
     Exception
         Any exception that the first failing task raised. Earlier results have been passed to `done`.
     """
     client = client_in_force()
     if client is not None and not is_here:
-        _run_on(client, results, done, name)
+        _run_on(client, results, done)
         return
     keys = set(dask.core.flatten(results.__dask_keys__()))
 
@@ -96,10 +76,19 @@ def run_blocks(
             done(result.flat[0])
 
     # Not as a context: Dask lets whichever thread computes next take the callbacks that are in force.
-    own = (None, None, None, finished, None)
-    with _own_threads(is_other=client is None) as options:
-        # compute() would fuse a lone block into its own last task, whose key is none of these.
-        results.persist(callbacks=[*Callback.active, own], **options)
+    callbacks = [*Callback.active, (None, None, None, finished, None)]
+    chosen = dask.config.get("scheduler", None) if client is None else None
+    # compute() would fuse a lone block into its own last task, whose key is none of these.
+    if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):
+        results.persist(callbacks=callbacks)
+        return
+    # Dask's own threads would continue their tasks after Ctrl-C, and write after the lock is released.
+    pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT)
+    try:
+        # The function and not its name: for a name, or none, Dask imports `distributed`, a tenth of a second.
+        results.persist(callbacks=callbacks, pool=pool, scheduler=threaded.get)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def boxed(value: object, ndim: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
@@ -121,28 +110,7 @@ def _call(box: np.ndarray[Any, np.dtype[Any]], *, function: Callable[[Any], Any]
     return boxed(function(box[0]))
 
 
-@contextmanager
-def _own_threads(*, is_other: bool) -> Iterator[dict[str, Any]]:
-    """Yield the option of `persist` for threads that have all ended when the block is left, also after an error.
-
-    Dask's own threads would continue their tasks after Ctrl-C, and write after the lock is released. Where there
-    `is_other`, a scheduler or a pool that is configured is taken in their place.
-    """
-    chosen = dask.config.get("scheduler", None) if is_other else None
-    if chosen not in (None, "threads", "threading", threaded.get) or dask.config.get("pool", None):
-        yield {}
-        return
-    pool = ThreadPoolExecutor(dask.config.get("num_workers", None) or CPU_COUNT)
-    try:
-        # The function and not its name: for a name, or none, Dask imports `distributed`, a tenth of a second.
-        yield {"pool": pool, "scheduler": threaded.get}
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _run_on(
-    client: Client, results: da.Array, done: Callable[[Any], None], name: Callable[[int], str]
-) -> None:
+def _run_on(client: Client, results: da.Array, done: Callable[[Any], None]) -> None:
     futures = futures_of(client.persist(results, retries=RETRIES))
     try:
         # Not `with_results`: a future whose result is under way when the connection is lost would never come.
@@ -155,11 +123,6 @@ def _run_on(
                 future.release()
             for future in failed:
                 future.result()  # raises
-    except KilledWorker as error:
-        fused, *place = error.task if isinstance(error.task, tuple) else (error.task,)
-        if not str(fused).endswith(results.name):
-            raise  # the task makes what blocks are made from
-        raise KilledBlockError(name(int(np.ravel_multi_index(place, results.numblocks))), error) from error
     finally:
         # After a failure or Ctrl-C the blocks still running finish on their own and are not recorded. A client
         # that has lost its scheduler would wait for it.

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate, groupby
 from types import MappingProxyType
 
 from distembed.files import RefusedError
 from distembed.storage import records
 from distembed.storage.blocks import group_text, zarr_texts
-from distembed.storage.catalog import (
-    Catalog,
-    announced,
-    manifest_files,
-    replaced,
-    stages_in,
-)
-from distembed.storage.folder import Folder
+from distembed.storage.catalog import Catalog, manifest_files, read_journal, replaced, stages_in
+from distembed.storage.folder import Folder, record_of
 from distembed.storage.tasks import run_each
 
 Progress = Callable[[int, int], None]
@@ -93,11 +87,23 @@ def _check_some(
 
 
 def what_is_wrong(folder: Folder, name: str, expected: records.FileRecord) -> str:
-    """Return what is wrong with a file, "" where it is the one that was written."""
+    """Return what is wrong with a file, "" where it is the one that was written.
+
+    Raises
+    ------
+    ConnectionError, RefusedError
+        If its store failed, which says nothing of it.
+    """
     try:
         actual = folder.record(name)
-    except OSError as error:
-        return _fault(error)
+    except (ConnectionError, RefusedError):
+        raise
+    except (FileNotFoundError, NotADirectoryError):
+        return MISSING
+    except PermissionError:
+        return UNREADABLE
+    except OSError:
+        return NO_FILE
     if actual.size < expected.size:
         return TRUNCATED
     return "" if actual[:2] == expected[:2] else FLIPPED
@@ -115,7 +121,12 @@ def verify(
     files, stages = folder.find(), catalog.manifests()
     outputs = [record for made in stages.values() for record in made.outputs.values()]
     found = check_blocks(folder, outputs, progress=progress)
-    found += [*_uncommitted(catalog, files), *_damaged_records(folder, stages), *_unexpected(catalog, files)]
+    texts = record_texts(stages)
+    found += [
+        *_uncommitted(catalog, files),
+        *_damaged_records(folder, texts),
+        *_unexpected(catalog, files, texts),
+    ]
     if writing or writer():
         now = catalog.manifests()
         found = [each for each in found if each.stage in now and stages.get(each.stage) == now[each.stage]]
@@ -132,24 +143,20 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
     files : iterable of str
         All its files.
     """
-    folder, stages = catalog.folder, catalog.manifests()
-    damaged, texts, unexpected = (
-        _damaged_records(folder, stages),
-        record_texts(stages),
-        _unexpected(catalog, files),
-    )
+    folder, texts = catalog.folder, record_texts(catalog.manifests())
+    damaged, unexpected = _damaged_records(folder, texts), _unexpected(catalog, files, texts)
     for problem in unexpected:  # first: it may be a link where a folder of the workspace belongs
         folder.remove(problem.file)
     for problem in damaged:
-        folder.write(problem.file, texts[problem.file][1](), durable=True)
+        folder.write(problem.file, texts[problem.file][1], durable=True)
     return damaged + unexpected
 
 
-def record_texts(stages: Mapping[str, records.StageManifest]) -> dict[str, tuple[str, Callable[[], bytes]]]:
-    """Return, by name, the stage and the content of each file beside the outputs; the content is made when called."""
-    texts: dict[str, tuple[str, Callable[[], bytes]]] = {records.WORKSPACE_FILE: ("", header_text)}
+def record_texts(stages: Mapping[str, records.StageManifest]) -> dict[str, tuple[str, bytes]]:
+    """Return, by name, the stage and the content of each file beside the outputs."""
+    texts = {records.WORKSPACE_FILE: ("", header_text())}
     for stage, made in stages.items():
-        texts |= dict.fromkeys(manifest_files(stage), (stage, cache(partial(records.dumped, made))))
+        texts |= dict.fromkeys(manifest_files(stage), (stage, records.dumped(made)))
         for record in made.outputs.values():
             texts |= {name: (stage, text) for name, text in zarr_texts(record.spec).items()}
     return texts
@@ -160,42 +167,15 @@ def header_text() -> bytes:
     return records.dumped(records.Header(format=records.FORMAT, version=records.VERSION))
 
 
-def _damaged_records(folder: Folder, stages: Mapping[str, records.StageManifest]) -> list[records.Problem]:
-    texts = record_texts(stages)
+def _damaged_records(folder: Folder, texts: Mapping[str, tuple[str, bytes]]) -> list[records.Problem]:
     with ThreadPoolExecutor(READ_THREADS) as pool:  # of an object store each is an answer to wait for
         each = map if folder.is_local else pool.map
-        wrong = each(lambda name: wrong_text(folder, name, texts[name][1]), texts)
+        wrong = each(lambda name: what_is_wrong(folder, name, record_of(texts[name][1])), texts)
         return [
             records.Problem(texts[n][0], "", -1, n, what)
             for n, what in zip(texts, wrong, strict=True)
             if what
         ]
-
-
-def wrong_text(folder: Folder, name: str, text: Callable[[], bytes]) -> str:
-    """Return what is wrong with a file whose content is known, "" where nothing is."""
-    try:
-        found, expected = folder.read_record(name), text()
-    except OSError as error:
-        return _fault(error)
-    if len(found) < len(expected):
-        return TRUNCATED
-    return "" if found == expected else FLIPPED
-
-
-def _fault(error: OSError) -> str:
-    """Return what an error says of the file that was read.
-
-    Raises
-    ------
-    ConnectionError, RefusedError
-        If it says nothing of it, because its store failed.
-    """
-    if isinstance(error, ConnectionError | RefusedError):
-        raise error
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return MISSING
-    return UNREADABLE if isinstance(error, PermissionError) else NO_FILE
 
 
 def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[records.Problem]:
@@ -212,16 +192,18 @@ def _uncommitted(catalog: Catalog, files: Iterable[str]) -> Iterator[records.Pro
             yield records.Problem(stage, "", -1, manifest_files(stage)[0], what)
 
 
-def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
+def _unexpected(catalog: Catalog, files: Iterable[str], texts: Iterable[str]) -> list[records.Problem]:
     """Return files inside the workspace's own folders, and named as its own, that no record accounts for."""
     stages, begun, files = catalog.manifests(), catalog.begun(), list(files)
     outputs = [record for made in stages.values() for record in made.outputs.values()]
-    known = {*record_texts(stages)}.union(*(record.files for record in outputs))
+    known = {*texts}.union(*(record.files for record in outputs))
     for stage in stages_in(files) - stages.keys():  # their damage is told by `_uncommitted`
         known.update(manifest_files(stage))
     running = [f"{records.JOURNAL}/{stage}/" for stage in begun]
     running += [
-        f"{one.spec.location}/" for stage in begun for one in announced(catalog.folder, stage).values()
+        f"{one.spec.location}/"
+        for stage in begun
+        for one in read_journal(catalog.folder, stage, reading=False).values()
     ]
     found = []
     for name in files:
@@ -232,7 +214,7 @@ def _unexpected(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]
         if not is_ours or name in known or name.startswith(tuple(running)):
             continue
         is_group = owner is None and name.startswith(f"{records.ARRAYS}/") and name.endswith("/zarr.json")
-        if is_group and not wrong_text(catalog.folder, name, group_text):
+        if is_group and not what_is_wrong(catalog.folder, name, record_of(group_text())):
             continue  # it lies above outputs that were removed or are not committed, and holds no data
         found.append(
             records.Problem(owner.stage if owner else "", owner.name if owner else "", -1, name, UNEXPECTED)

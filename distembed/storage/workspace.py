@@ -20,10 +20,10 @@ from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, lock, records, verify
 from distembed.storage.catalog import (
     Catalog,
-    blocks_done,
     check_place,
     has_records,
     is_workspace,
+    read_journal,
 )
 from distembed.storage.folder import Folder
 from distembed.storage.journal import remove_journal, remove_stage
@@ -175,7 +175,7 @@ class Workspace:
         """
         folder = check_place(url)
         try:
-            folder.fs.makedirs(folder.root, exist_ok=True)
+            folder.fs.makedirs(folder.url, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
         except PermissionError as error:
             if not folder.is_local:
@@ -225,7 +225,7 @@ class Workspace:
     # --- written -------------------------------------------------------------------------------------------
 
     @property
-    def check_lock(self) -> Callable[[], None]:
+    def check_lock(self) -> Callable[[], object]:
         """Return a function that raises `LockedError` in a process that does not see this run's lock.
 
         It can be pickled.
@@ -325,7 +325,7 @@ class Workspace:
             if any(n.startswith(f"{records.JOURNAL}/{stage}/") for n in files)
         ]
         for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
-            remove_journal(self._catalog, stage)
+            remove_journal(self._folder, stage)
         found = verify.repair(self._catalog, self._folder.find() if ended else files)
         self.repaired = [] if is_new else found
         for stage in self._catalog.outdated():
@@ -339,7 +339,8 @@ class Workspace:
 
     def progress(self, stage: str) -> dict[str, tuple[int, int]]:
         """Return the number of recorded blocks, and of all blocks, of each output of a stage that is not committed."""
-        return blocks_done(self._folder, stage)
+        found = read_journal(self._folder, stage, reading=False)
+        return {name: (len(one.blocks), len(one.spec.row_blocks)) for name, one in found.items()}
 
     def stages(self) -> dict[str, records.StageManifest]:
         """Return the committed stages by name."""
@@ -445,11 +446,10 @@ class Workspace:
         >>> record.spec.kind, record.spec.shape, record.spec.units
         ('csr', (16, 16), 'occurrences')
         """
-        found = self._catalog.output(name)
-        if found is None:
-            others = [output for made in self.stages().values() for output in made.outputs]
-            raise KeyError(_absent(self.url, f"output {name!r}", others))
-        return found
+        outputs = {n: one for made in self._catalog.manifests().values() for n, one in made.outputs.items()}
+        if name not in outputs:
+            raise KeyError(_absent(self.url, f"output {name!r}", outputs))
+        return outputs[name]
 
     def array(self, name: str) -> da.Array:
         """Open a committed array lazily, one chunk per row block, dense or with csr_array chunks.

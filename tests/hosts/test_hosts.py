@@ -11,7 +11,6 @@ import pytest
 
 from tests.commands import DUMP, digest, has_begun, succeed
 from tests.hosts.network import (
-    ADDRESSES,
     SCHEDULER,
     WORKERS,
     Network,
@@ -21,7 +20,7 @@ from tests.hosts.network import (
     registrations,
     wait_until,
 )
-from tests.hosts.walk import VICTIM, WORKSPACE, walk
+from tests.hosts.walk import WORKSPACE, walk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -78,8 +77,6 @@ def test_a_walk_from_an_empty_folder_survives_the_kill_of_a_worker(hosts: Networ
     new, plan, run, status, verify, alone, same = walk(hosts, folder, Path(datapath(DUMP.rsplit("/", 1)[1])))
     for step in (new, plan, run, status, verify, alone, same):
         assert step.code == 0, f"{step.command}\n{step.printed}"
-    assert f"worker tls://{ADDRESSES[VICTIM]}" in run.printed
-    assert "is gone, and with it" in run.printed
     assert ": finished" in status.printed
     assert (folder / WORKSPACE / "report" / "index.html").stat().st_size > 10_000
     assert verify.printed == same.printed
@@ -120,7 +117,7 @@ def test_a_rerun_resumes_what_a_dead_scheduler_ended(
     hosts.kill("scheduler")
     assert client.wait(RUN_SECONDS) == 3
     printed = hosts.log("client").read_text()
-    assert f"the Dask scheduler at {SCHEDULER} is gone" in printed
+    assert f"the Dask scheduler at {SCHEDULER}, or each" in printed
     assert "Traceback" not in printed
     hosts.tell("join scheduler")
     hosts.start_scheduler()
@@ -137,7 +134,6 @@ def test_a_firewall_of_one_direction_before_a_worker_changes_nothing(
     started(workspace, "core")
     hosts.tell(f"drop {direction}")
     assert succeeded(hosts, job, workspace) == alone(job, tmp_path)
-    assert f"worker tls://{ADDRESSES['h2']}" in hosts.log("client").read_text()
 
 
 @pytest.mark.parametrize("direction", ["client scheduler", "scheduler client"])
@@ -150,7 +146,7 @@ def test_a_firewall_of_one_direction_before_the_scheduler_ends_the_run_with_a_se
     hosts.tell(f"drop {direction}")
     assert client.wait(RUN_SECONDS) == 3, hosts.log("client").read_text()
     printed = hosts.log("client").read_text()
-    assert re.search(rf"the Dask scheduler at {SCHEDULER} is gone \(\w+\) or out of reach", printed)
+    assert re.search(rf"the Dask scheduler at {SCHEDULER}, .* out of reach \(\w+\)", printed)
     assert "Traceback" not in printed
     hosts.tell(f"pass {direction}")
     hosts.run_job(job, workspace)

@@ -104,7 +104,6 @@ def use(root: Path) -> None:
         stage.reopen()
         store_all(workspace).commit()
         store_all(workspace, scale=2).commit()
-        stage.discard()
 
 
 def check_nothing_outside_is_touched(home: Path) -> None:
@@ -167,9 +166,11 @@ def test_links_to_folders_are_not_followed(home: Path, link: str) -> None:
     place = link_out(home, link)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
-        Folder.at(home / "ws").prepare(f"{link}/x")
+        Folder.at(home / "ws").writable(f"{link}/x")
     if link not in ("report", "tokens"):
-        with pytest.raises(OutsideError, match=f"{place} is a symbolic link: .* copy it as a whole"):
+        with pytest.raises(
+            OutsideError, match=f"{place} is a symbolic link to .* put the file or folder itself"
+        ):
             Workspace.open(home / "ws")
     with pytest.raises(OutsideError, match=f"{place} is a symbolic link"):
         use(home / "ws")
@@ -208,7 +209,7 @@ def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, u
         lambda: folder.create(name, b"x"),
         lambda: folder.remove(name),
         lambda: folder.read(name),
-        lambda: folder.prepare(f"{name}/x"),
+        lambda: folder.writable(f"{name}/x"),
         lambda: folder.record(name),
         lambda: folder.path(name),
     ]
@@ -414,7 +415,7 @@ def test_what_the_user_puts_where_a_stranger_s_record_names_an_output_is_left(tm
     before = {name: (place / name).read_bytes() for name in mine}
     with Workspace.create(place, owner="victim") as workspace:
         assert [problem.file for problem in workspace.repaired] == ["src/000009/part.txt"]
-        workspace.stage("a", parameters={}, inputs={}).discard()
+        workspace.stage("a", parameters={"other": 1}, inputs={}).commit()
     left = {str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()}
-    assert left == {*mine, "workspace.json"}
+    assert left == {*mine, "workspace.json", "manifest/a.json", "manifest/copies/a.json"}
     assert {name: (place / name).read_bytes() for name in mine} == before

@@ -246,6 +246,6 @@ def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         monkeypatch.undo()
         store_all(workspace).commit()
-    monkeypatch.setattr("distembed.storage.folder.RECORD_BYTES", 1000)
+    monkeypatch.setattr(records, "RECORD_BYTES", 1000)
     assert Workspace.open(tmp_path / "ws").stages() == {}
     assert ("manifest/a.json", "flipped or damaged") in [p[3:] for p in workspace.verify()]

@@ -53,7 +53,7 @@ def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
     shutil.copytree(root, tmp_path / "whole")
     expected, _ = run_both(tmp_path / "whole", version=1)
     with monkeypatch.context() as patch:
-        patch.setattr(Stage, "_remove_outdated", stop)
+        patch.setattr("distembed.storage.stage.remove_stage", stop)
         with pytest.raises(KeyboardInterrupt):
             run_both(root, version=1)
     [problem] = Workspace.open(root).verify()

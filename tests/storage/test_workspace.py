@@ -169,8 +169,11 @@ def test_the_writer_reads_manifests_when_it_begins_and_a_reader_when_one_has_cha
 ) -> None:
     """One of 10,000 blocks takes seconds to parse."""
     read: list[str] = []
-    whole = Folder.read_record
-    monkeypatch.setattr(Folder, "read_record", lambda self, name: (read.append(name), whole(self, name))[1])
+    whole, digested = Folder.read, Folder.record
+    monkeypatch.setattr(
+        Folder, "read", lambda self, name, **most: (read.append(name), whole(self, name, **most))[1]
+    )
+    monkeypatch.setattr(Folder, "record", lambda self, name: (read.append(name), digested(self, name))[1])
     for expected in (0, 9):  # each to know it, and each with its copy to mend them
         read.clear()
         with Workspace.create(tmp_path / "ws", owner="test") as workspace:
@@ -303,8 +306,6 @@ def test_names_are_owned(tmp_path: Path) -> None:
         for name in ("../x", "/x", "", "a//b", ".hidden"):
             with pytest.raises(ValueError, match="must be made of"):
                 stage.store_bytes(name, b"")
-        workspace.stage("a", parameters={}, inputs={}).discard()
-        stage.store("x", dense_array(), **META)  # what was announced is gone
         for write in (stage.store_bytes, workspace.write_file):
             with pytest.raises(
                 ValueError, match=r"'manifest/a.json' would lie among the workspace's own files"
@@ -350,7 +351,6 @@ def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
         lambda: begun.store_bytes("x", b""),
         lambda: done.store_bytes("y", b"y"),
         begun.commit,
-        done.discard,
         done.reopen,
         lambda: workspace.write_file("notes.txt", b""),
         lambda: workspace.remove_file("notes.txt"),
@@ -374,19 +374,14 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "workspace.json").write_bytes(dumped(Header(format="mine", version=1)))
     with pytest.raises(
-        ManifestError, match=r"other/workspace\.json is that of another program: choose another"
+        ManifestError, match=r"other/workspace\.json is that of another program, or of another version"
     ):
         Workspace.create(tmp_path / "other", owner="test")
     for header, error, sentence in (
         (
-            b'{"format":"distembed workspace","seal":"0","version":1}\n',
-            ManifestError,
-            "by another version of dist",
-        ),
-        (
             dumped(Header(format=FORMAT, version=VERSION - 1)),
             ManifestError,
-            "/other was made by another version",
+            "or of another version of distembed",
         ),
         (dumped(Header(format="mine", version=VERSION + 1)), NewerFormatError, "newer distembed"),
     ):
@@ -402,9 +397,7 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
 
 def test_lock_refuses_names_and_returns(url: str) -> None:
     with Workspace.create(url, owner="the job"):
-        with pytest.raises(
-            LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()} \(job the job"
-        ):
+        with pytest.raises(LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()}, since"):
             Workspace.create(url, owner="second")
         Workspace.open(url)
     with pytest.raises(RuntimeError), Workspace.create(url, owner="third"):

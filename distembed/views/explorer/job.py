@@ -154,7 +154,7 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
         stage = workspace.stage(
             EXPLORER_STAGE, parameters={"n_points": n_points}, inputs=inputs, made_with=made_with()
         )
-        stage.discard()
+        stage.reopen([])
         link = PurePosixPath(REPORT.name).name if REPORT_STAGE in done else None
         stage.store_bytes(EXPLORER.name, _page(items, report=link).encode(), is_page=True)
         stage.commit()
