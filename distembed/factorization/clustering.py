@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, overload
+from typing import Any, ClassVar, overload
 
 import dask.array as da
 import numpy as np
@@ -13,17 +13,16 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.dtypes import Float64s, Floats, Int64s, Mask
+from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, tell
 from distembed.factorization.consensus import Choose, Start, consensus_words, run_starts
 from distembed.factorization.document_rows import (
     SUM_FAN_IN,
     Array,
-    check_clusters,
-    check_values,
     document_rows,
     take_rows,
     times,
+    training_documents,
     unit_documents,
 )
 from distembed.lift import block, fold, lift, total
@@ -31,25 +30,16 @@ from distembed.linalg.chunks import evenly_spaced
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
-from distembed.validation import like_input, new_matrix, seed_of, training_matrix
+from distembed.validation import like_input, new_matrix, seed_of
 
 ROUNDS_OF_KMEANS = "rounds of k-means"
 """The name under which these rounds report their progress, because other methods begin with such rounds."""
 
 
-class Clustering(NamedTuple):
-    """Clusters of documents: the state of spherical k-means."""
-
-    labels: Array  # (n, 1) int64, -1 for an empty document
-    centroids: Float64s  # (d, k), unit columns
-    objective: Float64s  # sum of cosines with the own centroid, one value per round
-    converged: Mask  # (1,)
-
-
 def spherical_kmeans(
     matrix: Array, n_clusters: int, *, n_iter: int, tol: float, seed: tuple[int, ...], sample: int
-) -> Clustering:
-    """Cluster the unit rows of a matrix (see `SphericalKMeans`).
+) -> Start:
+    """Cluster the unit rows of a matrix (see `SphericalKMeans`); the labels are in its row blocks, (n, 1).
 
     It starts from k-means++ among `sample` documents, all of them where they are fewer.
     """
@@ -67,13 +57,12 @@ def spherical_kmeans(
     seeds = drawn[draw_seeds(drawn, n_clusters, random)]
     centroids: Float64s = np.asarray(seeds.toarray().T, dtype=np.float64)
     objective: list[float] = []
-    converged, shape = False, (centroids.shape[0] + 2, n_clusters)
+    shape = centroids.shape[0] + 2, n_clusters
     for number in range(n_iter):
         sums = compute(fold(total(cluster_sums), "wd,dk", matrix, centroids, shape=shape, fan_in=SUM_FAN_IN))
         objective.append(float(sums[-1].sum()))
         tell(ROUNDS_OF_KMEANS, number + 1)
-        converged = len(objective) > 1 and objective[-1] - objective[-2] <= tol * abs(objective[-1])
-        if converged:
+        if has_settled(objective, tol):
             break
         moved, empty = sums[:-2], np.flatnonzero(sums[-2] == 0)
         if empty.size:  # an empty cluster takes the document farthest from its own centroid
@@ -82,7 +71,12 @@ def spherical_kmeans(
             moved[:, empty] = take_rows(matrix, farthest).toarray().T
         centroids = unit_columns(moved)
     labels = nearest(matrix, centroids)[:, :1].astype(np.int64)
-    return Clustering(labels, centroids, np.array(objective), np.array([converged]))
+    return Start(labels, np.array(objective), centroids)
+
+
+def has_settled(objective: Sequence[float] | Float64s, tol: float) -> bool:
+    """Return whether the last round gained at most the share `tol` of the objective."""
+    return len(objective) > 1 and bool(objective[-1] - objective[-2] <= tol * abs(objective[-1]))
 
 
 def unit_columns(matrix: Float64s) -> Float64s:
@@ -367,23 +361,20 @@ class SphericalKMeans(DocumentClusterer):
         check_options(self)
         seed = seed_of(self.random_state)
         with one_blas_thread(), scope("spherical-kmeans", self.get_params(), seed, X):
-            # One pass counts values and finds NaN and infinity.
-            matrix = document_rows(training_matrix(self, X, finite=False))
-            check_clusters(matrix, check_values(matrix, name="X", nonnegative=False), self.n_clusters)
+            matrix, _ = training_documents(self, X, self.n_clusters, nonnegative=False)
             matrix = unit_documents(matrix)
-            options: dict[str, Any] = {
-                "n_iter": self.max_iter,
-                "tol": self.tol,
-                "sample": self.seeding_sample,
-            }
+
+            def run(number: int) -> Start:
+                options: dict[str, Any] = {"n_iter": self.max_iter, "tol": self.tol, "seed": (seed, number)}
+                return spherical_kmeans(matrix, self.n_clusters, sample=self.seeding_sample, **options)
+
             ends = run_starts(
-                lambda number: spherical_kmeans(matrix, self.n_clusters, seed=(seed, number), **options),
-                Clustering, self.n_init,
+                run, Start, self.n_init,
                 n_rounds=self.max_iter, what=ROUNDS_OF_KMEANS, in_memory=not isinstance(matrix, da.Array),
             )  # fmt: skip
-            self.starts_ = [Start(compute(end.labels).ravel(), end.objective, end.centroids) for end in ends]
+            self.starts_ = [end._replace(labels=compute(end.labels).ravel()) for end in ends]
             self.n_iter_ = max(end.objective.size for end in ends)
-            self.converged_ = all(bool(end.converged.all()) for end in ends)
+            self.converged_ = all(has_settled(end.objective, self.tol) for end in ends)
             if self.n_init == 1 or self.choose == "objective":
                 best = max(self.starts_, key=lambda start: start.objective[-1])
                 self.labels_, self.objective_, centers = best

@@ -138,63 +138,6 @@ def mean_agreement(table: Float64s) -> Float64s:
     return (table.sum(axis=1) - 1) / (n_starts - 1) if n_starts > 1 else np.ones(1)
 
 
-def topic_cosines(gram: Float64s) -> Float64s:
-    """Return the cosines of topics from the products of their word factors, WᵀW; 0 for a topic without words."""
-    lengths = np.sqrt(np.diag(gram))
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    return np.asarray(gram * scale * scale[:, np.newaxis])
-
-
-def group_topics(cosines: Float64s, n_groups: int) -> tuple[Int64s, Float64s]:
-    """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
-
-    Parameters
-    ----------
-    cosines : float64 array (topics, topics)
-        The topics of a start stand together, `n_groups` of each.
-    n_groups : int
-
-    Returns
-    -------
-    labels : int64 array (topics,)
-    to_groups : float64 array (topics, groups)
-        The cosine of each topic with the mean direction of each group, -1 for a group that is empty.
-    """
-    tries = []
-    for first in range(0, len(cosines), n_groups):
-        to_groups = cosines[:, first : first + n_groups]
-        labels = to_groups.argmax(axis=1)
-        for _ in range(GROUPING_ROUNDS):
-            members = np.eye(to_groups.shape[1])[labels]
-            sums = cosines @ members
-            squares = np.einsum("tg,tg->g", members, sums)
-            lengths, none = np.sqrt(np.maximum(squares, 0)), np.full_like(sums, -1.0)
-            to_groups = np.asarray(np.divide(sums, lengths, out=none, where=squares > 0))
-            moved = to_groups.argmax(axis=1)
-            if (moved == labels).all():
-                break
-            labels = moved
-        tries.append((labels.astype(np.int64), to_groups))
-    return max(tries, key=lambda found: round(float(found[1].max(axis=1).sum()), 9))
-
-
-def mixing_of(gram: Float64s, labels: Int64s, to_groups: Float64s) -> Float64s:
-    """Return the matrix that makes the mean topics of groups out of all topics, (topics, groups); see `group_topics`.
-
-    Topics have unit length before they are averaged. An empty group takes the topic farthest from its own group, of
-    those that are not alone in theirs.
-    """
-    n_groups, labels = to_groups.shape[1], labels.copy()
-    own = to_groups[np.arange(len(labels)), labels]
-    for group in range(n_groups):
-        if not (labels == group).any():
-            sizes = np.bincount(labels, minlength=n_groups)
-            labels[np.argmin(np.where(sizes[labels] > 1, own, np.inf))] = group
-    members = np.eye(n_groups)[labels] / np.bincount(labels, minlength=n_groups)
-    lengths = np.sqrt(np.diag(gram))[:, np.newaxis]
-    return np.divide(members, lengths, out=np.zeros_like(members), where=lengths > 0)
-
-
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
@@ -209,12 +152,53 @@ def consensus_words(starts: Sequence[Floats]) -> Float64s:
     starts : sequence of arrays (d, k)
         The word factors of each start.
     """
-    pooled, products = _pool(starts)
-    mixing = mixing_of(products, *group_topics(topic_cosines(products), starts[0].shape[1]))
+    pooled = np.concatenate([start.astype(np.float32) for start in starts], axis=1)
+    products, n_groups = np.asarray(gram(pooled), np.float64), starts[0].shape[1]
+    lengths = np.sqrt(np.diag(products))
+    # 0 for a topic without words
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    labels = group_topics(products * scale * scale[:, np.newaxis], n_groups)
+    members = np.eye(n_groups)[labels] / np.bincount(labels, minlength=n_groups)
+    mixing = np.divide(
+        members, lengths[:, np.newaxis], out=np.zeros_like(members), where=lengths[:, np.newaxis] > 0
+    )
     return np.asarray(pooled.astype(np.float64) @ mixing)
 
 
-def _pool(starts: Sequence[Floats]) -> tuple[Floats, Float64s]:
-    """Return the word factors of all starts side by side, in single precision, and the products of their columns."""
-    pooled = np.concatenate([start.astype(np.float32) for start in starts], axis=1)
-    return pooled, np.asarray(gram(pooled), np.float64)
+def group_topics(cosines: Float64s, n_groups: int) -> Int64s:
+    """Group topics by spherical k-means on their cosines; every start in turn gives the first groups.
+
+    An empty group takes the topic farthest from its own group, of those that are not alone in theirs.
+
+    Parameters
+    ----------
+    cosines : float64 array (topics, topics)
+        The topics of a start stand together, `n_groups` of each.
+    n_groups : int
+
+    Returns
+    -------
+    int64 array (topics,)
+        The group of each topic.
+    """
+    tries = []
+    for first in range(0, len(cosines), n_groups):
+        to_groups = cosines[:, first : first + n_groups]
+        labels = to_groups.argmax(axis=1)
+        for _ in range(GROUPING_ROUNDS):
+            members = np.eye(n_groups)[labels]
+            sums = cosines @ members
+            squares = np.einsum("tg,tg->g", members, sums)
+            lengths, none = np.sqrt(np.maximum(squares, 0)), np.full_like(sums, -1.0)
+            to_groups = np.asarray(np.divide(sums, lengths, out=none, where=squares > 0))
+            moved = to_groups.argmax(axis=1)
+            if (moved == labels).all():
+                break
+            labels = moved
+        tries.append((labels, to_groups.max(axis=1)))
+    labels, own = max(tries, key=lambda found: round(float(found[1].sum()), 9))
+    for group in range(n_groups):
+        if not (labels == group).any():
+            sizes = np.bincount(labels, minlength=n_groups)
+            labels[np.argmin(np.where(sizes[labels] > 1, own, np.inf))] = group
+    return labels.astype(np.int64)

@@ -18,7 +18,13 @@ from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, whole
 from distembed.factorization.clustering import DocumentClusterer
 from distembed.factorization.consensus import Choose, Start, consensus_words, run_starts
-from distembed.factorization.document_rows import Array, Facts, check_clusters, check_values, document_rows
+from distembed.factorization.document_rows import (
+    Array,
+    Facts,
+    check_values,
+    document_rows,
+    training_documents,
+)
 from distembed.factorization.nmf_rounds import (
     Factors,
     Init,
@@ -31,7 +37,6 @@ from distembed.factorization.nmf_rounds import (
     run_rounds,
     settle_documents,
     start_of,
-    topics_of_clusters,
     word_products,
 )
 from distembed.lift import block, lift
@@ -39,7 +44,7 @@ from distembed.linalg.csr import canonical_csr
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState
 from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike, refuse_collection
-from distembed.validation import check_matrix, like_input, seed_of, training_matrix
+from distembed.validation import check_matrix, like_input, seed_of
 
 FREQUENCY_WEIGHT = 0.5
 """Default power of the share of documents by which the words of Semantic-NMF are ordered."""
@@ -55,7 +60,7 @@ class TopicStore(Protocol):
         """Return a table."""
 
 
-def _symmetric(matrix: Any, name: str, n: int, wanted: str, advice: str) -> tuple[Array, Facts]:
+def square_rows(matrix: Any, name: str, n: int, *, wanted: str, advice: str) -> tuple[Array, Facts]:
     """Return a matrix that goes with X, n × n, as row blocks, and its facts.
 
     It is symmetric if uᵀ M v = vᵀ M u for random u and v, which one pass over the rows decides.
@@ -75,32 +80,6 @@ def _symmetric(matrix: Any, name: str, n: int, wanted: str, advice: str) -> tupl
     return rows, facts
 
 
-def _semantic_matrix(M: Any, n: int, shift: float) -> Array:
-    """Return the association of n words as row blocks, shifted."""
-    wanted = f"words; align both to one vocabulary, so that M is {n} × {n}."
-    rows, facts = _symmetric(M, "M", n, wanted, "count in a symmetric window, or pass (M + M.T) / 2")
-    if facts.is_counts:
-        warnings.warn(
-            "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh all else. "
-            "Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
-            stacklevel=5,
-        )
-    return (
-        rows
-        if shift == 1
-        else lift(subtract_shift, "vd->vd", rows, dtype=rows.dtype, sparse=True, shift=shift)
-    )
-
-
-def _in_blocks(matrix: Any) -> Any:
-    return matrix if matrix is None or isinstance(matrix, da.Array) else whole(matrix).persist()
-
-
-def _stored(words: Float64s, X: Array) -> Float64s:
-    """Return word factors in the precision of X: those that a job has stored give the same documents."""
-    return words.astype(X.dtype).astype(np.float64)
-
-
 def labels_of(Z: Array, norms: Float64s) -> Array:
     """Return the component with the largest factor of each document, for columns of unit norm; -1 for a zero row."""
     return lift(column_shares, "wk,lk->wl", Z, norms[np.newaxis], dtype=np.int64)[:, 0]
@@ -114,29 +93,17 @@ class DocumentFactorization(DocumentClusterer):
     }
     _learned = "word_factors_"
     _method: ClassVar[str]
-    shift: float = 1.0  # options of the classes that have them
+    shift: float = 1.0  # options of SemanticNMF
     semantic_weight: float = 0.0
-    graph_weight: float = 0.0
+    n_components: PositiveInt
+    graph_weight: NonNegativeFloat
+    init: Init
+    max_iter: PositiveInt
+    tol: NonNegativeFloat
+    n_init: PositiveInt
+    choose: Choose
+    random_state: RandomState
     _frequency_weight: ClassVar[float] = 0.0  # NMF's factors are weights of tf-idf, large for frequent words
-
-    def __init__(
-        self,
-        n_components: PositiveInt = 20,
-        *,
-        init: Init = "spherical_kmeans",
-        max_iter: PositiveInt = 100,
-        tol: NonNegativeFloat = 0.0,
-        n_init: PositiveInt = 1,
-        choose: Choose = "consensus",
-        random_state: RandomState = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.choose = choose
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
         """Return the scikit-learn tags: rows without negative values."""
@@ -169,14 +136,14 @@ class DocumentFactorization(DocumentClusterer):
             ]
             self.n_iter_ = max(end.objective.size for end in ends)
             self.converged_ = all(has_converged(problem, end.objective, self.tol) for end in ends)
-            if self.n_init > 1 and self.choose == "consensus":
-                words = consensus_words([start.words for start in self.starts_])
-                found = refit(problem, _stored(words, problem.X))
-            else:
-                best = min(ends, key=lambda end: end.objective[-1])
-                found = best._replace(words=_stored(best.words, problem.X))
-                if method != "orthogonal" and problem.A is None:
-                    found = found._replace(documents=settle_documents(problem, found.words))
+            best = min(ends, key=lambda end: end.objective[-1])
+            is_consensus = self.choose == "consensus" and self.n_init > 1
+            words = consensus_words([start.words for start in self.starts_]) if is_consensus else best.words
+            # in the precision of X: those that a job has stored give the same documents
+            words = words.astype(problem.X.dtype).astype(np.float64)
+            found = refit(problem, words) if is_consensus else best._replace(words=words)
+            if not is_consensus and method != "orthogonal" and problem.A is None:
+                found = found._replace(documents=settle_documents(problem, words))
             self._learn(found, X)
         if self.tol > 0 and not self.converged_:
             warnings.warn(
@@ -185,45 +152,47 @@ class DocumentFactorization(DocumentClusterer):
                 stacklevel=3,
             )
 
-    def _fit_clusters(self, X: MatrixLike, labels: Array) -> None:
-        """Learn the topics of clusters: the mean row of each at unit length, to which the documents are solved.
-
-        A document has the topic of its largest factor, which need not be that of its cluster.
-        """
-        with scope(self._method, self.n_components, X, labels):
-            problem = self._problem(X)
-            words = topics_of_clusters(problem.X, labels, self.n_components)
-            self._learn(refit(problem, _stored(words, problem.X)), X, norms=np.ones(self.n_components))
-
     def _problem(
         self, X: MatrixLike, *, M: MatrixLike | None = None, graph: MatrixLike | None = None
     ) -> Problem:
         """Return what is factorized, checked; all of it in memory, or all of it in row blocks."""
-        # One pass counts values and finds NaN, infinity and negative values.
-        matrix = document_rows(training_matrix(self, X, finite=False))
-        facts = check_values(matrix, name="X")
-        check_clusters(matrix, facts, self.n_components)
+        matrix, facts = training_documents(self, X, self.n_components)
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
         self.word_shares_ = facts.column_counts / matrix.shape[0]
         self.n_empty_documents_ = facts.n_empty_rows
         semantic: Any = None
         adjacency: Any = None
+        of_M: dict[str, float] = {}
         if self._method == "semantic_nmf":
-            semantic = _semantic_matrix(M, matrix.shape[1], self.shift)
+            n_words = matrix.shape[1]
+            wanted = f"words; align both to one vocabulary, so that M is {n_words} × {n_words}."
+            advice = "count in a symmetric window, or pass (M + M.T) / 2"
+            semantic, found = square_rows(M, "M", n_words, wanted=wanted, advice=advice)
+            if found.is_counts:
+                warnings.warn(
+                    "M holds whole numbers only, as counts do, and no association: the largest counts then outweigh "
+                    "all else. Pass positive PMI: SemanticNMF(...).fit(X, de.ppmi(counts)).",
+                    stacklevel=4,
+                )
+            if self.shift != 1:
+                options: dict[str, Any] = {"dtype": semantic.dtype, "sparse": True, "shift": self.shift}
+                semantic = lift(subtract_shift, "vd->vd", semantic, **options)
+                found = check_values(semantic, name="M")
+            of_M = {"word_squares": found.sum_of_squares, "word_weight": float(self.semantic_weight)}
         if graph is not None:
-            wanted = "documents: give documents × documents"
-            found = _symmetric(graph, "graph", matrix.shape[0], wanted, "pass graph.maximum(graph.T)")
-            adjacency = found[0].astype(matrix.dtype)
+            wanted, advice = "documents: give documents × documents", "pass graph.maximum(graph.T)"
+            adjacency, _ = square_rows(graph, "graph", matrix.shape[0], wanted=wanted, advice=advice)
+            adjacency = adjacency.astype(matrix.dtype)
         if any(isinstance(each, da.Array) for each in (matrix, semantic, adjacency)):
-            matrix, semantic, adjacency = map(_in_blocks, (matrix, semantic, adjacency))
+            matrix, semantic, adjacency = (
+                each if each is None or isinstance(each, da.Array) else whole(each).persist()
+                for each in (matrix, semantic, adjacency)
+            )
             adjacency = None if adjacency is None else adjacency.rechunk((matrix.chunks[0], -1))
-        problem = Problem(
-            matrix, facts.sum_of_squares, facts.mean, A=adjacency, graph_weight=float(self.graph_weight)
+        tied = float(self.graph_weight)
+        return Problem(
+            matrix, facts.sum_of_squares, facts.mean, M=semantic, A=adjacency, graph_weight=tied, **of_M
         )
-        if semantic is None:
-            return problem
-        squares = check_values(semantic, name="M").sum_of_squares
-        return problem._replace(M=semantic, word_squares=squares, word_weight=float(self.semantic_weight))
 
     def _learn(self, found: Factors, X: MatrixLike, norms: Float64s | None = None) -> None:
         Z = found.documents

@@ -10,15 +10,17 @@ import dask.array as da
 import numba
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute
 from distembed.lift import block, first_rows, fold, lift, total
 from distembed.linalg.blocks import gram
 from distembed.linalg.csr import canonical_csr, check_block, unit_rows
-from distembed.linalg.operators import row_blocks
+from distembed.linalg.operators import row_blocks, whole_csr
 from distembed.states import block_memory
+from distembed.typing import MatrixLike
+from distembed.validation import training_matrix
 
 Array = Any  # numpy.ndarray, csr_array or dask.array.Array
 
@@ -48,18 +50,7 @@ def take_rows(matrix: Array, rows: NDArray[np.int64]) -> csr_array:
     if not isinstance(matrix, da.Array):
         return matrix[rows]
     order = np.argsort(rows, kind="stable")
-    edges = np.cumsum([0, *matrix.chunks[0]])
-    owner = np.searchsorted(edges, rows[order], side="right") - 1
-    parts = [
-        lift(_take, "wd,t->td", matrix.blocks[int(b)], rows[order][owner == b] - edges[b], sparse=True)
-        for b in np.unique(owner)
-    ]
-    return csr_array(vstack(compute(parts), format="csr"))[np.argsort(order, kind="stable")]
-
-
-@block(temporaries=0.5)
-def _take(rows: csr_array, places: NDArray[np.int64]) -> csr_array:
-    return rows[places]
+    return whole_csr(matrix[rows[order]])[np.argsort(order, kind="stable")]
 
 
 def unit_documents(matrix: Array) -> Array:
@@ -127,8 +118,19 @@ def check_n_clusters(n_clusters: int, n_filled: int, n_documents: int) -> None:
         )
 
 
-def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
-    """Raise ValueError unless 1 <= n_clusters <= documents with a word, and warn about empty documents."""
+def training_documents(
+    estimator: Any, X: MatrixLike, n_clusters: int, *, nonnegative: bool = True
+) -> tuple[Array, Facts]:
+    """Return the documents that an estimator is fitted to, checked, as `document_rows`, and their facts.
+
+    Raises
+    ------
+    ValueError
+        If X is not a matrix, holds a value that it must not, or fewer documents with a word than clusters.
+    """
+    # One pass counts values and finds NaN, infinity and negative values.
+    matrix = document_rows(training_matrix(estimator, X, finite=False))
+    facts = check_values(matrix, name="X", nonnegative=nonnegative)
     check_n_clusters(n_clusters, matrix.shape[0] - facts.n_empty_rows, matrix.shape[0])
     if facts.n_empty_rows:
         warnings.warn(
@@ -136,6 +138,7 @@ def check_clusters(matrix: Array, facts: Facts, n_clusters: int) -> None:
             "their label is -1.",
             stacklevel=4,
         )
+    return matrix, facts
 
 
 # --- products of a block ---------------------------------------------------------------------------------------

@@ -16,16 +16,18 @@ from collections.abc import Sequence
 from typing import Annotated, Literal, overload
 
 import dask.array as da
+import numpy as np
 from annotated_types import Ge
 
 from distembed.dtypes import Floats, Int64s
 from distembed.execution import one_blas_thread
-from distembed.factorization.clustering import common_clusters
+from distembed.factorization.clustering import common_clusters, unit_columns
 from distembed.factorization.consensus import Choose
 from distembed.factorization.document_factors import FREQUENCY_WEIGHT, DocumentFactorization
 from distembed.factorization.document_rows import Array
-from distembed.factorization.nmf_rounds import Init
+from distembed.factorization.nmf_rounds import Init, memberships_of, refit, sums_of
 from distembed.options import NonNegativeFloat, PositiveInt, RandomState, check_options
+from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike
 
 
@@ -123,11 +125,15 @@ class NMF(DocumentFactorization):
         choose: Choose = "consensus",
         random_state: RandomState = 0,
     ) -> None:
-        super().__init__(
-            n_components, init=init, max_iter=max_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
-        )  # fmt: skip
+        self.n_components = n_components
         self.solver = solver
         self.graph_weight = graph_weight
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.choose = choose
+        self.random_state = random_state
 
     def fit(
         self,
@@ -282,12 +288,16 @@ class SemanticNMF(DocumentFactorization):
         choose: Choose = "consensus",
         random_state: RandomState = 0,
     ) -> None:
-        super().__init__(
-            n_components, init=init, max_iter=max_iter, tol=tol, n_init=n_init, choose=choose, random_state=random_state
-        )  # fmt: skip
+        self.n_components = n_components
         self.shift = shift
         self.semantic_weight = semantic_weight
         self.graph_weight = graph_weight
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.choose = choose
+        self.random_state = random_state
 
     def fit(self, X: MatrixLike, M: MatrixLike, *, graph: MatrixLike | None = None) -> SemanticNMF:
         """Learn the factors of X, documents × words, and M, words × words.
@@ -408,5 +418,11 @@ def common_topics(X: Array, clusterings: Sequence[Int64s], n_topics: int, *, ran
     """
     model = NMF(n_topics, random_state=random_state)
     with one_blas_thread():
-        model._fit_clusters(X, common_clusters(clusterings, n_topics, like=X, random_state=random_state))
+        labels = common_clusters(clusterings, n_topics, like=X, random_state=random_state)
+        with scope("common-topics", n_topics, X, labels):
+            problem = model._problem(X)
+            members = memberships_of(labels, n_topics, 0.0, problem.X.dtype)
+            words = unit_columns(sums_of(problem.X, members)[:-n_topics])
+            found = refit(problem, words.astype(problem.X.dtype).astype(np.float64))
+            model._learn(found, X, norms=np.ones(n_topics))
     return model

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, tell, where
-from distembed.factorization.clustering import spherical_kmeans, unit_columns
+from distembed.factorization.clustering import spherical_kmeans
 from distembed.factorization.document_rows import SUM_FAN_IN, Array, document_sums, times, unit_documents
 from distembed.lift import block, fold, lift, part, total, total_of_part
 from distembed.linalg.blocks import gram
@@ -88,28 +88,27 @@ def multiply_by_ratio(factor: Floats, numerator: Floats, denominator: Floats) ->
     return ratio
 
 
-def scale(Z: Floats, XW: Floats, WW: Floats) -> NDArray[Any]:
+@block(temporaries=3)
+def scale(
+    Z: Floats,
+    XW: Floats,
+    WW: Floats,
+    A: csr_array | None = None,
+    every: Sequence[Floats] = (),
+    *,
+    weight: float = 0.0,
+) -> NDArray[Any]:
     """Return Z ∘ (X W) / (Z WᵀW): Lee & Seung (2001), theorem 1, and equation 7a.
 
-    With Wᵀ Xᵀ Z in place of WᵀW it is equation 18 of Yoo & Choi (2008).
+    With Wᵀ Xᵀ Z in place of WᵀW it is equation 18 of Yoo & Choi (2008). With some rows of a graph A it is ``Z ∘ (X W +
+    λ A Z) / (Z WᵀW + λ D Z)``, D the sums of the rows of A, of Cai et al. (2011); `every` are all row blocks of Z, of
+    which Z is one.
     """
-    return multiply_by_ratio(Z, XW, Z @ WW.astype(Z.dtype, copy=False))
-
-
-@block(temporaries=3)
-def scale_tied(
-    Z: Floats, XW: Floats, WW: Floats, A: csr_array, every: Sequence[Floats], *, weight: float
-) -> NDArray[Any]:
-    """Return Z ∘ (X W + λ A Z) / (Z WᵀW + λ D Z), D the sums of the rows of A: Cai et al. (2011).
-
-    `every` are all row blocks of Z, of which Z is one.
-    """
-    denominator = Z @ WW.astype(Z.dtype, copy=False) + weight * _degrees(A, Z.dtype) * Z
-    return multiply_by_ratio(Z, XW + weight * neighbor_sums(A, every), denominator)
-
-
-def _degrees(A: csr_array, dtype: Any) -> Floats:
-    return np.asarray(A.sum(axis=1), dtype).reshape(-1, 1)
+    denominator = Z @ WW.astype(Z.dtype, copy=False)
+    if A is not None:
+        XW = XW + weight * neighbor_sums(A, every)
+        denominator = denominator + weight * np.asarray(A.sum(axis=1), Z.dtype).reshape(-1, 1) * Z
+    return multiply_by_ratio(Z, XW, denominator)
 
 
 def neighbor_sums(A: csr_array, every: Sequence[Floats]) -> Floats:
@@ -187,13 +186,13 @@ class Rule(NamedTuple):
     """A method: two updates."""
 
     documents: Callable[..., Any]
-    """(Z, X W, small) -> Z of a row block; `small` is WᵀW, of "orthogonal" Wᵀ Xᵀ Z. With a graph, see `scale_tied`."""
+    """(Z, X W, small) -> Z of a row block; `small` is WᵀW, of "orthogonal" Wᵀ Xᵀ Z. With a graph, see `scale`."""
     words: Callable[..., Any]
     """(W, Xᵀ Z, Zᵀ Z) -> W, of "semantic" with M W, S and λ."""
 
 
 Method = Literal["hals", "multiplicative", "orthogonal", "semantic"]
-"""How the factors are updated; with a graph, the documents by `scale_tied`."""
+"""How the factors are updated; with a graph, the documents by `scale`."""
 
 _descend = partial(descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
 
@@ -241,7 +240,7 @@ def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
     graph: tuple[Any, ...] = ()
     if problem.A is not None:
         indices, graph = f"{indices},wn,Nk", (problem.A, Z)
-        update = partial(scale_tied, weight=problem.graph_weight)
+        update = partial(scale, weight=problem.graph_weight)
     options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
     found = lift(step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
     Z = part(found, "documents", X, columns=rank)
@@ -295,7 +294,7 @@ def loss_of(problem: Problem, now: Factors, XZ: Float64s, ZZ: Float64s) -> float
 def graph_loss(A: csr_array, Z: Floats, every: Sequence[Floats]) -> Floats:
     """Return the share of some rows in ½ tr(Zᵀ (D - A) Z), (1, 1); `every` are all row blocks of Z."""
     neighbors = neighbor_sums(A, every)
-    differences = _degrees(A, np.float64) * Z
+    differences = np.asarray(A.sum(axis=1), np.float64).reshape(-1, 1) * Z
     differences -= neighbors
     del neighbors
     return np.array([[0.5 * np.vdot(Z.astype(np.float64, copy=False), differences)]])
@@ -305,16 +304,25 @@ def run_rounds(
     problem: Problem, start: Callable[[], Factors], method: Method, *, n_iter: int, tol: float
 ) -> Factors:
     """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it."""
+
+    def advance(now: Factors, n_rounds: int) -> Factors:
+        for _ in range(n_rounds):
+            now = one_round(problem, method, now)
+            tell("rounds", now.objective.size, n_iter)
+        return now
+
     done, state = newest("round", Factors)
     if state is None:
         state = keep("round", start, Factors, number=0)
-    now = _in_client(state, problem.X)
-    while done < n_iter and not has_converged(problem, now.objective, tol):
+    while True:
+        # what is small is in memory, whatever was kept; document factors are where X is
+        Z = state.documents if isinstance(problem.X, da.Array) else compute(state.documents)
+        now = Factors(Z, *compute(state[1:]))
+        if done >= n_iter or has_converged(problem, now.objective, tol):
+            return now
         n_rounds = min(ROUNDS_PER_STATE, n_iter - done)
-        advance = partial(_advance, problem, method, now, n_rounds, n_iter)
-        now = _in_client(keep("round", advance, Factors, number=done + n_rounds), problem.X)
         done += n_rounds
-    return now
+        state = keep("round", partial(advance, now, n_rounds), Factors, number=done)
 
 
 def has_converged(problem: Problem, losses: Float64s, tol: float) -> bool:
@@ -328,19 +336,6 @@ def has_converged(problem: Problem, losses: Float64s, tol: float) -> bool:
     judged_before = (losses.size - 1) // ROUNDS_PER_STATE * ROUNDS_PER_STATE
     before = losses[judged_before - 1] if judged_before else np.inf
     return bool(before - losses[-1] <= tol * before < np.inf or losses[-1] <= exact)
-
-
-def _in_client(state: Factors, X: Array) -> Factors:
-    """Return a state, as it was kept, with what is small in memory; document factors are in memory where X is."""
-    Z = state.documents if isinstance(X, da.Array) else compute(state.documents)
-    return Factors(Z, *compute(state[1:]))
-
-
-def _advance(problem: Problem, method: Method, now: Factors, n_rounds: int, n_iter: int) -> Factors:
-    for _ in range(n_rounds):
-        now = one_round(problem, method, now)
-        tell("rounds", now.objective.size, n_iter)
-    return now
 
 
 # --- the starts ----------------------------------------------------------------------------------------------------
@@ -372,9 +367,8 @@ def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tupl
         clusters = spherical_kmeans(
             unit_documents(X), rank, n_iter=KMEANS_ROUNDS, tol=1e-4, seed=seed, sample=SEEDING_SAMPLE
         )
-        options: dict[str, Any] = {"rank": rank, "floor": MEMBERSHIP_FLOOR, "value_type": X.dtype}
-        Z = lift(membership, "wl->wk", clusters.labels, dtype=X.dtype, sizes={"k": rank}, **options)
-        W = clusters.centroids + MEMBERSHIP_FLOOR * clusters.centroids.mean(axis=0)
+        Z = memberships_of(clusters.labels, rank, MEMBERSHIP_FLOOR, X.dtype)
+        W = clusters.words + MEMBERSHIP_FLOOR * clusters.words.mean(axis=0)
     carried = np.zeros_like(W)
     if problem.M is not None:
         carried = word_products(problem.M, W)
@@ -384,6 +378,12 @@ def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tupl
         Z, W = Z / lengths.astype(Z.dtype), W * lengths
         carried = sums_of(X, Z)[:-rank]
     return Factors(Z, W, S, carried, np.empty(0))
+
+
+def memberships_of(labels: Array, rank: int, floor: float, dtype: Any) -> Array:
+    """Return `membership` of labels (n, 1), in their row blocks."""
+    options: dict[str, Any] = {"rank": rank, "floor": floor, "value_type": dtype}
+    return lift(membership, "wl->wk", labels, dtype=dtype, sizes={"k": rank}, **options)
 
 
 @block(temporaries=0.5)
@@ -427,14 +427,13 @@ TIED_ROUNDS = 100
 
 def fit_documents(X: Array, words: NDArray[Any]) -> Array:
     """Return argmin over Z >= 0 of ``‖X - Z Wᵀ‖`` for fixed words, by row blocks; lazy where X is a Dask array."""
-    given = words, gram(words)
-    return lift(solve_documents, "wd,dk,kl->wk", X, *given, dtype=X.dtype, sweeps=SOLVING_SWEEPS)
+    return lift(solve_documents, "wd,dk,kl->wk", X, words, gram(words), dtype=X.dtype)
 
 
 @block(temporaries=0.5)
-def solve_documents(X: csr_array, W: Floats, WW: Floats, *, sweeps: int) -> Floats:
+def solve_documents(X: csr_array, W: Floats, WW: Floats) -> Floats:
     """Return argmin over Z >= 0 of ½‖X - Z Wᵀ‖² for fixed W, started at zero."""
-    return descend(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=sweeps)
+    return descend(np.zeros((X.shape[0], W.shape[1]), X.dtype), times(X, W), WW, sweeps=SOLVING_SWEEPS)
 
 
 def settle_documents(problem: Problem, words: Float64s) -> Array:
@@ -449,7 +448,7 @@ def settle_documents(problem: Problem, words: Float64s) -> Array:
             return fit_documents(X, words)
         XW = lift(times, "wd,dk->wk", X, words, dtype=X.dtype)
         XW, Z = dask.persist(XW, _even_documents(X, words.shape[1], 1.0), **where({}))
-        update = partial(lift, scale_tied, "wk,wk,kl,wn,Nk->wk", dtype=X.dtype, weight=problem.graph_weight)
+        update = partial(lift, scale, "wk,wk,kl,wn,Nk->wk", dtype=X.dtype, weight=problem.graph_weight)
         for _ in range(TIED_ROUNDS):
             (Z,) = dask.persist(update(Z, XW, gram(words), problem.A, Z), **where({}))
         return Z
@@ -466,18 +465,3 @@ def refit(problem: Problem, words: Float64s) -> Factors:
         S = fit_core(words, carried)
     found = Factors(Z, words, S, carried, np.empty(0))
     return found._replace(objective=np.array([loss_of(problem, found, sums[:-rank], sums[-rank:])]))
-
-
-def topics_of_clusters(X: Array, labels: Array, rank: int) -> Float64s:
-    """Return the mean row of the documents of each cluster at unit length, (d, k).
-
-    Parameters
-    ----------
-    X : matrix (n, d)
-    labels : int64 array (n, 1), -1 for a document of no cluster
-    rank : int
-        The number of clusters.
-    """
-    options: dict[str, Any] = {"rank": rank, "floor": 0.0, "value_type": X.dtype}
-    members = lift(membership, "wl->wk", labels, dtype=X.dtype, sizes={"k": rank}, **options)
-    return unit_columns(sums_of(X, members)[:-rank])
