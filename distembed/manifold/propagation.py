@@ -230,7 +230,7 @@ def _search_lists(rows: Rows, columns: Rows, k: int) -> Rows:
     """Return the neighbor lists (rows, 2, k) of one set in the other."""
     marks = np.zeros(len(rows), np.int64), np.ones(len(columns), np.int64)
     if isinstance(rows, np.ndarray):
-        return nearest_in_pair(rows, marks[0], 0, columns, marks[1], 0, k=k)[0]
+        return nearest_in_pair([rows, marks[0], 0], [columns, marks[1], 0], k=k)[0]
     # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
     return search_lists(rows, marks[0], columns, marks[1], k=k, single=True)
 

@@ -12,10 +12,9 @@ array can be reduced by Dask and stored by Zarr, which a pair could not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit
 
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
@@ -31,7 +30,8 @@ from distembed.neighbors.cosine_blocks import (
 )
 from distembed.temporaries import block
 
-Rows: TypeAlias = Floats | sp.csr_array
+Given: TypeAlias = list[Any]
+"""A block of rows in a search: the rows, their groups, the number of the first, and their lists so far, if any."""
 
 # Products held at once: 256 x 2048 in float64 are 4 MiB, a share of the third-level cache.
 PRODUCT_ROWS = 256
@@ -140,55 +140,57 @@ def empty_lists(n_rows: int, k: int) -> Float64s:
     return lists
 
 
+class Side(NamedTuple):
+    """The rows or the columns of a tile, as the compiled scan takes them."""
+
+    stored: Stored
+    norms: Float64s
+    groups: Int64s
+    first: int
+    """The number of the first row."""
+    lists: Float64s
+    limits: Float64s
+    """The squared distance of each row from which on nothing is of interest."""
+
+
 @njit(cache=True, nogil=True)
-def _scan(
-    products: Floats,
-    row_norms: Float64s,
-    column_norms: Float64s,
-    X: Stored,
-    Z: Stored,
-    row: Float64s,
-    row_groups: Int64s,
-    column_groups: Int64s,
-    first_row: int,
-    first_column: int,
-    lists: Float64s,
-    column_lists: Float64s,
-    limits: Float64s,
-    column_limits: Float64s,
-) -> None:
+def _scan(products: Floats, left: Side, right: Side, row: Float64s) -> None:
     """Measure every pair whose lower bound row_norm + column_norm + product may enter the list of its row or column."""
+    lists, column_lists = left.lists, right.lists
     last, column_last = lists.shape[2] - 1, column_lists.shape[2] - 1
-    is_sparse, left, right = X.indptr.shape[0] > 0, X.data, Z.data
-    room = np.minimum(column_limits, column_lists[:, 0, column_last]) - column_norms
+    is_sparse = left.stored.indptr.shape[0] > 0
+    room = np.minimum(right.limits, column_lists[:, 0, column_last]) - right.norms
     for i in range(products.shape[0]):
-        limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
-        set_row(X, i, row, 1.0)
+        limit = min(left.limits[i], lists[i, 0, last]) - left.norms[i]
+        set_row(left.stored, i, row, 1.0)
         for first in range(0, products.shape[1], SCANNED_TOGETHER):
             stop = min(first + SCANNED_TOGETHER, products.shape[1])
             near = products[i, first:stop]
-            if not _any_within(near, column_norms[first:stop], limit, room[first:stop], row_norms[i]):
+            if not _any_within(near, right.norms[first:stop], limit, room[first:stop], left.norms[i]):
                 continue
             for j in range(first, stop):
-                enters = products[i, j] + column_norms[j] <= limit
-                is_entered = products[i, j] + row_norms[i] <= room[j]
-                if not (enters or is_entered) or row_groups[i] == column_groups[j]:
+                enters = products[i, j] + right.norms[j] <= limit
+                is_entered = products[i, j] + left.norms[i] <= room[j]
+                if not (enters or is_entered) or left.groups[i] == right.groups[j]:
                     continue
                 # At distance zero only a smaller row number can still enter: masses of equal rows are cheap.
-                enters &= lists[i, 0, last] != 0.0 or first_column + j < lists[i, 1, last]
+                enters &= lists[i, 0, last] != 0.0 or right.first + j < lists[i, 1, last]
                 is_entered &= (
-                    column_lists[j, 0, column_last] != 0.0 or first_row + i < column_lists[j, 1, column_last]
+                    column_lists[j, 0, column_last] != 0.0 or left.first + i < column_lists[j, 1, column_last]
                 )
                 if not (enters or is_entered):
                     continue
-                value = sparse_distance(Z, j, row) if is_sparse else squared_distance(left[i], right[j])
+                if is_sparse:
+                    value = sparse_distance(right.stored, j, row)
+                else:
+                    value = squared_distance(left.stored.data[i], right.stored.data[j])
                 if enters:
-                    insert(lists[i], value, np.float64(first_column + j))
-                    limit = min(limits[i], lists[i, 0, last]) - row_norms[i]
+                    insert(lists[i], value, np.float64(right.first + j))
+                    limit = min(left.limits[i], lists[i, 0, last]) - left.norms[i]
                 if is_entered:
-                    insert(column_lists[j], value, np.float64(first_row + i))
-                    room[j] = min(column_limits[j], column_lists[j, 0, column_last]) - column_norms[j]
-        set_row(X, i, row, 0.0)
+                    insert(column_lists[j], value, np.float64(left.first + i))
+                    room[j] = min(right.limits[j], column_lists[j, 0, column_last]) - right.norms[j]
+        set_row(left.stored, i, row, 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -246,59 +248,26 @@ def _dense_tiles(X: Floats, Z: Floats, *, single: bool) -> Iterator[Tile]:
             yield part, strip, products, row_norms[part], column_norms[strip]
 
 
-def _nearest(
-    tiles: Iterable[Tile],
-    X: Rows,
-    row_groups: Int64s,
-    first_row: int,
-    Z: Rows,
-    column_groups: Int64s,
-    first_column: int,
-    limits: Float64s,
-    far: Float64s | None,
-    k: int,
-) -> tuple[Float64s, ...]:
+def _nearest(tiles: Iterable[Tile], left: Given, right: Given, limits: Float64s, k: int) -> list[Float64s]:
     """Return the lists of X in Z and of Z in X, from tiles that are computed once; see `nearest_in_pair`.
 
     What lies farther from a row of X than its limit is left out.
     """
-    lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], 1 if far is None else k)
-    column_limits = np.full(Z.shape[0], -np.inf) if far is None else far[:, 0, -1].copy()
+    (X, row_groups, first_row, *_), (Z, column_groups, first_column, *others) = left, right
+    lists, column_lists = empty_lists(X.shape[0], k), empty_lists(Z.shape[0], k if others else 1)
+    column_limits = others[0][:, 0, -1].copy() if others else np.full(Z.shape[0], -np.inf)
     row = np.zeros(X.shape[1])
     for part, strip, products, row_norms, column_norms in tiles:
-        _scan(
-            products,
-            row_norms,
-            column_norms,
-            stored_rows(X, part),
-            stored_rows(Z, strip),
-            row,
-            row_groups[part],
-            column_groups[strip],
-            first_row + (part.start or 0),
-            first_column + (strip.start or 0),
-            lists[part],
-            column_lists[strip],
-            limits[part],
-            column_limits[strip],
-        )
-    return (lists,) if far is None else (lists, column_lists)
+        first = first_row + (part.start or 0), first_column + (strip.start or 0)
+        of_rows = row_norms, row_groups[part], first[0], lists[part], limits[part]
+        of_columns = column_norms, column_groups[strip], first[1], column_lists[strip], column_limits[strip]
+        sides = Side(stored_rows(X, part), *of_rows), Side(stored_rows(Z, strip), *of_columns)
+        _scan(products, *sides, row)
+    return [lists, column_lists] if others else [lists]
 
 
 @block(temporaries=6.5)
-def nearest_in_pair(
-    X: Floats,
-    row_groups: Int64s,
-    first_row: int,
-    Z: Floats,
-    column_groups: Int64s,
-    first_column: int,
-    near: Float64s | None = None,
-    far: Float64s | None = None,
-    *,
-    k: int,
-    single: bool = False,
-) -> tuple[Float64s, ...]:
+def nearest_in_pair(left: Given, right: Given, *, k: int, single: bool = False) -> list[Float64s]:
     """Return the lists of two blocks in each other, or those of the first alone where the other has none so far.
 
     A matrix product finds the pairs that can matter, with a rigorous rounding bound; those few are measured
@@ -307,50 +276,37 @@ def nearest_in_pair(
 
     Parameters
     ----------
-    X, Z : array, shapes (r, d) and (c, d), float32 or float64
-    row_groups, column_groups : int64 array; pairs of one group are left out (a row and itself, a component)
-    first_row, first_column : the row numbers of X and of Z start here
-    near, far : the lists that X and Z have: what lies farther than their last entries is of no interest
+    left, right : list
+        The rows, (r, d) or (c, d), float32 or float64; their groups, int64: pairs of one group are left out (a row and
+        itself, a component); the number of their first row; and the lists that they have so far, if any: what lies
+        farther than their last entries is of no interest.
     k : length of the lists
     single : rule pairs out in float32 although the rows are float64: faster where the rows were float32 once
 
     Returns
     -------
-    float64 arrays, shapes (r, 2, k) and (c, 2, k)
+    list of float64 arrays, shapes (r, 2, k) and (c, 2, k)
     """
-    limits = np.full(len(X), np.inf) if near is None else near[:, 0, -1].copy()
-    given = (X, row_groups, first_row, Z, column_groups, first_column, limits, far)
-    return _nearest(_dense_tiles(X, Z, single=single), *given, k)
+    limits = left[3][:, 0, -1].copy() if len(left) > 3 else np.full(len(left[0]), np.inf)
+    return _nearest(_dense_tiles(left[0], right[0], single=single), left, right, limits, k)
 
 
 @block(temporaries=9)
-def nearest_in_sparse_pair(
-    X: sp.csr_array,
-    row_groups: Int64s,
-    first_row: int,
-    Z: sp.csr_array,
-    column_groups: Int64s,
-    first_column: int,
-    near: Float64s | None = None,
-    far: Float64s | None = None,
-    *,
-    k: int,
-    dense_values: int,
-) -> tuple[Float64s, ...]:
+def nearest_in_sparse_pair(left: Given, right: Given, *, k: int, dense_values: int) -> list[Float64s]:
     """Return `nearest_in_pair` of sparse rows of unit length; approximate cosines find the pairs that can matter.
 
     `dense_values` are the float32 values that the dense columns of both sides may hold.
     """
+    X, Z = left[0], right[0]
     products, error = approximate_cosines(X, Z, dense_values=dense_values), cosine_error(X.shape[1])
     products *= -2
     norms = np.full(max(products.shape), 1.0 - error)
     tile = slice(None), slice(None), products, norms[: X.shape[0]], norms[: Z.shape[0]]
-    if near is None:  # measuring sparse rows takes long: k of another group lie within this limit
-        limits = 2.0 + least_products(products, row_groups, column_groups, k) + 2 * error
-    else:
-        limits = near[:, 0, -1].copy()
-    given = (X, row_groups, first_row, Z, column_groups, first_column, limits, far)
-    return _nearest([tile], *given, k)
+    if len(left) > 3:
+        limits = left[3][:, 0, -1].copy()
+    else:  # measuring sparse rows takes long: k of another group lie within this limit
+        limits = 2.0 + least_products(products, left[1], right[1], k) + 2 * error
+    return _nearest([tile], left, right, limits, k)
 
 
 @njit(cache=True, nogil=True)
@@ -372,7 +328,7 @@ def least_products(products: Float32s, row_groups: Int64s, column_groups: Int64s
 
 
 @block(temporaries=0.5)
-def merge_found(lists: Float64s | None, found: tuple[Float64s, ...], side: int) -> Float64s:
+def merge_found(lists: Float64s | None, found: list[Float64s], side: int) -> Float64s:
     """Merge lists with those that a pair of blocks gave one of its sides."""
     return found[side] if lists is None else merge_lists(lists, found[side])
 

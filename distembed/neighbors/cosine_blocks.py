@@ -99,7 +99,7 @@ def approximate_cosines(X: sp.csr_array, Z: sp.csr_array, *, dense_values: int) 
     for one, other in zip(*panels, strict=True):
         sgemm(1.0, other.T, one.T, beta=1.0, c=scores.T, trans_a=True, overwrite_c=True)
     del panels
-    _add_light(left, place, *_invert(right, place, n_light), scores)
+    _add_light(left, right, place, n_light, scores)
     return scores
 
 
@@ -116,9 +116,9 @@ def _fill_panels(stored: Stored, place: Int32s, panels: Float32s) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _invert(stored: Stored, place: Int32s, n_light: int) -> tuple[Int64s, Int32s, Float32s]:
-    """Return where each light column's entries start, and their rows and values."""
-    indptr, indices, data = stored
+def _add_light(left: Stored, right: Stored, place: Int32s, n_light: int, scores: Float32s) -> None:
+    """Add the light columns' share of every cosine, summed in float64, from an inverted list of the right rows."""
+    indptr, indices, data = right
     starts = np.zeros(n_light + 1, np.int64)
     for column in indices:
         if place[column] < 0:
@@ -134,21 +134,12 @@ def _invert(stored: Stored, place: Int32s, n_light: int) -> tuple[Int64s, Int32s
                 rows[free[light]] = i
                 values[free[light]] = data[0, p]
                 free[light] += 1
-    return starts, rows, values
-
-
-@njit(cache=True, nogil=True)
-def _add_light(
-    stored: Stored, place: Int32s, starts: Int64s, rows: Int32s, values: Float32s, scores: Float32s
-) -> None:
-    """Add the light columns' share of every cosine, summed in float64."""
-    indptr, indices, data = stored
     total = np.zeros(scores.shape[1])
     for i in range(scores.shape[0]):
-        for p in range(indptr[i], indptr[i + 1]):
-            light = -1 - place[indices[p]]
+        for p in range(left.indptr[i], left.indptr[i + 1]):
+            light = -1 - place[left.indices[p]]
             if light >= 0:
-                value = data[0, p]
+                value = left.data[0, p]
                 for q in range(starts[light], starts[light + 1]):
                     total[rows[q]] += value * values[q]
         for j in range(scores.shape[1]):
@@ -179,18 +170,7 @@ def sparse_distance(Z: Stored, j: int, row: Float64s) -> float:
     return 2.0 * max(0.0, 1.0 - total)
 
 
-@block(temporaries=0.5)
+@block(temporaries=1.5)
 def all_distances(X: sp.csr_array, Z: sp.csr_array) -> Float64s:
     """Return 1 - x_i · z_j of all pairs of sparse unit rows, shape (r, c); the same bits for (i, j) and (j, i)."""
-    distances = np.empty((X.shape[0], Z.shape[0]))
-    _fill_distances(stored_rows(X), stored_rows(Z), np.zeros(X.shape[1]), distances)
-    return distances
-
-
-@njit(cache=True, nogil=True)
-def _fill_distances(X: Stored, Z: Stored, row: Float64s, distances: Float64s) -> None:
-    for i in range(distances.shape[0]):
-        set_row(X, i, row, 1.0)
-        for j in range(distances.shape[1]):
-            distances[i, j] = sparse_distance(Z, j, row) / 2
-        set_row(X, i, row, 0.0)
+    return np.maximum(0.0, 1.0 - (X @ Z.T).toarray())

@@ -25,20 +25,12 @@ MUTUAL_FLOOR = 3
 """Nearest neighbors that a row keeps in a mutual graph although they do not choose it: no row is cut off."""
 
 
-class Neighborhoods(NamedTuple):
-    """What the weights of all edges need to know of the neighbor lists of a block of rows."""
-
-    scales: Float64s
-    """The distance of each row to its neighbor of some number. Float64 (b,)."""
-    squares: float
-    """The sum of the squared distances to the neighbors."""
-
-
 @block(temporaries=2)
-def neighborhoods(lists: Float64s, *, metric: str, neighbor: int) -> Neighborhoods:
-    """Return the scale of each row of a block, the distance to its neighbor of a number, and the sum of all squares."""
+def neighborhoods(lists: Float64s, *, metric: str, neighbor: int) -> Float64s:
+    """Return the scale of each row, the distance to its neighbor of a number, and the sum of its squares, (b, 2)."""
     squares = edge_squares(lists, metric)
-    return Neighborhoods(np.sqrt(squares[:, min(neighbor, squares.shape[1]) - 1]), float(squares.sum()))
+    scales = np.sqrt(squares[:, min(neighbor, squares.shape[1]) - 1])
+    return np.column_stack([scales, squares.sum(axis=1)])
 
 
 def edge_squares(lists: Float64s, metric: str) -> Float64s:
@@ -120,18 +112,16 @@ def listed_edges(
     return edges
 
 
-@block(temporaries=1.5)
-def union_rows(own: sp.csr_array, back: sp.csr_array) -> sp.csr_array:
-    """Return rows of the graph that has an edge where either row lists the other one; `back` is the transpose."""
-    return sp.csr_array(own.maximum(back))
-
-
 @block(temporaries=2)
-def mutual_rows(
-    own: sp.csr_array, back: sp.csr_array, nearest: sp.csr_array, nearest_back: sp.csr_array
-) -> sp.csr_array:
-    """Return rows of the graph with an edge where rows list each other, or one is of the nearest of the other."""
-    return sp.csr_array(own.minimum(back).maximum(nearest.maximum(nearest_back)))
+def join_edges(own: sp.csr_array, back: sp.csr_array, *nearest: sp.csr_array) -> sp.csr_array:
+    """Return rows of the graph that has an edge where either row lists the other one; `back` is the transpose.
+
+    With the edges of the `nearest` and their transpose, it has one where rows list each other, or one is of the nearest
+    of the other.
+    """
+    if not nearest:
+        return sp.csr_array(own.maximum(back))
+    return sp.csr_array(own.minimum(back).maximum(nearest[0].maximum(nearest[1])))
 
 
 # --- spanning trees ----------------------------------------------------------------------------------------

@@ -100,11 +100,11 @@ def affinity_rows(
     lists = kept_lists(domain_rows(X if used.all() else X[places], metric=metric), n_neighbors, metric=metric)
     scales, width = np.zeros(0), 1.0
     if affinity in {"gaussian", "local"}:
-        options: dict[str, Any] = {"metric": metric, "neighbor": LOCAL_NEIGHBOR}
-        found = lift(graph_blocks.neighborhoods, "wpk->w", lists, dtype=object, sizes={"w": 1}, **options)
-        of_blocks = compute(found).tolist()
-        scales = np.concatenate([one.scales for one in of_blocks])
-        width = sum(one.squares for one in of_blocks) / (lists.shape[0] * lists.shape[2])
+        options: dict[str, Any] = {"metric": metric, "neighbor": LOCAL_NEIGHBOR, "dtype": np.float64}
+        scales, squares = compute(
+            lift(graph_blocks.neighborhoods, "wpk->wl", lists, sizes={"l": 2}, **options)
+        ).T
+        width = float(squares.sum()) / (lists.shape[0] * lists.shape[2])
 
     def listed(only: int | None) -> da.Array:
         firsts = [0, *places[np.cumsum(lists.chunks[0])[:-1]].tolist(), used.size]
@@ -125,12 +125,9 @@ def affinity_rows(
             **_CSR,
         )
 
-    edges = listed(None)
-    if symmetry == "union":
-        return lift(graph_blocks.union_rows, "wn,wn->wn", edges, transpose_row_blocks(edges), **_CSR)
-    nearest = listed(graph_blocks.MUTUAL_FLOOR)
-    sides = edges, transpose_row_blocks(edges), nearest, transpose_row_blocks(nearest)
-    return lift(graph_blocks.mutual_rows, "wn,wn,wn,wn->wn", *sides, **_CSR)
+    one_way = [listed(None)] if symmetry == "union" else [listed(None), listed(graph_blocks.MUTUAL_FLOOR)]
+    edges = [side for graph in one_way for side in (graph, transpose_row_blocks(graph))]
+    return lift(graph_blocks.join_edges, f"{','.join(['wn'] * len(edges))}->wn", *edges, **_CSR)
 
 
 def row_is_used(X: Any, metric: str) -> Mask:

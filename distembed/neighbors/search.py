@@ -174,14 +174,17 @@ def search_lists(
         parts = np.split(groups, firsts[1:])
         tasks |= {(f"groups-{token}", side, i): part for i, part in enumerate(parts)}
         blocks_of.append(
-            [((array.name, i, 0), (f"groups-{token}", side, i), first) for i, first in enumerate(firsts)]
+            [[(array.name, i, 0), (f"groups-{token}", side, i), first] for i, first in enumerate(firsts)]
         )
     n_left, n_right = map(len, blocks_of)
     found: list[list[Any]] = [[((step, i, i), 0)] if of_itself else [] for i in range(n_left)]
-    tasks |= {(step, i, i): (search, *blocks_of[0][i], *blocks_of[1][i]) for i in range(n_left) if of_itself}
+    tasks |= {(step, i, i): (search, blocks_of[0][i], blocks_of[1][i]) for i in range(n_left) if of_itself}
     for i, j in combinations(range(n_left), 2) if of_itself else product(range(n_left), range(n_right)):
-        so_far = [(f"merge-{name}", i, 0), (f"merge-{name}", j, 0)] if of_itself else []
-        tasks[step, i, j] = (search, *blocks_of[0][i], *blocks_of[1][j], *so_far)
+        left, right = (
+            [*blocks_of[side][at], *([(f"merge-{name}", at, 0)] if of_itself else [])]
+            for side, at in ((0, i), (1, j))
+        )
+        tasks[step, i, j] = (search, left, right)
         found[i].append(((step, i, j), 0))
         if of_itself:
             found[j].append(((step, i, j), 1))

@@ -7,7 +7,7 @@ from distembed.manifold.eigenmaps import is_small
 from distembed.manifold.regressions import DIRECT_SIDE
 from distembed.neighbors.blocks import merge_found, nearest_in_pair, nearest_in_sparse_pair
 from distembed.neighbors.distances import VALUE_BYTES, dense_values, rows_of_tile
-from distembed.neighbors.graph_blocks import listed_edges, mutual_rows
+from distembed.neighbors.graph_blocks import join_edges, listed_edges
 from distembed.plan import Dimensions, StagePlan, stage_plan, task
 
 LIST_BYTES = 16
@@ -81,7 +81,7 @@ def plan_of_affinity(dims: Dimensions, row: str, k: int, *, memory: int, stored:
     edges, both = EDGE_BYTES * chunk * k, dims.whole(2, row, k, itemsize=EDGE_BYTES)
     return stage_plan(
         task(listed_edges, LIST_BYTES * chunk * k, dims.whole(row, itemsize=8), output=edges),
-        task(mutual_rows, edges, edges, edges, edges, output=2 * edges),
+        task(join_edges, edges, edges, edges, edges, output=2 * edges),
         whole=[2 * both],
         stored=both if stored else 0,
         n_tasks=-(-n // chunk),

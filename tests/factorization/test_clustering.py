@@ -19,7 +19,7 @@ from tests.references import nmf as plain
 
 def after(n_iter, X, sample=20_000):
     """Return the centroids after some rounds, those of the seeds after none."""
-    return spherical_kmeans(X, 3, n_iter=n_iter, tol=0, seed=(0, 0), sample=sample).centroids
+    return spherical_kmeans(X, 3, n_iter=n_iter, tol=0, seed=(0, 0), sample=sample).words
 
 
 def test_rounds_equal_the_oracle():

@@ -43,11 +43,11 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
     def every():
         for rule in nmf_rounds.RULES.values():
             lift(nmf_rounds.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=rule.documents, **BOXES)
-        tie = partial(nmf_rounds.scale_tied, weight=1.0)
+        tie = partial(nmf_rounds.scale, weight=1.0)
         lift(nmf_rounds.step_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, update=tie, **BOXES)
-        lift(nmf_rounds.scale_tied, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)
+        lift(nmf_rounds.scale, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)
         lift(nmf_rounds.graph_loss, "wn,wk,Nk->", A, Z, Z)
-        lift(nmf_rounds.solve_documents, "wd,dk,kl->wk", X, W, WW, sweeps=500)
+        lift(nmf_rounds.solve_documents, "wd,dk,kl->wk", X, W, WW)
         for function in (document_rows.times, clustering.nearest_centroid):
             lift(function, "wd,dk->wk", X, W)
         lift(clustering.cluster_sums, "wd,dk->dk", X, W)
@@ -58,7 +58,6 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
         lift(document_factors.subtract_shift, "wd->wd", X, shift=1.5)
         for documents in (X, X.toarray(), X.astype(np.float64)[:, ::-1]):
             lift(canonical_csr, "wd->wd", documents, dtype=np.float32)
-        lift(document_rows._take, "wd,t->td", X, np.arange(0, N_DOCUMENTS, 2))
         lift(gram, "wk->kl", Z)
         lift(document_factors.column_shares, "wk,lk->wl", np.tile(Z, (5, 1)), np.ones((1, RANK)))
         lift(nmf_rounds.membership, "wl->wk", labels, rank=RANK, floor=0.2, value_type=np.float32)

@@ -29,9 +29,9 @@ def rows_of(dtype):
 def tile(X, Z, groups, column_groups, first=0, k=3, **options):
     """Return the lists of X in Z; those of sparse rows where X is sparse."""
     if sp.issparse(X):
-        given = (X, groups, 0, Z, column_groups, first)
-        return blocks.nearest_in_sparse_pair(*given, k=k, dense_values=60_000, **options)[0]
-    return blocks.nearest_in_pair(X, groups, 0, Z, column_groups, first, k=k, **options)[0]
+        options["dense_values"] = 60_000
+    search = blocks.nearest_in_sparse_pair if sp.issparse(X) else blocks.nearest_in_pair
+    return search([X, groups, 0], [Z, column_groups, first], k=k, **options)[0]
 
 
 def lists_of(X, k, *, groups=None, cut=None):
@@ -99,7 +99,7 @@ def test_the_lists_of_a_pair_are_those_of_the_two_tiles(sparse, dtype, data):
     search = blocks.nearest_in_sparse_pair if sparse else blocks.nearest_in_pair
     options = {"dense_values": 60_000} if sparse else {}
     for so_far in (none, own):
-        found = search(*sides[0], *sides[1], *so_far, k=k, **options)
+        found = search(*([*side, lists] for side, lists in zip(sides, so_far, strict=True)), k=k, **options)
         for one, other, known in zip(found, alone, so_far, strict=True):
             merged = [blocks.merge_lists(known, lists) for lists in (one, other)]
             assert merged[0].tobytes() == merged[1].tobytes()

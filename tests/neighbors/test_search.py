@@ -322,10 +322,10 @@ def test_the_products_of_two_blocks_are_computed_once(monkeypatch, sparse):
     whole = lists_in(X, 5, metric=metric).compute()
     limits, nearest = [], blocks._nearest
 
-    def recorded(*given):
-        if given[-2] is not None:  # of another block
-            limits.extend([given[-3], given[-2][:, 0, -1]])
-        return nearest(*given)
+    def recorded(tiles, left, right, of_rows, k):
+        if len(right) > 3:  # of another block
+            limits.extend([of_rows, right[3][:, 0, -1]])
+        return nearest(tiles, left, right, of_rows, k)
 
     cut_into(400, monkeypatch)
     monkeypatch.setattr(blocks, "_nearest", recorded)

@@ -25,7 +25,7 @@ from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.lift import lift
 from distembed.linalg.operators import count_values, transpose_row_blocks
 from distembed.neighbors.blocks import nearest_in_sparse_pair
-from distembed.neighbors.graph_blocks import union_rows
+from distembed.neighbors.graph_blocks import join_edges
 from distembed.neighbors.graphs import affinity_rows
 from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
@@ -183,7 +183,7 @@ def plan_graph(job: Any, dims: Dimensions) -> StagePlan:
     lists = dims.block("document", 2 * job.topics.n_neighbors, itemsize=8)
     return stage_plan(
         task(nearest_in_sparse_pair, rows, rows, output=lists + dims.block("memory", itemsize=1)),
-        task(union_rows, edges, edges, output=edges),
+        task(join_edges, edges, edges, output=edges),
         # documents as they are read, of unit length, and by columns
         whole=[dims.whole("term", 3, itemsize=EXACT_BYTES)],
         stored=dims.whole("edge", itemsize=PAIR_BYTES),
