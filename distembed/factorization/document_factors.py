@@ -183,16 +183,15 @@ class DocumentFactorization(DocumentClusterer):
             wanted, advice = "documents: give documents × documents", "pass graph.maximum(graph.T)"
             adjacency, _ = square_rows(graph, "graph", matrix.shape[0], wanted=wanted, advice=advice)
             adjacency = adjacency.astype(matrix.dtype)
-        if any(isinstance(each, da.Array) for each in (matrix, semantic, adjacency)):
-            matrix, semantic, adjacency = (
-                each if each is None or isinstance(each, da.Array) else whole(each).persist()
-                for each in (matrix, semantic, adjacency)
-            )
-            adjacency = None if adjacency is None else adjacency.rechunk((matrix.chunks[0], -1))
+        used: list[Any] = [matrix, semantic, adjacency]
+        if any(isinstance(each, da.Array) for each in used):
+            used = [
+                each if each is None or isinstance(each, da.Array) else whole(each).persist() for each in used
+            ]
+            used[2] = None if graph is None else used[2].rechunk((used[0].chunks[0], -1))
+        X, M, A = used
         tied = float(self.graph_weight)
-        return Problem(
-            matrix, facts.sum_of_squares, facts.mean, M=semantic, A=adjacency, graph_weight=tied, **of_M
-        )
+        return Problem(X, facts.sum_of_squares, facts.mean, M=M, A=A, graph_weight=tied, **of_M)
 
     def _learn(self, found: Factors, X: MatrixLike, norms: Float64s | None = None) -> None:
         Z = found.documents
