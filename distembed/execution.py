@@ -29,9 +29,8 @@ import dask.array as da
 import numpy as np
 from dask.base import get_scheduler, normalize_token, tokenize
 from dask.delayed import Delayed
-from dask.highlevelgraph import MaterializedLayer
 from dask.utils import funcname, key_split
-from distributed import Client, Future
+from distributed import Client
 from threadpoolctl import ThreadpoolController
 
 # --- who hears how far it is -----------------------------------------------------------------------------------
@@ -198,12 +197,6 @@ def delayed(value: Any, **options: Any) -> Any:
     return dask.delayed(BlockFunction(value) if is_function else value, **options)
 
 
-def from_delayed(value: Delayed, shape: tuple[int, ...], dtype: Any = None, *, meta: Any = None) -> da.Array:
-    """Return `dask.array.from_delayed` of a value, after whose task that of the block is named."""
-    name = f"{key_split(value.key)}-block-{tokenize(value, shape, dtype, meta)}"
-    return da.from_delayed(value, shape, dtype, meta=meta, name=name)
-
-
 def compute(collection: Any, **options: Any) -> Any:
     """Return the result of a Dask collection, or of a list or tuple of them, with aligned arrays.
 
@@ -218,29 +211,6 @@ def compute(collection: Any, **options: Any) -> Any:
     if isinstance(collection, np.ndarray):  # Dask would take a hash of it
         return collection
     return aligned(dask.compute(collection, **where(options))[0])
-
-
-def _held_by_cluster(array: da.Array) -> bool:
-    """Return whether the workers of the cluster in force hold blocks of an array, as they do once it is persisted.
-
-    A task can read such a block only as one of its arguments: the graph has a reference to it, and not its values.
-    """
-    if client_in_force() is None:
-        return False
-
-    # A layer of references has nothing else; to look at all tasks would write the graph out.
-    layers = [layer for layer in array.dask.layers.values() if isinstance(layer, MaterializedLayer)]
-    return any(isinstance(next(iter(layer.values()), None), Future) for layer in layers)
-
-
-def readers(array: da.Array) -> list[Callable[[], Any]]:
-    """Return what computes each block of an array, in the thread that calls it; blocks of a cluster are fetched."""
-    is_held = _held_by_cluster(array)
-    options = {} if is_held else {"scheduler": "synchronous"}
-    # Dask (2026.8) would leave the references to what the workers hold out of blocks that it optimizes, and the workers
-    # forget what nobody refers to.
-    blocks = array.to_delayed(optimize_graph=not is_held).ravel()
-    return [functools.partial(compute, part, **options) for part in blocks]
 
 
 def partitions_of(collection: Any) -> list[Delayed]:
@@ -268,7 +238,9 @@ def whole(array: Any) -> da.Array:
     if place is array and not is_sparse:
         return da.from_array(array, chunks=-1, name=f"shared-{tokenize(array)}")
     meta = array[:0, :0] if is_sparse else np.empty((0,) * array.ndim, array.dtype)
-    return from_delayed(shared(array) if place is array else place, array.shape, meta=meta)
+    value = shared(array) if place is array else place
+    name = f"{key_split(value.key)}-block-{tokenize(value, array.shape, meta)}"
+    return da.from_delayed(value, array.shape, meta=meta, name=name)
 
 
 def sent(value: Any) -> Any:

@@ -12,9 +12,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,9 +20,7 @@ from fsspec.core import OpenFile
 from fsspec.implementations.local import LocalFileSystem
 
 PROTOCOLS_VARIABLE = "DISTEMBED_PROTOCOLS"
-"""The environment variable in which a user allows further protocols, by name; ``*`` allows each."""
-
-ANY = "*"
+"""The environment variable in which a user allows further protocols, by name."""
 
 LOCAL = ("", "file", "local")
 """The protocols of files on this machine, whose names may hold ``::``."""
@@ -86,18 +81,12 @@ def check_url(url: str) -> None:
             f'{public(url)} chains protocols by "::", and none is opened through another: unpack or copy the file, and '
             "name the copy"
         )
-    if protocol not in PROTOCOLS and not is_allowed(protocol):
+    if protocol not in (*PROTOCOLS, *re.findall(r"[^\s,]+", os.environ.get(PROTOCOLS_VARIABLE, ""))):
         raise ProtocolError(
             f"{public(url)} names the protocol {protocol!r}, which is not opened, for some protocols run code or write "
             f"files ({', '.join(PROTOCOLS)} do not): copy the file to where one of these reaches it; if you trust its "
-            f"author, give run or plan --allow-code, or set {PROTOCOLS_VARIABLE}={protocol}"
+            f"author, set {PROTOCOLS_VARIABLE}={protocol}"
         )
-
-
-def is_allowed(protocol: str) -> bool:
-    """Return whether the user has allowed a protocol that is not one of `PROTOCOLS`."""
-    named = re.findall(r"[^\s,]+", os.environ.get(PROTOCOLS_VARIABLE, ""))
-    return protocol in named or ANY in named
 
 
 class NoFileError(OSError):
@@ -124,34 +113,6 @@ def check_regular(path: str | os.PathLike[str]) -> None:
             f"{path} is a pipe, a socket or a device, and no file: give a file, or copy it into one"
         )
 
-
-@contextmanager
-def any_protocol(*, allowed: bool) -> Iterator[None]:
-    """Open any protocol within the block, also in the processes that it starts, if that is allowed.
-
-    Blocks of several threads may overlap: what the user has set is set again when the last of them ends.
-    """
-    if not allowed:
-        yield
-        return
-    with _allowing:
-        _blocks.append(os.environ.get(PROTOCOLS_VARIABLE))
-        os.environ[PROTOCOLS_VARIABLE] = ANY
-    try:
-        yield
-    finally:
-        with _allowing:
-            if len(_blocks) > 1:
-                _blocks.pop()
-            elif (before := _blocks.pop()) is not None:
-                os.environ[PROTOCOLS_VARIABLE] = before
-            else:
-                os.environ.pop(PROTOCOLS_VARIABLE, None)
-
-
-_allowing = Lock()
-_blocks: list[str | None] = []
-"""What the variable held where each block began; the first is what the user has set."""
 
 _LOCAL = LocalFileSystem()
 

@@ -35,19 +35,15 @@ from distembed.job.status import status_record, status_text, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
-from distembed.urls import any_protocol
 
 
 @contextmanager
-def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -> Iterator[Reporter]:
-    """Yield what shows progress and warnings: on the terminal, or as `display` asks; it is told of a failure, too.
-
-    `allow_code` opens URLs of any protocol.
-    """
+def terminal_reporter(*, display: str | None = None) -> Iterator[Reporter]:
+    """Yield what shows progress and warnings: on the terminal, or as `display` asks; it is told of a failure, too."""
     kinds: dict[str | None, type[Reporter]] = {"json": EventReporter, "quiet": QuietReporter}
     reporter = kinds[display]() if display in kinds else TerminalReporter(Console(soft_wrap=True))
     try:
-        with closing(reporter), any_protocol(allowed=allow_code), warnings_noted(reporter):
+        with closing(reporter), warnings_noted(reporter):
             yield reporter
     except (Exception, KeyboardInterrupt) as error:
         message, code = ending(error)
@@ -70,7 +66,6 @@ def terminal_reporter(*, allow_code: bool = False, display: str | None = None) -
     multiple=True,
     metavar="FILE",
 )
-@flag("--allow-code", "Open URLs of any protocol that the job names.")
 @flag("--json as_json", "Print one JSON object.")
 def plan(
     n_bytes: str | None,
@@ -78,7 +73,6 @@ def plan(
     sample: tuple[str, ...],
     *,
     as_json: bool,
-    allow_code: bool,
     **at: Any,
 ) -> None:
     """Print the bytes and peak memory of each stage.
@@ -98,7 +92,7 @@ def plan(
         "corpus.paths": sample and json.dumps([str(Path(file).absolute()) for file in sample]),
     }
     at["settings"] += tuple(f"{key}={value}" for key, value in large.items() if value)
-    with any_protocol(allowed=allow_code), uncollected():
+    with uncollected():
         job = open_job(**at)
         with failures_told(job.job.workspace):
             place = existing_workspace(job.job.workspace)
@@ -132,7 +126,7 @@ def plan(
 )
 @number("--workers n_workers", "Local workers (default: the job's, else one per core).")
 @option("--until", "Stop when this stage is done.", metavar="STAGE")
-@flag("--allow-code", "Let the job call the Python functions that it names, and open URLs of any protocol.")
+@flag("--allow-code", "Let the job call the Python functions that it names.")
 @flag("--replace", "Compute again what changed, also where that was more than a minute of work.")
 @option(
     "--json display",
@@ -158,7 +152,7 @@ def run(
     unless a parameter or a file they were made from has changed. The exit code is 0 after success, 1 after a failure, 2
     if another try would fail alike, and 3 if the run was stopped and the same command goes on.
     """
-    with terminal_reporter(allow_code=allow_code, display=display) as reporter:
+    with terminal_reporter(display=display) as reporter:
         job = open_job(**{name: how.pop(name) for name in JOB})
         code, n = code_of(job), how.pop("n_workers") or job.resources.workers
         outcome = run_stages(

@@ -71,7 +71,7 @@ def tune(
     def job_of(keys: tuple[str, ...]) -> Job:
         return open_job(job_file, settings=(*settings, *keys))
 
-    with terminal_reporter(allow_code=how["allow_code"]) as reporter:
+    with terminal_reporter() as reporter:
         tuned = tuning.tune(job_of, parse_grids(grids), on, reporter=reporter, **how)
     answer = answer_of(tuned)
     write(as_text(answer))

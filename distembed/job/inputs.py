@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,20 +110,11 @@ def look_for(
         Called with a sentence before much is read.
     """
     if workspace is None:
-        return sizes_at
-    try:
+        return partial(stamps_at, read=False)
+    with suppress(ManifestError):
         found = json.loads(unseal(_recorded_hints(workspace), HINTS))
-    except ManifestError:
-        found = {}
-    for number, hint in found.items():
-        if isinstance(hint, list) and len(hint) == 4 and isinstance(hint[3], str):
-            _hints.setdefault(number, hint)
+        _hints.update({state: version for state, version in found.items() if isinstance(version, str)})
     return partial(stamps_at, note=note)
-
-
-def sizes_at(path: str) -> Stamps:
-    """Return the size of every file at a path, as `stamps_at` does, and read none."""
-    return stamps_at(path, read=False)
 
 
 def stamps_at(path: str, *, note: Callable[[str], None] | None = None, read: bool = True) -> Stamps:
@@ -149,7 +141,7 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None, read: boo
             return {name: [size, ""] for name, size in sizes.items()}
         if isinstance(fs, LocalFileSystem):
             paths = [info["name"] for info in files.values()]
-            n_bytes = sum(_identity(path)[1][0] for path in paths if _known(path) is None)
+            n_bytes = sum(size for state, size, _ in map(_state, paths) if state not in _hints)
             if note is not None and n_bytes > NOTED_BYTES:
                 note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
             return dict(zip(files, _local_contents(paths), strict=True))
@@ -181,24 +173,18 @@ def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
 # --- hints, which save reading ---------------------------------------------------------------------------------
 
 
-_hints: dict[str, list[Any]] = {}
-"""By the number of a local file: its size and times when it was last read as a whole, and its version."""
+_hints: dict[str, str] = {}
+"""The version of a local file as it was when it was last read as a whole, by its state."""
 
 
-def _identity(path: str) -> tuple[str, list[int]]:
-    """Return the number of a local file, and what changes when it is written: size, time of writing, of any change.
+def _state(path: str) -> tuple[str, int, int]:
+    """Return what changes when a local file is written, its size, and when it was changed last.
 
     A copy may keep the size and the time of writing; nobody can set the time of change.
     """
     found = os.stat(path)  # noqa: PTH116 - a name in bytes that are not UTF-8
-    return f"{found.st_dev}-{found.st_ino}", [found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _known(path: str) -> list[Any] | None:
-    """Return the stamp of a local file that is as it was when it was last read, None of others."""
-    number, state = _identity(path)
-    *before, version = _hints.get(number, [None])
-    return [state[0], version] if before == state else None
+    numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return " ".join(map(str, numbers)), found.st_size, max(found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _local_contents(paths: Iterable[str]) -> list[list[Any]]:
@@ -206,12 +192,12 @@ def _local_contents(paths: Iterable[str]) -> list[list[Any]]:
     stopped = Event()
 
     def stamp_of(path: str) -> list[Any]:
-        if (known := _known(path)) is not None:
-            return known
-        number, state = _identity(path)
+        state, size, changed = _state(path)
+        if state in _hints:
+            return [size, _hints[state]]
         stamp = _content(LocalFileSystem(), path, stopped)
-        if time.time_ns() - max(state[1:]) > SETTLED_NS and _identity(path) == (number, state):
-            _hints[number] = [*state, stamp[1]]
+        if time.time_ns() - changed > SETTLED_NS and _state(path)[0] == state:
+            _hints[state] = stamp[1]
         return stamp
 
     with ThreadPoolExecutor(READING_THREADS) as pool:
@@ -226,10 +212,8 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
     paths = (stamps for each in parameters for stamps in each.get(FILES, {}).values())
     large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
     versions = {version for stamps in large for _, version in stamps.values()}
-    data = seal(canonical_json({number: hint for number, hint in _hints.items() if hint[3] in versions}))
-    if not versions:
-        workspace.remove_file(HINTS)
-    elif _recorded_hints(workspace) != data:
+    data = seal(canonical_json({state: version for state, version in _hints.items() if version in versions}))
+    if versions and _recorded_hints(workspace) != data:
         workspace.write_file(HINTS, data)
 
 

@@ -90,7 +90,6 @@ class Workspace:
     ({'note.txt': (1, 1)}, True)
     >>> _ = stage.commit()
     >>> mine.write_file("draft.txt", b"Ten titles?")
-    >>> mine.remove_file("draft.txt")
     >>> mine.close()
     >>> mine.copy_to("runs/copy")
     >>> de.Workspace.exists("runs/mine"), mine.read_bytes("note.txt")
@@ -277,10 +276,6 @@ class Workspace:
         """
         records.check_free(name)
         self._folder.write(name, data, durable=True)
-
-    def remove_file(self, name: str) -> None:
-        """Remove a plain file that belongs to no stage, if it exists."""
-        self._folder.remove(name)
 
     def copy_to(self, url: str | os.PathLike[str]) -> None:
         """Copy everything to a new workspace, which then has a single writer of its own.

@@ -31,7 +31,6 @@ from distembed.scratch import Scratch
 from distembed.storage.records import OutputRecord
 from distembed.storage.workspace import Workspace
 from distembed.typing import Frame
-from distembed.urls import any_protocol
 from distembed.vectors import WordVectors
 from distembed.views.export import ExportOptions, export_source
 from distembed.weighting.pmi import SmoothedPMI
@@ -232,7 +231,7 @@ def run_job(
     until : str, optional
         The last stage to run.
     allow_code : bool
-        Let the job call the Python functions that it names, and open URLs of any protocol.
+        Let the job call the Python functions that it names.
     replace : bool
         Compute again what changed, also where that was more than a minute of work.
     **sections : mappings
@@ -277,7 +276,7 @@ def run_job(
     """
     if reporter is None and progress:
         reporter = TerminalReporter(Console(soft_wrap=True))
-    with any_protocol(allowed=allow_code), closing(reporter or Reporter()) as told:
+    with closing(reporter or Reporter()) as told:
         checked = _checked(job, sections, None if workspace is None else str(workspace))
         refuse_own_workspace(checked)
         resources = checked.resources

@@ -29,7 +29,7 @@ from distembed.factorization.subwords import (
     SubwordMap,
     expected_ngrams,
 )
-from distembed.job.inputs import sizes_at
+from distembed.job.inputs import stamps_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import (
@@ -338,7 +338,9 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
 
 def plan_evaluation(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     """Return the plan of the scores: the vectors are held twice, as blocks beside the whole and then of unit length."""
-    files = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
+    files = sum(
+        int(stamp[0]) for path in job.evaluation.sets for stamp in stamps_at(path, read=False).values()
+    )
     cosines = min(BLOCK_MEMORY, dims.whole("word", min(dims.size("word"), files)))
     return stage_plan(
         cosines,

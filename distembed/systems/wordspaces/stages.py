@@ -16,7 +16,7 @@ from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, EvaluationSet, find_sets
-from distembed.job.inputs import sizes_at
+from distembed.job.inputs import stamps_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check, sections
@@ -106,7 +106,9 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
             n_edges = word.size * (most if recipe.threshold is None else MAX_EDGES)
             n_edges = int(facts.get(stage, {}).get("n_edges", n_edges))
             found[f"{stage}_edge"] = Dimension(n_edges, n_edges, stage in facts)
-    n_bytes = sum(int(stamp[0]) for path in job.evaluation.sets for stamp in sizes_at(path).values())
+    n_bytes = sum(
+        int(stamp[0]) for path in job.evaluation.sets for stamp in stamps_at(path, read=False).values()
+    )
     return described(texts.dimensions | found | {"set": Dimension(n_bytes, n_bytes)})
 
 
