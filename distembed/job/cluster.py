@@ -104,8 +104,8 @@ def connect(resources: ExitStack, address: str, tls: Mapping[str, str | None]) -
         client = resources.enter_context(Client(address, security=security, timeout="20s"))
     except TypeError:  # what Dask raises for a tls:// address without a certificate
         failure = (
-            f"the Dask scheduler at {address} takes connections by TLS only, and no certificate is given: "
-            "name --tls-ca-file, --tls-cert and --tls-key"
+            f"{address} is reached with a certificate, and none is given: name --tls-ca-file, --tls-cert and "
+            "--tls-key, or give tcp:// where the scheduler takes any connection"
         )
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         failure = (
@@ -116,6 +116,8 @@ def connect(resources: ExitStack, address: str, tls: Mapping[str, str | None]) -
             failure += (
                 "; all need certificates of one authority that have not expired (deploy/tls/certificates.sh)"
             )
+        elif "closed" in str(error):
+            failure += f"; a scheduler that takes TLS alone closes this: try tls{address.removeprefix('tcp')}"
     else:
         _wait_for_a_worker(client)
         return client

@@ -89,11 +89,11 @@ class Joining(WorkerPlugin):
         try:
             if self._check_lock is not None:
                 self._check_lock()
-        except OSError as error:
-            return (
-                f"does not see the workspace {self._workspace} ({type(error).__name__}): mount the same folder there "
-                "under the same name"
-            )
+        except Exception as error:  # noqa: BLE001 - libraries of stores raise errors of any class
+            if "://" in self._workspace:
+                why = f"does not reach the workspace {self._workspace} ({' '.join(str(error).split())})"
+                return f"{why}: give it the keys and FSSPEC_ variables of this run in its own environment"
+            return f"does not see the workspace {self._workspace}: mount the same folder there under the same name"
         return ""
 
     def setup(self, worker: Worker) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pickle
 import re
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import dask.array as da
 import pytest
 from fsspec.config import conf
 
+from distembed.job.provenance import Joining, made_with
 from distembed.storage.folder import Folder
 from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
@@ -88,6 +91,25 @@ def test_a_job_runs_on_a_store_that_the_configuration_of_fsspec_names(
     standing = run("status", job)
     assert standing.exit_code == 3, standing.output
     assert re.search(r"cooccurrence +[0-9.]+ s\b", standing.output)
+
+
+@pytest.mark.usefixtures("endpoint")
+def test_a_worker_without_keys_is_told_that_it_needs_its_own(tmp_path: Path) -> None:
+    with Workspace.create("s3://texts/w", owner="a") as workspace:
+        joining = Joining(made_with(), workspace.url, workspace.check_lock)
+        assert not joining.refusal()
+        (tmp_path / "joining").write_bytes(pickle.dumps(joining))
+        program = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).refusal())"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        environment |= {"AWS_EC2_METADATA_DISABLED": "true", "HOME": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "joining")],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+    assert done.stdout == (
+        "does not reach the workspace s3://texts/w (Unable to locate credentials): give it the keys and FSSPEC_ "
+        "variables of this run in its own environment\n"
+    )
 
 
 TINY_JOB = """

@@ -166,12 +166,18 @@ def test_a_client_without_tls_is_refused(cluster: Cluster) -> None:
         asyncio.run(connected(cluster.address.replace("tls://", "tcp://")))
 
 
-def test_a_tls_address_without_a_certificate_asks_for_one(cluster: Cluster) -> None:
-    with (
-        ExitStack() as resources,
-        pytest.raises(ConnectionError, match="no certificate is given: name --tls-ca-file, --tls-cert"),
-    ):
-        connect(resources, cluster.address, {})
+@pytest.mark.parametrize(
+    ("protocol", "sentence"),
+    [
+        ("tls", "with a certificate, and none is given: name --tls-ca-file, --tls-cert and --tls-key"),
+        ("tcp", "a scheduler that takes TLS alone closes this: try tls://"),
+    ],
+)
+def test_a_client_without_a_certificate_is_told_of_tls(
+    cluster: Cluster, protocol: str, sentence: str
+) -> None:
+    with ExitStack() as resources, pytest.raises(ConnectionError, match=sentence):
+        connect(resources, cluster.address.replace("tls://", f"{protocol}://"), {})
     assert dask.config.get("scheduler", None) is None  # that client is not the one of later computations
 
 
