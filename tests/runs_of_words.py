@@ -10,7 +10,7 @@ from unittest import mock
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array, eye_array, random_array
+from scipy.sparse import csr_array, random_array
 
 import distembed as de
 from distembed.factorization.joined_vectors import centered_directions, first_directions, view_mean
@@ -22,12 +22,10 @@ from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import (
     SparsePlusLowRank,
     count_values,
-    dense_blocks,
     row_blocks,
     transpose_row_blocks,
 )
 from distembed.linalg.singular import largest_singular_triplets
-from distembed.linalg.solve import conjugate_gradients
 from distembed.vectors.subwords import add_spelling
 
 N_WORDS, N_CORE, N_NAMES = 2_400, 1_600, 3_300
@@ -73,14 +71,10 @@ def contexts() -> None:
 
 
 def eigenpairs() -> None:
-    """Filter a block of vectors, and solve linear systems."""
+    """Filter a block of vectors."""
     half = random_array((3_000, 3_000), density=0.02, rng=np.random.default_rng(0))
     matrix = row_blocks(csr_array(half + half.T), values_per_block=90_000)
     filtered_eigenpairs(SparsePlusLowRank(matrix), 20, lower=-9, upper=65, n_rounds=2)
-    definite = csr_array(matrix.compute() + 500 * eye_array(3_000))
-    matrix = row_blocks(definite, values_per_block=90_000)
-    right = np.random.default_rng(0).random((3_000, 40))
-    conjugate_gradients(SparsePlusLowRank(matrix), dense_blocks(right, matrix.chunks[0]), max_iter=3)
 
 
 def subwords() -> None:

@@ -24,8 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float32s, Int64s
 from distembed.execution import compute, one_blas_thread, shared, whole
-from distembed.factorization import subword_blocks as blocks
-from distembed.factorization.subword_blocks import COLUMNS_TOGETHER
+from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.lift import block, lift
 from distembed.linalg.operators import gathered
 from distembed.options import (
@@ -193,23 +192,16 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         chunks = (-1, COLUMNS_TOGETHER)
         is_lazy = isinstance(matrix, da.Array)
         columns = matrix.rechunk(chunks) if is_lazy else da.from_array(matrix, chunks=chunks)
-        with one_blas_thread():
-            weights = averaging.data.astype(np.float64) ** 2
-            squares = np.bincount(averaging.indices, weights, minlength=averaging.shape[1]).astype(np.float64)
-            system = shared(blocks.RidgeSystem(averaging, sp.csr_array(averaging.T), squares))
+        with one_blas_thread(), scope("subwords", self.get_params(), words, vectors):
             solve = partial(
-                lift, blocks.solve_ridge, "wc,sc->gc", columns, ridges,
-                sizes={"g": self.n_words_.size}, system=system, tol=self.tol, max_iter=self.max_iter,
+                lift, solve_ridge, "wc,sc->gc", columns, ridges, sizes={"g": self.n_words_.size + 2},
+                matrix=shared(averaging), transposed=shared(sp.csr_array(averaging.T)),
+                tol=self.tol, max_iter=self.max_iter,
             )  # fmt: skip
-            with scope("subwords", self.get_params(), words, vectors):
-                # Their rows are stored: the block of a task is one of rows.
-                learned = keep("components", lambda: solve().T).T
-            found = lift(
-                blocks.means_and_residuals, "wc,sc,gc->tc", columns, ridges, learned,
-                dtype=np.float64, sizes={"t": 2}, system=system,
-            )  # fmt: skip
-            means, self.residuals_ = compute(found)
-            self.mean_ = means.astype(np.float32)
+            # Their rows are stored: the block of a task is one of rows.
+            learned = keep("components", lambda: solve().T)
+            residuals, self.mean_ = compute(learned[:, -2:]).T
+        self.residuals_ = residuals.astype(np.float64)
         self.converged_ = bool(np.all(self.residuals_ <= self.tol))
         if not self.converged_:
             warnings.warn(
@@ -218,7 +210,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 RuntimeWarning,
                 stacklevel=2,
             )
-        self.vectors_ = like_input(learned, vectors)
+        self.vectors_ = like_input(learned[:, :-2].T, vectors)
         return self
 
     @overload

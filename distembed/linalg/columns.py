@@ -1,12 +1,12 @@
-"""Solvers of small or many systems by columns: non-negative least squares, BiCGSTAB, shifted conjugate gradients.
+"""Solvers of small or many systems by columns: non-negative least squares, BiCGSTAB, conjugate gradients.
 
-What several columns share is multiplied once for all of them, and every column has scalars of its own. Columns stop
-and restart together, so that the answer of one depends on its neighbors within the tolerance. NumPy, SciPy and numba
-only: `solve` has the solvers of matrices in row blocks.
+What several columns share is multiplied once for all of them, and every column has scalars of its own. Columns
+restart together, so that the answer of one depends on its neighbors within the tolerance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ STEPS_PER_VARIABLE = 10
 RECORDED_STEPS = 256
 # Between these the squares of values keep all their digits.
 SQUARABLE = 1e-100, 1e100
+# Times that conjugate gradients begin from the true residual, from which rounding separates that of the recurrence.
+MOST_STARTS = 4
 
 
 # --------------------------------------------------------------------------- non-negative least squares
@@ -215,14 +217,87 @@ def record_stride(n_steps: int) -> int:
 # --------------------------------------------------------------------------- conjugate gradients
 
 
-class ShiftedSolution(NamedTuple):
-    """Solutions of a group of shifted systems."""
+class Solution(NamedTuple):
+    """The solution of the systems of all columns, and how exact it is."""
 
-    values: Float64s
-    """Float64, (n × g)."""
+    values: Any
+    """Shape (n, g)."""
     residuals: Float64s
-    """Float64, (g,), relative to the norm of each right-hand side."""
+    """``‖b - A y‖ / ‖b‖`` of each, measured at the end; 0 where b is zero. Shape (g,)."""
     n_iter: int
+
+
+def conjugate_gradients(
+    product: Callable[[Any], Any],
+    right: Any,
+    scales: Any,
+    start: Any = None,
+    *,
+    tol: float,
+    max_iter: int,
+) -> Solution:
+    """Solve A_i y_i = b_i for all i at once, each A_i symmetric positive semidefinite.
+
+    The columns share every product and have step lengths of their own; one that is exact enough no longer changes.
+    Every step lowers the energy of each system, so that the objective of an embedding cannot rise however early the
+    iteration stops. A column whose right-hand side is zero is zero, as with the pseudo-inverse.
+
+    Parameters
+    ----------
+    product : callable
+        Returns A_i y_i of all columns, (n × g), float32 or float64 as `right` is. Sums are float64.
+    right : array (n × g)
+        b_i.
+    scales : array (n × g) or (n × 1)
+        What multiplies the residuals: one over the diagonal of each A_i, or of one that is like all of them (Jacobi).
+    start : array (n × g), optional
+        The initial values; by default zero.
+    tol : float
+        The bound on ‖b_i - A_i y_i‖ / ‖b_i‖.
+    max_iter : int
+        The largest number of steps.
+    """
+    lengths, scales = _lengths(right), np.broadcast_to(scales, right.shape)
+    values = np.zeros_like(right) if start is None else np.where(lengths > 0, start, 0.0)
+    residual = right.copy() if start is None else right - product(values)
+    left, steps = _lengths(residual), 0
+    for _ in range(MOST_STARTS):
+        if np.all(left <= tol * lengths) or steps >= max_iter:
+            break
+        direction = (residual * scales).astype(right.dtype)
+        energy = np.einsum("ij,ij->j", residual, direction, dtype=np.float64)
+        while np.any(active := left > tol * lengths) and steps < max_iter:
+            moved = product(direction)
+            curvature = np.einsum("ij,ij->j", direction, moved, dtype=np.float64)
+            length = np.divide(energy, curvature, out=np.zeros_like(energy), where=active & (curvature > 0))
+            squares, after = _step(length, scales, values, residual, direction, moved)
+            _turn(_ratio(after, energy), scales, residual, direction)
+            left, energy, steps = np.sqrt(squares), after, steps + 1
+        np.subtract(right, product(values), out=residual)
+        left = _lengths(residual)
+    return Solution(values, _ratio(left, lengths), steps)
+
+
+def solve_shifted(
+    laplacian: Any,
+    confidence: Float64s,
+    shifts: Float64s,
+    right: Any,
+    start: Any,
+    *,
+    order: int,
+    **limits: Any,
+) -> Solution:
+    """Solve (L^order + s_i M) y_i = b_i for all i, s_i >= 0 and M with the diagonal `confidence`, (n,)."""
+    weights = confidence[:, None] * shifts
+    scales = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
+    scales[scales <= 0] = 1.0
+    np.divide(1.0, scales, out=scales)
+
+    def product(X: Float64s) -> Any:
+        return apply_power(laplacian, X, order) + weights * X
+
+    return conjugate_gradients(product, right, scales, start, **limits)
 
 
 def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:
@@ -232,83 +307,27 @@ def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:
     return X
 
 
-def solve_shifted(
-    laplacian: Any,
-    confidence: Float64s,
-    shifts: Float64s,
-    targets: Float64s,
-    start: Float64s,
-    *,
-    order: int = 1,
-    tol: float = 1e-8,
-    max_iter: int = 1000,
-) -> ShiftedSolution:
-    """Solve (L^order + s_i M) y_i = b_i for all i at once, by conjugate gradients scaled by the diagonal.
-
-    Every step lowers the energy of each system, so that the objective of the embedding cannot rise however
-    early the iteration stops. A column whose right-hand side is zero is zero, as with the pseudo-inverse.
-
-    Parameters
-    ----------
-    laplacian : CSR array (n × n)
-        L.
-    confidence : array (n,)
-        m, the diagonal of M.
-    shifts : array (g,)
-        s_i >= 0.
-    targets : array (n × g)
-        b_i.
-    start : array (n × g)
-        The initial values.
-    order : int
-        The power of L.
-    tol : float
-        The bound on ‖b_i - A_i y_i‖ / ‖b_i‖.
-    max_iter : int
-        The largest number of steps.
-    """
-    scale = np.linalg.norm(targets, axis=0)
-    weights = confidence[:, None] * shifts
-    preconditioner = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
-    preconditioner[preconditioner <= 0] = 1.0
-    np.divide(1.0, preconditioner, out=preconditioner)
-    values = np.where(scale > 0, start, 0.0)
-    residual = targets - _shifted_product(laplacian, weights, values, order)
-    direction = preconditioner * residual
-    energy = _dots(residual, direction)
-    steps = 0
-    while steps < max_iter and np.any(np.linalg.norm(residual, axis=0) > tol * scale):
-        product = _shifted_product(laplacian, weights, direction, order)
-        curvature = _dots(direction, product)
-        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-        values += length * direction
-        residual -= length * product
-        np.multiply(preconditioner, residual, out=product)
-        after = _dots(residual, product)
-        direction *= np.divide(after, energy, out=np.zeros_like(energy), where=energy > 0)
-        direction += product
-        energy, steps = after, steps + 1
-    return ShiftedSolution(values, _relative_lengths(residual, scale), steps)
+def _lengths(vectors: Any) -> Float64s:
+    return np.sqrt(np.einsum("ij,ij->j", vectors, vectors, dtype=np.float64))
 
 
-def system_residuals(
-    laplacian: Any,
-    confidence: Float64s,
-    shifts: Float64s,
-    targets: Float64s,
-    values: Float64s,
-    *,
-    order: int = 1,
-) -> Float64s:
-    """Return ‖b_i - (L^order + s_i M) y_i‖ / ‖b_i‖, (g,), for y (n × g); 0 where b_i is zero."""
-    misfit = targets - _shifted_product(laplacian, confidence[:, None] * shifts, values, order)
-    return _relative_lengths(misfit, np.linalg.norm(targets, axis=0))
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _step(lengths, scales, values, residual, direction, moved):  # type: ignore[no-untyped-def]
+    """Go one step in place; return ‖r‖² and the energy of each column."""
+    squares, energy = np.zeros(len(lengths)), np.zeros(len(lengths))
+    for i in range(len(values)):
+        for c in range(len(lengths)):
+            values[i, c] += lengths[c] * direction[i, c]
+            residual[i, c] -= lengths[c] * moved[i, c]
+            square = np.float64(residual[i, c]) * np.float64(residual[i, c])
+            squares[c] += square
+            energy[c] += square * scales[i, c]
+    return squares, energy
 
 
-def _relative_lengths(residual: Float64s, scale: Float64s) -> Float64s:
-    left = np.linalg.norm(residual, axis=0)
-    return np.divide(left, scale, out=np.zeros_like(left), where=scale > 0)
-
-
-def _shifted_product(laplacian: Any, weights: Float64s, X: Float64s, order: int) -> Float64s:
-    return apply_power(laplacian, X, order) + weights * X
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _turn(turns, scales, residual, direction):  # type: ignore[no-untyped-def]
+    """Give each column its next direction, in place."""
+    for i in range(len(residual)):
+        for c in range(len(turns)):
+            direction[i, c] = scales[i, c] * residual[i, c] + turns[c] * direction[i, c]

@@ -5,8 +5,6 @@ first set and a row of the second are the same thing. The features (topic propor
 those of the second are wanted. A round solves k sparse systems for the embedding, in tasks of a group of them each, and
 a small regression for the features; the graph, Z and V are in the memory of the caller.
 
-Letters
--------
 L : graph Laplacian, n × n, CSR. c : confidence of each row's known value, (n,), 0 where there is none; C = diag(c).
 V : feature values, (n × f). Z : embedding, (n × k). F : regression weights, (k × f).
 s, Q : eigenvalues and eigenvectors of F Fᵀ; (L^p + s_i C) (Z Q)_i = (C V Fᵀ Q)_i is system i.
@@ -525,13 +523,13 @@ def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedd
     right[:, shifts == 0] = 0.0
     width = group_width(right.shape[0], right.shape[1], block_memory())
     solved = lift(
-        solve_group, "k,nk,nk->nk", da.from_array(shifts, chunks=width),
-        *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64, laplacian=L,
-        confidence=confidence, order=model.smoothness, tol=model.solver_tol, max_iter=model.solver_max_iter,
+        solve_group, "k,nk,nk->mk", da.from_array(shifts, chunks=width),
+        *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
+        sizes={"m": len(right) + 1}, laplacian=L, confidence=confidence, order=model.smoothness,
+        tol=model.solver_tol, max_iter=model.solver_max_iter,
     )  # fmt: skip
-    Z = compute(solved) @ np.ascontiguousarray(basis.T)
-    left = columns.system_residuals(L, confidence, shifts, right, Z @ basis, order=model.smoothness)
-    Z, F, value = regress(model, problem, Z, known)
+    *_, left = found = compute(solved)
+    Z, F, value = regress(model, problem, found[:-1] @ np.ascontiguousarray(basis.T), known)
     return Embedding(Z, F, np.append(objective, value), np.append(residuals, float(left.max())))
 
 
@@ -589,8 +587,9 @@ def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float)
 def solve_group(
     shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
 ) -> Float64s:
-    """Return the solutions of a group of systems."""
-    return columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits).values
+    """Return the solutions of a group of systems, (n, g), and below them their relative residuals."""
+    found, residuals, _ = columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits)
+    return np.vstack([found, residuals])
 
 
 def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:

@@ -254,10 +254,10 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             misfit = laplacian(self.graph_) @ unit - unit * self.eigenvalues_
             self.eigen_residuals_ = np.linalg.norm(misfit, axis=0)
             solved = ridge_regression(rows, self.eigenmaps_, *limits, constant=self.constant_column)
-            weights = compute(solved.vectors)
+        weights, self.residuals_, self.n_iter_ = solved
         self.components_ = weights[:m].T
         self.intercept_ = weights[-1] if self.constant_column else np.zeros(self.n_components)
-        _, self.residuals_, self.n_iter_, self.converged_ = solved
+        self.converged_ = bool((self.residuals_ <= self.tol).all())
         return self
 
     @overload

@@ -7,6 +7,8 @@ values, dense rows through dense products, an order of magnitude faster for as m
 
 from __future__ import annotations
 
+import warnings
+from itertools import count
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -20,20 +22,21 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils import gen_batches
 
 from distembed.dtypes import Float64s, Mask
-from distembed.execution import compute, one_blas_thread, shared, tell, whole
+from distembed.execution import compute, one_blas_thread, shared, tell
 from distembed.lift import block, lift
 from distembed.linalg.blocks import ROUNDED
 from distembed.linalg.chunks import row_chunk
+from distembed.linalg.columns import Solution, conjugate_gradients
+from distembed.linalg.csr import row_lengths
 from distembed.linalg.operators import (
+    column_powers,
     column_products,
     dense_blocks,
-    gathered,
     row_blocks,
     sparse_times,
     times_matrix,
     transpose_row_blocks,
 )
-from distembed.linalg.solve import Solution, conjugate_gradients
 from distembed.neighbors.blocks import typical_square
 from distembed.states import BLOCK_MEMORY, block_memory
 
@@ -169,8 +172,7 @@ def ridge_regression(
 ) -> Solution:
     """Return W = argmin ‖X W - Y‖² + alpha ‖W‖², (m × k).
 
-    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by block conjugate gradients. Scaling by the
-    columns, or by singular vectors of X, gained nothing over the block.
+    By Cholesky where X has a side of `DIRECT_SIDE` or less, else by conjugate gradients.
 
     Parameters
     ----------
@@ -182,6 +184,11 @@ def ridge_regression(
         Of the conjugate gradients.
     constant : bool
         Whether X has one more column, of ones.
+
+    Warns
+    -----
+    RuntimeWarning
+        If a residual is above `tol` at the end.
     """
     if sp.issparse(getattr(X, "_meta", X)):
         rows = _with_ones(row_blocks(X)) if constant else row_blocks(X)
@@ -193,14 +200,29 @@ def ridge_regression(
         normal = _Normal(_with_ones(rows) if constant else rows, None, alpha)
     n, m = normal.rows.shape
     if min(n, m) > DIRECT_SIDE:
-        return conjugate_gradients(normal, normal.carried(targets).persist(), tol=tol, max_iter=max_iter)
+        right, squares = compute((normal.carried(targets), normal.squares()))
+        numbers, scales = count(1), 1 / (squares + alpha)
+
+        def product(vectors: Float64s) -> Any:
+            tell("products", next(numbers))
+            return compute(normal.carried(normal.times(vectors))) + alpha * vectors
+
+        found = conjugate_gradients(product, right, scales[:, None], tol=tol, max_iter=max_iter)
+        if (largest := found.residuals.max()) > tol:
+            warnings.warn(
+                f"the ridge regression stopped after {found.n_iter} steps at a relative residual of {largest:.2g}, "
+                f"above tol {tol:g}: raise max_iter or tol",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return found
     turned = normal if m <= n else normal.turned()
     right, products = compute(normal.carried(targets)) if m <= n else targets, turned.products()
     products.flat[:: len(products) + 1] += alpha
     weights = scipy.linalg.solve(products, right, assume_a="pos", overwrite_a=True)
     if m > n:
-        weights = compute(turned.times(whole(weights)))
-    return Solution(da.from_array(weights, chunks=-1), np.zeros(weights.shape[1]), 1, converged=True)
+        weights = compute(turned.times(weights))
+    return Solution(weights, np.zeros(weights.shape[1]), 1)
 
 
 class _Normal(NamedTuple):
@@ -218,7 +240,7 @@ class _Normal(NamedTuple):
         n, m = self.rows.shape
         return _Normal(self.rows.T.rechunk((row_chunk(m, 8 * n, BLOCK_MEMORY), -1)), None, self.alpha)
 
-    def times(self, vectors: da.Array) -> da.Array:
+    def times(self, vectors: Any) -> da.Array:
         """Return X times vectors (m × b)."""
         return (times_matrix if self.transposed is None else sparse_times)(self.rows, vectors)
 
@@ -226,7 +248,7 @@ class _Normal(NamedTuple):
         """Return Xᵀ times vectors (n × b)."""
         if self.transposed is None:
             return column_products(self.rows, dense_blocks(vectors, self.rows.chunks[0]))
-        return sparse_times(self.transposed, vectors if isinstance(vectors, da.Array) else whole(vectors))
+        return sparse_times(self.transposed, vectors)
 
     def products(self) -> Float64s:
         """Return XᵀX, (m × m), a panel of columns at a time; of dense rows each half once."""
@@ -246,14 +268,11 @@ class _Normal(NamedTuple):
             tell("columns", last, m)
         return products
 
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """The number of rows of each block of vectors, which dense rows take in one."""
-        return (self.rows.shape[1],) if self.transposed is None else tuple(self.transposed.chunks[0])
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return (XᵀX + alpha I) times vectors (m × b)."""
-        return self.carried(self.times(gathered(vectors))) + self.alpha * vectors
+    def squares(self) -> da.Array:
+        """Return the diagonal of XᵀX, (m,)."""
+        if self.transposed is None:
+            return column_powers(self.rows, 2)
+        return lift(row_lengths, "wc->w", self.transposed, dtype=np.float64) ** 2
 
 
 def _with_ones(rows: da.Array) -> da.Array:

@@ -316,7 +316,7 @@ def test_more_components_than_the_rank():
 
 def test_regression_that_stops_early_says_so(monkeypatch):
     monkeypatch.setattr(ridge, "DIRECT_SIDE", 5)
-    with pytest.warns(RuntimeWarning, match="stopped after 2 iterations"):
+    with pytest.warns(RuntimeWarning, match="stopped after 2 steps"):
         model = LocalityPreservingProjection(3, n_neighbors=5, max_iter=2).fit(some_rows())
     assert not model.converged_
     assert model.residuals_.max() > 1e-6
