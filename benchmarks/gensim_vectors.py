@@ -3,8 +3,7 @@
 ``python -m benchmarks.gensim_vectors skipgram|fasttext OUT.bin TEXT.xz... --size 200 --max-words 30000``
 reads ``[a-z]+`` of the lowercased text as ``pattern = "ascii"`` does, trains on one thread and writes the vectors,
 to be judged with ``distembed evaluate A.bin B.bin --sets ... --same-words``. A TEXT that ends in .txt is taken as
-tokenized lines, as ``--lines FILE`` keeps them. ``--model FILE`` saves the whole fastText model in Facebook's format,
-whose n-grams answer unknown words too.
+tokenized lines, as ``--lines FILE`` keeps them.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def trained(method: str, corpus: Path, size: int, max_words: int, **settings: An
 def main(
     method: Literal["skipgram", "fasttext"], out: Path, *texts: str, size: int = 200, max_words: int = 30_000,
     epochs: int = 5, window: int = 5, sample: float = 1e-4, negative: int = 5,
-    lines: Path | None = None, model: Path | None = None,
+    lines: Path | None = None,
 ) -> None:  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(texts[0])
@@ -65,8 +64,6 @@ def main(
         tuned = {"epochs": epochs, "window": window, "sample": sample, "negative": negative}
         found = trained(method, corpus, size, max_words, **tuned)
     found.wv.save_word2vec_format(str(out), binary=True)
-    if model:
-        models.fasttext.save_facebook_model(found, str(model))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ on them and writes the vectors (fastText to OUT.safetensors: with the trained bu
 It is gensim's algorithm: its sub-sampling, its windows drawn from 1 to ``--window`` over the words that are left, its
 power of 3/4 for the words drawn against, its rate that falls to 0.0001, its initial values, its n-grams and buckets.
 It differs in four points. A few hundred warps train at once. Stretches of 64 words that follow each other in the text
-are trained far apart in time, unless ``--order text`` is given. The changes of a word's rows are added once per place
+are trained far apart in time. The changes of a word's rows are added once per place
 in the text and not once per pair, although the later pairs of the place see them. And in skip-gram, as in gensim's
 fastText and in the papers, the word in the middle predicts those around it; gensim's skip-gram has it the other way.
 
@@ -134,7 +134,7 @@ class Device:
         module = self.cp.RawModule(code=source, options=(f"-DSIZE={size}", "-std=c++17"))
         return module.get_function("train_epoch")
 
-    def train(self, spelled: Spelling, *, size, epochs, window, sample, negative, rate, seed, warps, order):
+    def train(self, spelled: Spelling, *, size, epochs, window, sample, negative, rate, seed, warps):
         """Return the rows of the words and then of the buckets, float32 (n_words + n_buckets, size)."""
         cp = self.cp
         cp.random.seed(seed)
@@ -146,12 +146,11 @@ class Device:
         kernel, rates = self.kernel(size), np.linspace(rate, LAST_RATE, epochs + 1, dtype=np.float32)
         for epoch in range(epochs):
             words, lines = self.kept(sample)
-            step = jump(len(words)) if order == "apart" else 1
             kernel(
                 (warps // 4,), (4 * LANES,),
                 (words, lines, np.int32(len(words)), starts, rows, self.noise, np.uint32(N_NOISE - 1),
                  inputs, outputs, np.int32(window), np.int32(negative), rates[epoch], rates[epoch + 1],
-                 np.uint32(seed * 1000 + epoch), np.int64(step), cp.zeros(1, np.int32)),
+                 np.uint32(seed * 1000 + epoch), np.int64(jump(len(words))), cp.zeros(1, np.int32)),
             )  # fmt: skip
         return inputs.get()
 
@@ -180,7 +179,7 @@ def word_vectors(words: list[str], spelled: Spelling, rows: NDArray[np.float32])
 def main(
     task: Literal["encode", "skipgram", "fasttext"], source: Path, out: Path, *, max_words: int = 30_000,
     size: int = 200, epochs: int = 5, window: int = 5, sample: float = 1e-4, negative: int = 5, rate: float = 0.025,
-    seed: int = 1, warps: int = 512, order: Literal["apart", "text"] = "apart",
+    seed: int = 1, warps: int = 512,
 ) -> None:  # fmt: skip
     if task == "encode":
         corpus = encode(source, max_words)
@@ -195,7 +194,7 @@ def main(
         )
     settings = {
         "size": size, "epochs": epochs, "window": window, "sample": sample, "negative": negative, "rate": rate,
-        "seed": seed, "warps": warps, "order": order,
+        "seed": seed, "warps": warps,
     }  # fmt: skip
     corpus = load(source)
     spelled = (spelling if task == "fasttext" else no_spelling)(corpus.words)

@@ -1,11 +1,12 @@
-"""Table 1 and the figures of the paper on imputation (Yao, Yu & Xiao, KDD 2019), the authors' figures beside ours.
+"""Figures 2 to 4 of the paper on imputation (Yao, Yu & Xiao, KDD 2019), with the authors' numbers and ours.
 
 ``python -m benchmarks.imputation_figures FOLDER --to FIGURES`` reads the authors' tables (`data/lsi`), prints
-each table in Markdown and draws figures 2, 3 and 4 as SVG. ``--only 1 3`` does some of them, 1 for Table 1.
+the numbers of each figure and draws it as SVG.
 """
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import matplotlib as mpl
@@ -14,31 +15,51 @@ import numpy as np
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from benchmarks.company_tables import SPACES, authors_table, company_vectors, frequencies, read_prices
+from benchmarks.inputs import open_text
 from benchmarks.measures import run_main, tell, tell_head, tell_row
-from distembed.evaluation.imputation import NEIGHBOR_COUNTS, VOTES, neighbor_label_accuracy
+from distembed.evaluation.imputation import NEIGHBOR_COUNTS, neighbor_label_accuracy
 from distembed.manifold.imputation import LatentSemanticImputation
+from distembed.tables.domain import join, read_domain, read_known
+from distembed.tables.sections import KnownSection, MatchingSection, PricesSection
 
 AUTHORS = {"weights": "normalise_after", "solver": "power", "tol": 1e-2}
 """The options with which the estimator computes what the authors' program does."""
 
-SOLVERS = {"default": {}, "authors' options": AUTHORS}
-
-TABLE_1 = {
-    "full": (0.154, 0.170, 0.150, 0.150, 0.144, 0.138, 0.135),
-    "part": (0.180, 0.190, 0.172, 0.167, 0.157, 0.157, 0.157),
-    "part+aff": (0.556, 0.472, 0.396, 0.359, 0.302, 0.261, 0.187),
-    "google": (0.220, 0.297, 0.271, 0.305, 0.280, 0.280, 0.186),
-    "google+aff": (0.838, 0.803, 0.784, 0.768, 0.725, 0.678, 0.626),
-    "glove": (0.417, 0.466, 0.490, 0.500, 0.500, 0.505, 0.451),
-    "glove+aff": (0.832, 0.766, 0.690, 0.653, 0.606, 0.542, 0.405),
-    "fast": (0.443, 0.496, 0.527, 0.500, 0.511, 0.470, 0.447),
-    "fast+aff": (0.811, 0.749, 0.713, 0.684, 0.641, 0.608, 0.595),
-}
-"""The paper's Table 1, at k = 2, 5, 8, 10, 15, 20, 30; "full" is its self, "part" its self(hf)."""
+SPACES = {"google": 300, "glove": 300, "fast": 300, "part": 200, "full": 200}
+"""The number of components of each space; a label and a frequency follow them."""
 
 THRESHOLDS = (0, 5, 20, 40, 60, 80, 99)
 DEGREES, ETAS = (3, 5, 8, 10, 15, 20), (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
+
+
+def read_prices(folder: Path):
+    """Return the correlations of the daily returns of 480 companies over the paper's two years."""
+    prices = PricesSection(
+        path=str(folder / "sp500_close_2015_2018.csv.xz"), transform="return_correlation",
+        first="2016-08-24", last="2018-08-27",
+        names=str(folder / "sp500_token.csv"), names_from="Symbol", names_to="nGram", names_label="Sector",
+    )  # fmt: skip
+    return read_domain(prices)
+
+
+def company_vectors(folder: Path, domain, space: str):
+    """Return Y of the names, NaN where the space does not know them."""
+    size = SPACES[space]
+    known = read_known(KnownSection(path=str(folder / f"{space}Mat.csv.xz"), drop=(str(size), str(size + 1))))
+    return join(domain, known, MatchingSection()).targets.astype(np.float64)
+
+
+def frequencies(folder: Path) -> dict[str, float]:
+    """Return how often each name stands in the authors' corpus."""
+    with open_text(folder / "fullMat.csv.xz") as lines:
+        return {row[0]: float(row[-1]) for row in list(csv.reader(lines))[1:]}
+
+
+def authors_table(folder: Path, name: str):
+    """Return a table of the authors' results: accuracies by row and column, as texts to numbers."""
+    with (folder / "visual_results" / name).open(encoding="utf-8") as lines:
+        (_, *columns), *rows = csv.reader(lines)
+    return {row[0]: dict(zip(columns, map(float, row[1:]), strict=True)) for row in rows}
 
 
 def tell_figures(name: str, figures) -> None:
@@ -47,26 +68,6 @@ def tell_figures(name: str, figures) -> None:
 
 def imputed(domain, Y, **options):
     return LatentSemanticImputation(**options).fit(domain.matrix, Y)
-
-
-def show_table_1(folder: Path, domain) -> None:
-    """Print Table 1, before and after, by both votes, with the default and with the authors' options."""
-    labels = np.array(domain.labels)
-    tell_head("space", *(f"k = {k}" for k in NEIGHBOR_COUNTS))
-    for space in SPACES:
-        Y = company_vectors(folder, domain, space)
-        known = ~np.isnan(Y[:, 0])
-        tell_figures(f"**{space}**, the paper", TABLE_1[space])
-        for votes in VOTES:
-            found = neighbor_label_accuracy(Y[known], labels[known], weights=votes)
-            tell_figures(f"{space}, {votes} votes", found.values())
-        if f"{space}+aff" in TABLE_1:
-            tell_figures(f"**{space}+aff**, the paper", TABLE_1[f"{space}+aff"])
-        for name, options in SOLVERS.items():
-            vectors = imputed(domain, Y, **options).vectors_
-            for votes in VOTES:
-                found = neighbor_label_accuracy(vectors, labels, weights=votes)
-                tell_figures(f"{space}+aff, {name}, {votes} votes", found.values())
 
 
 def draw_figure_2(folder: Path, domain, target: Path) -> None:
@@ -150,15 +151,12 @@ def save(figure, path: Path) -> None:
     plt.close(figure)
 
 
-def main(folder: Path, *, to: Path = Path(), only: tuple[str, ...] = ("1", "2", "3", "4")) -> None:
+def main(folder: Path, *, to: Path = Path()) -> None:
     to.mkdir(parents=True, exist_ok=True)
     domain = read_prices(folder)
-    if "1" in only:
-        show_table_1(folder, domain)
-    for number, draw in {"2": draw_figure_2, "3": draw_figure_3, "4": draw_figure_4}.items():
-        if number in only:
-            tell(f"\nFigure {number}")
-            draw(folder, domain, to)
+    for number, draw in enumerate((draw_figure_2, draw_figure_3, draw_figure_4), 2):
+        tell(f"\nFigure {number}")
+        draw(folder, domain, to)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the benchmarks are given: text, counts, and drawn matrices."""
+"""What the benchmarks are given: text, counts, drawn matrices, and halves of evaluation sets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+from zlib import crc32
 
 import dask
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 import distembed as de
+from distembed.evaluation.wordsets import EvaluationSet
 
 
 def open_text(path: str | Path) -> IO[str]:
@@ -45,3 +47,14 @@ def drawn_words(n_words: int, n_features: int) -> csr_array:
     rng = np.random.default_rng(0)
     topics = rng.dirichlet(np.full(40, 0.05), n_words) @ rng.dirichlet(np.full(n_features, 0.02), 40)
     return csr_array(np.log1p(rng.poisson(2_000 * topics)).astype(np.float32))
+
+
+def half_of(word_set: EvaluationSet, *, development: bool) -> EvaluationSet:
+    """Return one half of a set: the one to choose by, or the one to confirm the choice on.
+
+    Items of the same first word (a cue, a prime, a question) are in the same half, by a checksum of the word.
+    """
+    first = [item[0].lower() for item in word_set.items]
+    return word_set.part(
+        np.array([crc32(word.encode()) % 2 == int(development) for word in first], dtype=bool)
+    )

@@ -4,8 +4,7 @@
 and on the same items, and draws the items of each set 10,000 times with replacement: printed are both scores, their
 difference with its 95 % interval, and the same of the mean over the sets (its interval: sets drawn independently,
 never left out). SETS is a folder or a file, or several with commas between them; a SET is the name of one of them.
-``--components N`` removes the mean and the first N principal components of each file first. ``--compose`` scores all
-items, the words that a file lacks composed from its n-grams where it has a table of them, else with similarity 0.
+``--components N`` removes the mean and the first N principal components of each file first.
 Analogies are answered by 3CosAdd and by 3CosMul on the shared words, with the components, and are not in the mean.
 """
 
@@ -21,17 +20,6 @@ from distembed.evaluation.wordsets import find_sets
 
 N_DRAWS = 10_000
 DRAWS_AT_ONCE = 100  # of 3,000 pairs: ranks of a few megabytes
-
-
-def composed(vectors, word_set):
-    """Return vectors of all words of a set in lower case; zeros for a word that nothing can be composed for."""
-    words = sorted({word.lower() for word in word_set.words})
-    if vectors.subwords is not None:
-        return de.WordVectors(words, vectors[words])
-    rows = np.zeros((len(words), vectors.vectors.shape[1]), dtype=np.float32)
-    known = [word in vectors for word in words]
-    rows[known] = vectors[[word for word in words if word in vectors]]
-    return de.WordVectors(words, rows)
 
 
 def items_of(vectors, word_set):
@@ -75,13 +63,12 @@ def compare(name, items, number):
     return scores, differences
 
 
-def main(first: str, second: str, sets: str, *names: str, components: int = 0, compose: bool = False) -> None:
+def main(first: str, second: str, sets: str, *names: str, components: int = 0) -> None:
     both = [de.WordVectors.load(file) for file in (first, second)]
     cleaned = [v.postprocess(n_components_removed=components) for v in both] if components else both
     shared = [word for word in both[0].words if word in both[1]]
     both = [vectors.restricted(shared) for vectors in both]
-    if not compose:
-        cleaned = [vectors.restricted(shared) for vectors in cleaned]
+    cleaned = [vectors.restricted(shared) for vectors in cleaned]
     by_name = {word_set.name: word_set for word_set in find_sets(sets.split(",")).sets}
     found = []
     for number, name in enumerate(names):
@@ -91,8 +78,7 @@ def main(first: str, second: str, sets: str, *names: str, components: int = 0, c
             for formula, items in zip(("3CosAdd", "3CosMul"), zip(*answered, strict=True), strict=True):
                 compare(f"{name}, {formula}", items, number)
         else:
-            answering = [composed(vectors, word_set) if compose else vectors for vectors in cleaned]
-            found.append(compare(name, [items_of(vectors, word_set) for vectors in answering], number))
+            found.append(compare(name, [items_of(vectors, word_set) for vectors in cleaned], number))
     if found:
         scores, differences = zip(*found, strict=True)
         tell_difference("mean", *np.mean(scores, axis=0), np.mean(differences, axis=0))

@@ -2,14 +2,13 @@
 
 ``python -m benchmarks.psdvec_paper SCORES.json...`` reads what ``distembed evaluate ... --to SCORES.json`` has
 written, and ``benchmarks.tagging ... --to SCORES.json`` of the same vectors, or the ``scores_NAME.json`` of a
-wordspaces workspace. A column that was not measured is a dash. ``Nine`` is the mean without NER and chunks, ``Avg.``
-that of all eleven (the paper has that of nine for PPMI). ``Google +`` and ``MSR +`` are 3CosAdd, which the paper does
-not have.
+wordspaces workspace. A column that was not measured is a dash. ``Nine`` is the mean without NER and chunks.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measures import run_main, tell_head, tell_row
@@ -19,16 +18,14 @@ COLUMNS = {
     "Turk": ("EN-MTurk-287", "spearman"), "SL": ("simlex999", "spearman"), "TFL": ("EN-TOEFL-80", "accuracy"),
     "RG": ("EN-RG-65", "spearman"), "Google": ("google", "3CosMul"), "MSR": ("msr", "3CosMul"),
     "NER": ("conll2003", "span F1"), "Chunk": ("conll2000", "span F1"),
-    "Google +": ("google", "3CosAdd"), "MSR +": ("msr", "3CosAdd"),
 }  # fmt: skip
-"""The columns of the table, each with the set and the metric that it is; then those that only we have."""
+"""The columns of the table, each with the set and the metric that it is."""
 PAPER = {
     "word2vec": (74.1, 54.8, 73.2, 68.0, 37.4, 85.0, 81.1, 72.3, 63.0, 84.8, 94.8),
     "PPMI": (73.5, 67.8, 71.7, 65.9, 30.8, 70.0, 70.8, 52.4, 21.7, None, None),
     "SVD": (69.2, 60.2, 70.7, 49.1, 28.1, 57.5, 71.8, 24.0, 11.3, 81.2, 94.1),
     "GloVe": (75.9, 63.0, 75.6, 64.1, 36.2, 87.5, 77.0, 54.4, 43.5, 84.5, 94.6),
     "Singular": (76.3, 68.4, 74.7, 58.1, 34.5, 78.8, 80.7, 50.8, 39.9, 83.8, 94.8),
-    "Sparse": (74.8, 56.5, 74.2, 67.6, 38.4, 88.8, 81.6, 71.6, 61.9, 78.8, 94.9),
     "PSDVec": (79.2, 67.9, 76.4, 67.6, 39.8, 87.5, 83.5, 62.3, 50.7, 84.7, 94.7),
     "PSD-unreg": (78.6, 66.3, 75.3, 67.5, 37.2, 85.0, 79.9, 59.8, 46.8, 84.7, 94.5),
 }
@@ -54,28 +51,22 @@ def cells(scores: list[dict]) -> dict[str, dict]:
     }
 
 
-def tell_values(name: str, values: list[float | None]) -> None:
-    """Print a row: the columns of the paper, the means of nine and of eleven, and the columns that only we have."""
-    means = [mean(values[:9]), mean(values[:11])]
-    shown = ["-" if value is None else f"{value:.1f}" for value in (*values[:11], *means, *values[11:])]
-    tell_row(name, *shown)
-
-
-def mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if len(known) == len(values) else None
+def tell_values(name: str, values: Sequence[float | None]) -> None:
+    """Print a row: the columns, and the mean of nine."""
+    nine = [value for value in values[:9] if value is not None]
+    mean = sum(nine) / 9 if len(nine) == 9 else None
+    tell_row(name, *("-" if value is None else f"{value:.1f}" for value in (*values, mean)))
 
 
 def main(*files: Path) -> None:
-    names = [*COLUMNS]
-    tell_head("x 100", *names[:11], "Nine", "Avg.", *names[11:])
+    tell_head("x 100", *COLUMNS, "Nine")
     for name, values in PAPER.items():
-        tell_values(f"*{name}, the paper*", [*values, None, None])
+        tell_values(f"*{name}, the paper*", values)
     for number, (name, scores) in enumerate(found_in(files).items()):
         found = cells(scores)
-        known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
         if number == 0:
-            tell_row("*known/total*", *known[:11], "-", "-", *known[11:])
+            known = [f"{s['known']}/{s['total']}" if (s := found.get(column)) else "-" for column in COLUMNS]
+            tell_row("*known/total*", *known, "-")
         tell_values(name, [100 * found[column]["value"] if column in found else None for column in COLUMNS])
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -138,17 +137,6 @@ class Recorder(Callback):
             needs = tuple(numbers[one] for one in graph[key].dependencies if one in numbers)
             tasks.append(RecordedTask(key_split(key), taken, needs))
         self._graphs.append(RecordedGraph(tasks, max(0.0, total - sum(seconds.values()))))
-
-
-def costliest_steps(stage: RecordedStage, n_shown: int = 12) -> list[tuple[str, float, float]]:
-    """Return the steps whose tasks take longest: their name, all their seconds, and those of the longest task."""
-    total: Counter[str] = Counter()
-    longest: dict[str, float] = {}
-    for graph in stage.graphs:
-        for task in graph.tasks:
-            total[task.name] += task.seconds
-            longest[task.name] = max(longest.get(task.name, 0.0), task.seconds)
-    return [(name, seconds, longest[name]) for name, seconds in total.most_common(n_shown)]
 
 
 def stage_of_json(value: Any) -> RecordedStage:

@@ -37,7 +37,7 @@ import pyarrow.parquet as pq
 from matplotlib import pyplot as plt
 
 from benchmarks.measures import alone, run_main, tell, tell_head, tell_row
-from benchmarks.recorded_graphs import RecordedStage, Recorder, costliest_steps, stage_of_json
+from benchmarks.recorded_graphs import RecordedStage, Recorder, stage_of_json
 from distembed.cli.main import cli
 from distembed.job import run
 from tests.hosts.network import WORKERS, cluster, follow, registrations, wait_until
@@ -289,19 +289,10 @@ def draw(rows: list[Row], target: Path) -> None:
     figure.savefig(target, bbox_inches="tight", metadata={"Date": None} if target.suffix == ".svg" else None)
 
 
-def tell_steps(rows: list[Row]) -> None:
-    """Print what the longest tasks of each stage are."""
-    for row in rows:
-        if row.recorded is not None:
-            tell(f"\n{row.case}, {row.stage}: {row.recorded.seconds_on(1):.1f} s")
-            for name, seconds, longest in costliest_steps(row.recorded):
-                tell(f"  {name:<50} {seconds:8.2f} s, the longest {longest:.3f} s")
-
-
 def main(
     folder: Path, *cases: Literal["words", "noncore", "topics", "starts", "imputation"],
     workers: tuple[int, ...] = (1, 2), schedulers: tuple[Literal["threads", "processes", "hosts"], ...] = ("threads",),
-    figure: Path | None = None, steps: bool = False,
+    figure: Path | None = None,
 ) -> None:  # fmt: skip
     for name in cases:
         for scheduler in schedulers:
@@ -313,8 +304,6 @@ def main(
     rows = list(rows_in(folder.resolve()))
     tell(f"{os.cpu_count()} cores\n")
     tell_table(rows)
-    if steps:
-        tell_steps(rows)
     if figure is not None:
         draw(rows, figure)
 

@@ -377,7 +377,9 @@ class Tagger(NamedTuple):
     def score(self, metric: str, weights: Weights, policy: str) -> Score:
         counts, (given, tags) = self.counts(self.corpus.test, weights), self.given(self.corpus.test)
         n_known = given.window[PLACES.index(0)].nnz if given.window else 0
-        interval = bootstrap_interval(lambda draws: f1(counts[draws].sum(axis=1)), len(counts), Policy())
+        interval = bootstrap_interval(
+            lambda draws: f1(counts[draws].sum(axis=1)), [np.arange(len(counts))], 0
+        )
         value = float(f1(counts.sum(axis=0)))
         return Score(self.corpus.name, "tagging", metric, value, n_known, len(tags), policy, interval)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.halves import half_of
+from benchmarks.inputs import half_of
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import evaluate_sets
