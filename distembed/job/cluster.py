@@ -22,7 +22,7 @@ from distributed.security import Security
 
 from distembed.files import DiskFullError
 from distembed.job.model import JobError, StoppedError
-from distembed.job.provenance import PACKAGES, Joining, differences, made_with
+from distembed.job.provenance import Joining, made_with
 
 WORKER_SECONDS = 120
 
@@ -164,28 +164,16 @@ def admit(resources: ExitStack, client: Client, workspace: str, check_lock: Call
     JobError
         If there is such a process; the message names them all.
     """
-    names, found = ("distembed", "python", *PACKAGES), client.get_versions(packages=["distembed", *PACKAGES])
-    places = {f"the Dask scheduler at {client.scheduler.address}": found["scheduler"]}
-    places |= {f"worker {address}": versions for address, versions in found["workers"].items()}
-    own, *others = (
-        {name: str(versions["packages"].get(name)) for name in names}
-        for versions in (found["client"], *places.values())
-    )
-    differing = (differences(other, own, " where this run has ") for other in others)
-    refusals = {
-        place: other and f"has {other}: install the same versions there"
-        for place, other in zip(places, differing, strict=True)
-    }
     joining = Joining(made_with(), workspace, check_lock)
-    if not any(refusals.values()):
-        answers = client.run(joining.refusal, on_error="return")
-        refusals = {
-            f"worker {address}": f"cannot import this version of distembed ({answer}): install it there"
-            if isinstance(answer, Exception)  # that worker cannot unpickle the question
-            else answer
-            for address, answer in answers.items()
-        }
-    if sentences := [f"{place} {why}" for place, why in refusals.items() if why]:
+    answers = client.run(joining.refusal, on_error="return")
+    sentences = [
+        f"worker {address} cannot import this version of distembed ({answer}): install it there"
+        if isinstance(answer, Exception)  # that worker cannot unpickle the question
+        else f"worker {address} {answer}"
+        for address, answer in answers.items()
+        if answer
+    ]
+    if sentences:
         raise JobError(f"{'; '.join(sentences)}, or end {'it' if len(sentences) == 1 else 'them'}")
     client.register_plugin(joining)
 

@@ -11,11 +11,10 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from distributed import Client, Worker, WorkerPlugin
+from distributed import Worker, WorkerPlugin
 
 import distembed
 from distembed.execution import one_blas_thread
-from distembed.storage.blocks import kernel
 from distembed.storage.records import new_digest
 from distembed.urls import PROTOCOLS_VARIABLE
 
@@ -43,17 +42,6 @@ def differences(found: Mapping[str, str], own: Mapping[str, str], between: str =
     changed = [key for key in {**found, **own} if found.get(key) != own.get(key)]
     words = (f"{key} {found.get(key, 'unknown')}{between}{own.get(key, 'unknown')}" for key in changed)
     return "; ".join(words)
-
-
-def kinds(client: Client | None) -> str:
-    """Return a sentence if the workers of a cluster differ in processor or BLAS kernel, "" if they do not."""
-    found = [] if client is None else sorted(set(client.run(kernel, on_error="ignore").values()))
-    if len(found) < 2:
-        return ""
-    return (
-        f"the workers are of more than one kind ({'; '.join(found)}): the last bits of a block depend on which of "
-        "them computes it, so another run may print another digest"
-    )
 
 
 class Joining(WorkerPlugin):

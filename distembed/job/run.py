@@ -38,6 +38,7 @@ from distembed.storage.workspace import Workspace
 
 SHOWN_REPAIRS = 10
 
+
 SMALL_BYTES, SMALL_TOKENS = 1 << 20, 1 << 18
 """Of an input of so many bytes and tokens at most the first stages take about a second."""
 
@@ -264,8 +265,6 @@ def _check_losses(run: Run, ask: Callable[[str], bool] | None) -> None:
     for words, names in by_difference.items():
         if words:
             run.reporter.note(f"kept, though made with other versions: {', '.join(names)} ({words})")
-    if mixed := provenance.kinds(run.workers.client):
-        run.reporter.note(mixed)
     lost = losses(list(run.states.values()), run.workspace, made_with)
     for loss in lost:
         run.reporter.note(loss.line)

@@ -7,7 +7,7 @@ now. All of that is known before anything runs, so a run can say what it would r
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -147,57 +147,37 @@ def _changes(
     if before.fingerprint == now:
         other = replaced(before, done)
         return (f"it rests on {', '.join(other)}, whose content is another now",) if other else ()
-    old, new = dict(before.parameters), json.loads(json.dumps(parameters))
-    files: list[str] = ["its files are not recorded"]
-    old_files, new_files = old.pop(FILES, {}), new.pop(FILES, {})
-    if isinstance(old_files, Mapping):  # and no stranger's record
-        files = list(
-            _differences(_by_file(old_files), _by_file(new_files), _stamp, "{} is gone", "{} was added")
-        )
-    lacking = ("{} was {}, is no longer set", "{} was not set, is {}")
-    own = (*_differences(dict(_flat(old)), dict(_flat(new)), _short, *lacking), *files)
+
+    old, new = _by_key(before.parameters), _by_key(json.loads(json.dumps(parameters)))
+    own = [
+        f"{key} was {_words(old.get(key))}, is {_words(new.get(key))}"
+        for key in {**old, **new}
+        if key not in old or key not in new or old[key] != new[key]
+    ]
     changed = [name for name in inputs if before.inputs.get(name) != inputs[name]]
-    return own or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
+    return tuple(own) or (f"it rests on {', '.join(changed)}" if changed else "its format changed",)
 
 
-def _differences(
-    old: Mapping[str, Any], new: Mapping[str, Any], told: Callable[[Any], str], gone: str, added: str
-) -> Iterator[str]:
-    """Yield, in words, each value that differs between two tables; `told` returns it in words."""
-    for key in {**old, **new}:
-        if key not in new:
-            yield gone.format(key, told(old[key]))
-        elif key not in old:
-            yield added.format(key, told(new[key]))
-        elif old[key] != new[key]:
-            yield f"{key} was {told(old[key])}, is {told(new[key])}"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested tables with its dotted key."""
+def _by_key(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return every value of nested tables by its dotted key, and the stamp of each file, a tuple, by its name."""
+    found: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{prefix}{key}.")
+        if key == FILES and not prefix and isinstance(value, Mapping):  # and no stranger's record
+            for path, files in sorted(value.items()):
+                names = ((name if name == path else f"{path}: {name}", name) for name in sorted(files))
+                found |= {place: tuple(files[name]) for place, name in names}
+        elif isinstance(value, dict) and value:
+            found |= _by_key(value, f"{prefix}{key}.")
         else:
-            yield f"{prefix}{key}", value
+            found[f"{prefix}{key}"] = value
+    return found
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+def _words(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]:,} bytes ({value[1]})"
+    text = "not there" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
-
-
-def _stamp(stamp: Sequence[Any]) -> str:
-    return f"{stamp[0]:,} bytes ({stamp[1]})"
-
-
-def _by_file(stamps: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the stamp of each file by its path and its name."""
-    return {
-        name if name == path else f"{path}: {name}": stamp
-        for path, files in sorted(stamps.items())
-        for name, stamp in sorted(files.items())
-    }
 
 
 # --- what a run would replace ----------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ NOTED_SHARE = 1.05
 """A peak is named as above its plan where it is so many times that: what libraries take varies by some MiB."""
 
 SPENT = (
-    "wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes", "moved_bytes",
+    "wall_seconds", "earlier_seconds", "peak_process_bytes", "peak_total_bytes", "planned_process_bytes",
 )  # fmt: skip
 
 
@@ -190,9 +190,7 @@ def spent_text(facts: Mapping[str, Any]) -> str:
     is_above = planned is not None and process > NOTED_SHARE * planned
     above = f", above its plan of {format_bytes(planned or 0)}" if is_above else ""
     peak = f"peak {format_bytes(process)} per process, {format_bytes(total)} together"
-    moved = measured(facts, "moved_bytes")
-    sent = f", {format_bytes(moved)} moved" if moved else ""
-    return f"{format_seconds(seconds):>10}   {peak}{above}{sent}"
+    return f"{format_seconds(seconds):>10}   {peak}{above}"
 
 
 def _versions(stages: Sequence[Mapping[str, Any]]) -> list[str]:

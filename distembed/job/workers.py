@@ -205,25 +205,13 @@ class Workers(AbstractContextManager["Workers"]):
             sizes += [int(worker.get("metrics", {}).get("memory", 0)) for worker in workers.values()]
         return max(sizes), sum(sizes)
 
-    def moved_bytes(self) -> int:
-        """Return the bytes that the workers of a cluster that still run have sent to others; threads send none."""
-        if self.client is None:
-            return 0
-        with suppress(Exception):  # a cluster that does not answer is the stage's failure
-            sent = self.client.run(
-                lambda dask_worker: dask_worker.transfer_outgoing_bytes_total, on_error="ignore"
-            )
-            return sum(sent.values())
-        return 0
-
     @contextmanager
     def metered(self) -> Iterator[dict[str, float]]:
         """Measure a block of code: yield what at its end holds its seconds and, by sampling, its peak resident bytes.
 
-        These are of wall time, of the largest process, and of all processes together. Of a cluster it also holds the
-        bytes that workers moved to others and to the client.
+        These are of wall time, of the largest process, and of all processes together.
         """
-        stopped, begin, moved = threading.Event(), time.perf_counter(), self.moved_bytes()
+        stopped, begin = threading.Event(), time.perf_counter()
         spent: dict[str, float] = {}
         peaks = (0, 0)
 
@@ -246,6 +234,3 @@ class Workers(AbstractContextManager["Workers"]):
             thread.join(JOIN_SECONDS)
             seconds = round(time.perf_counter() - begin, 3)
             spent |= {"wall_seconds": seconds, "peak_process_bytes": peaks[0], "peak_total_bytes": peaks[1]}
-            spent["moved_bytes"] = max(
-                0, self.moved_bytes() - moved
-            )  # less than before where a worker has gone

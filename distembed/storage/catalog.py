@@ -39,14 +39,12 @@ def read_record(folder: Folder, name: str, kind: type[records.AnyRecord]) -> rec
 
     Raises
     ------
-    NewerFormatError
-        If a newer version wrote it.
     ConnectionError, RefusedError
         If its object store failed: that says nothing of the record.
     """
     try:
         return records.loaded(folder.read(name, most=records.RECORD_BYTES), kind, folder.path(name))
-    except (records.NewerFormatError, ConnectionError, RefusedError):
+    except (ConnectionError, RefusedError):
         raise
     except (records.ManifestError, OSError):
         return None
@@ -200,7 +198,7 @@ def is_workspace(folder: Folder) -> bool:
     try:
         data = folder.read(records.WORKSPACE_FILE, most=records.RECORD_BYTES)
         found = records.loaded(data, records.Header, place)
-    except (records.NewerFormatError, ConnectionError, RefusedError):
+    except (ConnectionError, RefusedError):
         raise
     except (records.ManifestError, OSError) as error:
         is_gone = isinstance(error, FileNotFoundError)

@@ -64,11 +64,7 @@ _SEAL = b',"seal":"'
 
 
 class ManifestError(ValueError):
-    """An error in a record of a workspace, which is damaged or was written by a newer version."""
-
-
-class NewerFormatError(ManifestError):
-    """An error in a record that a newer version of this package has written."""
+    """An error in a record of a workspace, which is damaged or was written by another version."""
 
 
 class DamagedError(OSError):
@@ -516,30 +512,12 @@ def loaded(data: bytes, kind: type[AnyRecord], file: str) -> AnyRecord:
     ------
     ManifestError
         If it is damaged, or not what this package writes.
-    NewerFormatError
-        If its seal fits and it is of a newer format, whose layout may be another.
     """
     body = unseal(data, file)
     try:
-        found = kind.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValueError as error:
-        _refuse_newer(body, file)
         reason = str(error).replace("\n", " ")
         raise ManifestError(
             f"The record {file} is not what this package writes ({reason}): run the job again."
         ) from error
-    if getattr(found, "version", VERSION) > VERSION:
-        _refuse_newer(body, file)
-    return found
-
-
-def _refuse_newer(body: bytes, file: str) -> None:
-    try:
-        version = json.loads(body)["version"]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return
-    if isinstance(version, int) and version > VERSION:
-        raise NewerFormatError(
-            f"{file} was written by a newer distembed: its format has version {version}, and this one reads up to "
-            f"{VERSION}: install a newer distembed."
-        )

@@ -158,7 +158,7 @@ class Workspace:
         FileExistsError
             If the folder holds something that is no workspace.
         ManifestError
-            If a newer version wrote it.
+            If another version wrote it.
 
         Examples
         --------

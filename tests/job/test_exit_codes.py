@@ -20,7 +20,7 @@ FAULTS = [
     ("", {}, "--until nowhere", 2, "the job has no stage 'nowhere'"),
     ("w", {}, "--set resources.memory_limit=100MiB", 2, "lower resources.block_memory"),
     ("w", {"w/letter.txt": b"mine"}, "", 2, "holds other things"),
-    ("", {f"w/{WORKSPACE_FILE}": NEWER}, "", 2, "newer distembed"),
+    ("", {f"w/{WORKSPACE_FILE}": NEWER}, "", 2, "of another version of distembed"),
     ("w", {"w": b"mine"}, "", 2, "w is a file: a workspace needs a folder of its own"),
     ("w text", {"text/a.txt": b"\xff\xfe\x00"}, "", 2, "text"),
     ("w", {}, "--set vocabulary.min_count=100000", 2, "The vocabulary is empty"),

@@ -25,10 +25,8 @@ from distembed.storage.blocks import StoredBlock, canonical_csr, read_block, wri
 from distembed.storage.catalog import Catalog, read_record
 from distembed.storage.folder import Folder
 from distembed.storage.records import (
-    VERSION,
     Begun,
     ManifestError,
-    NewerFormatError,
     dumped,
     loaded,
     seal,
@@ -208,21 +206,6 @@ def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch:
     (tmp_path / "manifest/a.link").symlink_to(tmp_path / "nowhere")
     assert sorted(folder.find("manifest")) == ["manifest/a.json", "manifest/a.link"]
     assert folder.find("manifest/a.json") == {}
-
-
-def test_a_record_of_a_newer_format_is_told_from_a_damaged_one(tmp_path: Path) -> None:
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        store_all(workspace).commit()
-    path = tmp_path / "ws/manifest/a.json"
-    whole, now, later = path.read_bytes(), b'"version":%d' % VERSION, b'"version":%d' % (VERSION + 1)
-    for more in (b"", b',"of_later":{}'):  # a later format may hold other things
-        body = unseal(whole, "").replace(now + b"}", later + more + b"}")
-        path.write_bytes(seal(body))
-        for action in (workspace.stages, workspace.verify):
-            with pytest.raises(NewerFormatError, match="install a newer distembed"):
-                action()
-    path.write_bytes(whole.replace(now, later))
-    assert [p[3:] for p in workspace.verify()] == [("manifest/a.json", "flipped or damaged")]
 
 
 def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
