@@ -13,7 +13,7 @@ from pathlib import Path
 
 import distembed as de
 from benchmarks.measures import run_main, tell
-from distembed.evaluation.scoring import text_table
+from distembed.display import aligned
 from distembed.evaluation.sentences import evaluate_sentences
 from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.job.opening import load_vectors, parse_source
@@ -84,9 +84,9 @@ def main(folder: Path, workspace: str, *candidates: str, classes: bool = False) 
             if classes:
                 cells, values = row_of(name, encoder, labeled)
                 add_row(texts, cells, list(values.values()))
-    print(text_table(pairs))
+    print(*aligned(pairs, [True] * len(pairs[0])), sep="\n")
     if classes:
-        print(text_table(texts))
+        print(*aligned(texts, [True] * len(texts[0])), sep="\n")
 
 
 if __name__ == "__main__":

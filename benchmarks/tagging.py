@@ -34,9 +34,10 @@ from scipy.sparse import csr_array
 
 from benchmarks.measures import run_main, tell
 from distembed.evaluation.scoring import Policy, Score, bootstrap_interval, word_rows
-from distembed.evaluation.words import format_scores, score_records
+from distembed.evaluation.words import score_records
 from distembed.execution import one_blas_thread
 from distembed.vectors import WordVectors
+from distembed.views.report.sections import score_table
 
 SCALES = (0.01, 0.03, 0.1, 0.3, 1.0)
 PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01)
@@ -422,7 +423,7 @@ def main(folder: Path, *vectors: Path, to: Path | None = None) -> None:
     with one_blas_thread():
         scores = compare(read_corpus(folder), {str(path): WordVectors.load(path) for path in vectors})
     for name, found in scores.items():
-        tell(name, format_scores(found), sep="\n")
+        tell(name, *score_table({name: found}).lines(), sep="\n")
     if to:
         rows = [{"vectors": name, **row} for name, found in scores.items() for row in score_records(found)]
         to.write_text(json.dumps({"tables": {"scores": rows}}, indent=1))

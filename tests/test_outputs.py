@@ -12,7 +12,7 @@ import pytest
 import distembed
 from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.registry import SYSTEMS
-from distembed.job.stage import REPORT, system_named
+from distembed.job.stage import REPORT, SUMMARY, system_named
 from distembed.storage.workspace import Workspace
 from tests import test_promises
 from tests.commands import run_once, written_once
@@ -33,7 +33,7 @@ def declared_for(system, spec):
     wanted = kinds.get(spec.kind, "ArrayOutput")
     found = [
         output
-        for output in (*system_named(system).outputs, REPORT)
+        for output in (*system_named(system).outputs, REPORT, SUMMARY)
         if type(output).__name__ == wanted and re.fullmatch(pattern_of(output.name), spec.name)
     ]
     if spec.is_array:

@@ -27,7 +27,7 @@ from distembed.corpus.readers import Layout, read_corpus
 from distembed.display import plural
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
 from distembed.evaluation import words as evaluation
-from distembed.evaluation.scoring import FEW_KNOWN, Case, Policy, Score, Unknown
+from distembed.evaluation.scoring import Case, Policy, Score, Unknown
 from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
 from distembed.evaluation.words import case_advice, item_table
 from distembed.evaluation.wordsets import find_sets, read_pairs
@@ -39,6 +39,7 @@ from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.answers import Answer, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
 from distembed.views.report.page import ShownTable
+from distembed.views.report.sections import score_table
 from distembed.views.texts import NewFiles, encode_files, export_static, infer_job, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
@@ -249,7 +250,6 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
     required=False,
     ends=(".csv", ".tsv", ".parquet"),
 )
-@flag("--few", "Show scores of fewer than 10 known items, too.")
 def evaluate(
     vectors: tuple[str, ...],
     sets: tuple[str, ...],
@@ -261,7 +261,6 @@ def evaluate(
     items: str | None,
     *,
     same_words: bool,
-    few: bool,
     **encoding: Any,
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
@@ -300,23 +299,17 @@ def evaluate(
         for path, source in sources.items():
             encoder = open_encoder(source, vectors=files[path], **encoding)
             scores[path] = scores[path] + evaluate_sentences(encoder, sentences)
-    safe = {
-        shown(path): [(score if few else score.in_report)._replace(set=shown(score.set)) for score in found]
-        for path, found in scores.items()
-    }
-    one = len(safe) == 1
-    write(evaluation.format_scores(*safe.values()) if one else evaluation.format_comparison(safe))
-    if not few and any(score.in_report != score for found in scores.values() for score in found):
-        write(FEW_KNOWN)
+    shown_ones = {path: [score.in_report for score in found] for path, found in scores.items()}
     advice = {path: case_advice(model, words, policy) for path, model in files.items()}
     notes = [found.omissions] if found.omissions else []
     notes += [f"{path}: {text}" for path, text in advice.items() if text]
+    write(score_table(shown_ones).text())
     for line in notes:
         write(shown(line), err=True)
     if items:
-        table = item_table(judged, words, policy)
-        write_table(items, table_of(table, "items"), format=table_format(items) or "csv")
-        write(shown(f"{plural(table.num_rows, 'item')} in {items}"))
+        found_items = item_table(judged, words, policy)
+        write_table(items, table_of(found_items, "items"), format=table_format(items) or "csv")
+        write(shown(f"{plural(found_items.num_rows, 'item')} in {items}"))
     rows = [_score_row(path, score) for path, column in scores.items() for score in column]
     save_answer(Answer("evaluation", notes, tables=[ShownTable("scores", rows)]), target)
 

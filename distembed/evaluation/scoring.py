@@ -11,7 +11,6 @@ import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 from scipy.stats import rankdata
 
-from distembed.display import aligned
 from distembed.dtypes import Float64s, Int64s, Mask
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.wordsets import EvaluationSet
@@ -251,10 +250,3 @@ def bootstrap_interval(
         return None
     low, high = np.nanpercentile(values, [2.5, 97.5])
     return float(low), float(high)
-
-
-def text_table(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text as one aligned table, the first of them as its heading."""
-    rule = ["-" * max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = aligned([*rows, rule], [True] * len(rule))
-    return "\n".join([lines[0], lines[-1], *lines[1:-1]])

@@ -48,7 +48,6 @@ from distembed.evaluation.scoring import (
     ask,
     pearson,
     spearman,
-    text_table,
     unit_rows,
     word_rows,
 )
@@ -427,41 +426,3 @@ def score_records(scores: Iterable[Score]) -> list[dict[str, Any]]:
         | {"value": None if math.isnan(score.value) else score.value}
         for score in scores
     ]
-
-
-def score_rows(scores: Iterable[Score]) -> list[tuple[str, ...]]:
-    """Return scores as rows of text: set, task, metric, value x 100, interval x 100, known/total, policy."""
-    return [
-        (
-            score.set,
-            score.task,
-            score.metric,
-            percent(score.value),
-            "" if score.interval is None else f"{percent(score.interval[0])}..{percent(score.interval[1])}",
-            score.answered,
-            score.policy,
-        )
-        for score in scores
-    ]
-
-
-SCORE_HEADINGS = ("set", "task", "metric", "x 100", "95 %", "known/total", "policy")
-
-
-def format_scores(scores: Iterable[Score]) -> str:
-    """Return scores as one aligned table of plain text."""
-    return text_table([SCORE_HEADINGS, *score_rows(scores)])
-
-
-def format_comparison(scores: Mapping[str, Sequence[Score]]) -> str:
-    """Return the scores of several vectors on the same sets side by side, one column per candidate."""
-    rows = [("set", "metric", *scores, "known/total")]
-    for row in zip(*scores.values(), strict=True):
-        counts = " ".join(dict.fromkeys(one.answered for one in row))
-        rows.append((row[0].set, row[0].metric, *(percent(one.value) for one in row), counts))
-    return text_table(rows)
-
-
-def percent(value: float) -> str:
-    """Return a share in percent, "-" for NaN."""
-    return "-" if math.isnan(value) else f"{100 * value:.1f}"

@@ -20,7 +20,7 @@ from distembed.job.model import Job, JobError
 from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter
-from distembed.job.stage import REPORT, Context, StageSpec, stages_of, system_of
+from distembed.job.stage import REPORT, SUMMARY, Context, StageSpec, stages_of, system_of
 from distembed.job.state import (
     ReplaceError,
     StageState,
@@ -154,8 +154,7 @@ def run_stages(
                 _record(job, workspace)
             text = f"stopped after {until}; the same command without --until goes on"
             if until is None:
-                with workers.watched("report"):
-                    text = system_of(job).closing_text(job, workspace, workspace.path(REPORT.name))
+                text = workspace.read_bytes(SUMMARY.name).decode().replace("{workspace}", workspace.url)
             text = f"{text}\nworkspace  {workspace.url}"
     if not ran:
         head = f"repaired {plural(len(repaired), 'file')}" if repaired else "nothing to do"

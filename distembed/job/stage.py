@@ -67,6 +67,9 @@ class Context(NamedTuple):
 REPORT_STAGE, EXPLORER_STAGE = "report", "explorer"
 """The stages that draw pages; a run draws the report, and `distembed explore` the other one."""
 REPORT = FileOutput("report/index.html", "The report.")
+SUMMARY = FileOutput(
+    "report/summary.txt", "The last lines of a run; {workspace} is the place of the workspace."
+)
 EXPLORER = FileOutput("report/explore.html", "The page to explore.")
 REPORT_BYTES = 256 << 20
 """What the figures and tables of a report take, beside the libraries."""
@@ -150,10 +153,6 @@ class System(NamedTuple):
         """Return the report of a workspace whose other stages are done, a `Page` of `distembed.views.report.page`."""
         return import_module(self.report).page(job, workspace)
 
-    def closing_text(self, job: Job, workspace: Workspace, where: str) -> str:
-        """Return the last lines of a run, with the place of its report."""
-        return str(import_module(self.report).closing_text(job, workspace, where))
-
     def tables(self) -> dict[str, MakeTable]:
         """Return the functions that make each table of a finished workspace, the main one first."""
         tables: dict[str, MakeTable] = import_module(self.exports).TABLES
@@ -181,8 +180,9 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
 
     def draw(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note("report: drawing the figures and tables")
-        page = system_of(ctx.job).page(ctx.job, ctx.workspace).html()
-        ctx.stage.store_bytes(REPORT.name, page.encode(), is_page=True)
+        page = system_of(ctx.job).page(ctx.job, ctx.workspace)
+        ctx.stage.store_bytes(REPORT.name, page.html().encode(), is_page=True)
+        ctx.stage.store_bytes(SUMMARY.name, page.closing.encode())
         return {}
 
     plan = stage_plan(whole=[REPORT_BYTES])._replace(exact=False)

@@ -23,7 +23,6 @@ from distembed.execution import compute
 from distembed.job.model import check_figures
 from distembed.job.outputs import FileOutput
 from distembed.job.stage import Context
-from distembed.job.terminal import shown
 from distembed.linalg.operators import count_values, whole_csr
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.outputs import VOCABULARY
@@ -144,11 +143,6 @@ def lacking_facts(job: Any, workspace: Workspace) -> dict[str, str]:
         if word not in known:
             lacking.append(f"{word} (there is {others[0]})" if others else word)
     return {LACKING: ", ".join(lacking)} if lacking else {}
-
-
-def lacking_line(job: Any, workspace: Workspace) -> str:
-    """Return the line at the end of a run on words of `report.words` without a vector, "" where all have one."""
-    return "".join(f"{what}: {shown(words)}" for what, words in lacking_facts(job, workspace).items())
 
 
 def space_facts(workspace: Workspace, space: da.Array) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from distembed.display import aligned
 from distembed.formats.names import suffix_of
 from distembed.formats.streams import writing
 from distembed.job.tables import table_of
@@ -75,7 +74,7 @@ def as_text(answer: Answer) -> str:
     """Return an answer as lines of text: sentences, aligned tables, passages with the words in brackets."""
     parts = [answer.title, *answer.sentences]
     for one in answer.tables:
-        parts += ["", f"{one.title}:", *(f"  {line}" for line in table_lines(one))]
+        parts += ["", one.text()]
     for group in answer.passages:
         parts += ["", f"{group.title}:"]
         for passage in group.lines:
@@ -85,21 +84,6 @@ def as_text(answer: Answer) -> str:
     if answer.places:
         parts += ["", "their files:", *(f"  {name}: {place}" for name, place in answer.places.items())]
     return "\n".join(shown(line) for part in parts for line in part.split("\n"))
-
-
-def table_lines(table: ShownTable) -> list[str]:
-    """Return a table as aligned lines of text."""
-    columns = _columns(table)
-    cells = [
-        [name, *("–" if cell is None else _shown(cell, table.show(name)) for cell in column)]
-        for name, column in columns.items()
-    ]
-    is_text = [any(isinstance(cell, str) for cell in column) for column in columns.values()]
-    return aligned(list(zip(*cells, strict=True)), is_text)
-
-
-def _shown(cell: Any, show: Callable[[Any], str]) -> str:
-    return shown(cell) if isinstance(cell, str) else show(cell)
 
 
 def _columns(table: ShownTable) -> dict[str, list[Any]]:

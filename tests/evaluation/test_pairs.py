@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -56,14 +57,15 @@ def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
     assert found.values.tolist() == [7.2, 1.5, 2, 1]
 
 
-def test_a_list_of_other_columns_is_scored_and_few_items_on_request(vectors: Path, tmp_path: Path) -> None:
+def test_a_list_of_other_columns_is_scored(vectors: Path, tmp_path: Path) -> None:
     rows = "Prime,TargetWord,relation,RT,priming\nhund,katze,same,500,30\nhund,baum,none,600,\nbaum,katze,x,700,10\n"
     (tmp_path / "p.csv").write_text(rows + "hund,Hund,y,500,40\n")
     words = ("evaluate", vectors, "--sets", tmp_path / "p.csv", "--columns", "score=priming")
     assert "No score is shown of fewer than 10 known items" in succeed(*words).output
-    few = succeed(*words, "--few").output
-    assert "p    similarity  spearman  100.0" in few
-    assert "3/3" in few
+    assert re.search(
+        r"p +similarity +spearman +– +– +3/3", succeed(*words, "--to", tmp_path / "s.json").output
+    )
+    assert json.loads((tmp_path / "s.json").read_text())["tables"]["scores"][0]["value"] == 1
     assert "no word3 among" in run(*words[:-1], "word3=relation").output
 
 
@@ -90,7 +92,7 @@ def test_a_list_without_scores_gets_its_cosines_and_columns_may_be_named(
     words = ("evaluate", vectors, "--sets", tmp_path / "a.csv", "--columns")
     to = ("--items", tmp_path / "o.parquet")
     done = succeed(*words, "word1=second,word2=third", *to)
-    assert re.search(r"a +similarity +spearman +- +1/2", done.output)
+    assert re.search(r"a +similarity +spearman +– +– +1/2", done.output)
     rows = pq.read_table(tmp_path / "o.parquet").to_pylist()
     assert [(row["word1"], row["known"]) for row in rows] == [("hund", True), ("katze", False)]
     assert rows[0]["score"] == pytest.approx(0.8)

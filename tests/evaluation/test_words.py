@@ -20,11 +20,8 @@ from distembed.evaluation.scoring import Measure, ask, bootstrap_interval, spear
 from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import (
     Policy,
-    Score,
     evaluate,
     evaluate_sets,
-    format_comparison,
-    format_scores,
     on_common_words,
     score_records,
 )
@@ -197,7 +194,6 @@ def test_nothing_known_is_nan_and_none_in_json(vectors):
     assert all(np.isnan(score.value) and score.known == 0 and score.interval is None for score in scores)
     records = json.loads(json.dumps(score_records(scores), allow_nan=False))
     assert {record["value"] for record in records} == {None}
-    assert " - " in format_scores(scores)
 
 
 # ------------------------------------------------------------------------------------------------- case
@@ -461,12 +457,4 @@ def test_vectors_are_compared_on_their_common_words(vectors, tmp_path):
     scores = {name: evaluate(each, tmp_path) for name, each in common.items()}
     assert {column[0].known for column in scores.values()} == {19}
     assert scores["all"][0].value == evaluate(vectors.head(20), tmp_path)[0].value
-    heading, _, row = format_comparison(scores).splitlines()
-    assert heading.split() == ["set", "metric", "all", "few", "known/total"]
-    assert row.split()[0::4] == ["pairs", "19/59"]
-
-
-def test_table():
-    score = Score("set", "similarity", "spearman", 0.5, 3, 4, "lower case", (0.25, 0.75))
-    last = format_scores([score]).splitlines()[-1]
-    assert last.split() == ["set", "similarity", "spearman", "50.0", "25.0..75.0", "3/4", "lower", "case"]
+    assert scores["few"][0].answered == "19/59"

@@ -40,7 +40,7 @@ def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
         "Map of known",
         "by label",
         "Nearest known",
-        "Neighbors of a name",
+        "Names rebuilt from a name",
         "Weights",
     ):
         assert title in page

@@ -214,9 +214,9 @@ def test_the_last_lines_of_a_run_show_ten_scores_and_say_where_the_others_are(
     job, workspace = load_job(finished[0] / "job.toml"), Workspace.open(str(finished[0]))
     (score, *_) = shown_scores(workspace, EVALUATION)
     monkeypatch.setattr(views, "shown_scores", lambda *_: [score] * 12)
-    lines = views.closing_text(job, workspace, "report/index.html").splitlines()
+    lines = views.page(job, workspace).closing.splitlines()
     assert sum(line.startswith(score.set) for line in lines) == 10
-    assert "2 more scores in the report" in lines
+    assert "2 more scores in the report:" in lines
 
 
 def test_the_report_opens_in_a_browser(

@@ -32,7 +32,7 @@ job, finished, copy = job_fixtures("transfer", write)
 
 def errors(output: str) -> dict[str, list[float]]:
     """Return the errors of each method, by the number of known pairs, that a run has printed at its end."""
-    lines = output[output.index("Accuracy at a glance") :].split("\n\n", maxsplit=1)[0].splitlines()[2:]
+    lines = output[output.index("Accuracy at a glance") :].split("\n\n", maxsplit=1)[0].splitlines()[2:-1]
     rows = (re.split(" {2,}", line) for line in lines)
     return {name: [float(cell) for cell in cells] for name, *cells in rows}
 

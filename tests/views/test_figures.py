@@ -35,7 +35,6 @@ def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None
     page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
     assert len(files) == page.count("<figure>") > 2
     assert files[0].name == "01-map-of-frequent-content-words.pdf"
-    assert any(file.name.endswith("-time-and-memory.pdf") for file in files)  # that of its section
     for data in (file.read_bytes() for file in files):
         assert all(word.encode() in data for word in (de.__version__, de.Workspace.open(tiny / "w").digest()))
 
@@ -118,11 +117,6 @@ def test_histogram_says_how_many_values_it_cannot_show() -> None:
     html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
     assert "2 values, median 5.5" in html
     assert "2 values not shown" in html
-
-
-def test_bars_of_names_that_shorten_to_the_same_text_are_all_drawn() -> None:
-    names = {"a" * 50 + "1": 1.0, "a" * 50 + "2": 2.0}
-    assert alt_text(figures.bars("t", names, xlabel="x")).count("aaa…") == 2
 
 
 def places(html: str, axis: str) -> list[float]:

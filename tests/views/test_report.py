@@ -16,8 +16,13 @@ from distembed import display
 from distembed.evaluation.scoring import Score
 from distembed.views.report import figures, maps
 from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable
-from distembed.views.report.run import _flat
-from distembed.views.report.sections import neighbor_table, objective_curve, score_section, zipf_curve
+from distembed.views.report.sections import (
+    neighbor_table,
+    objective_curve,
+    score_section,
+    score_table,
+    zipf_curve,
+)
 
 pytestmark = pytest.mark.usefixtures("drawn_figures")
 
@@ -242,11 +247,6 @@ def test_long_texts_have_a_line_of_their_own_on_narrow_screens() -> None:
     assert "content:attr(data-l)" in Page("t", "s", []).html()
 
 
-def test_parameters_are_named_with_dots() -> None:
-    settings = {"a": {"b": {"c": True}, "d": []}, "e": "<x>"}
-    assert dict(_flat(settings)) == {"a.b.c": "true", "a.d": "(empty)", "e": "<x>"}
-
-
 # ---- scores ----
 
 SCORES = scores(
@@ -270,13 +270,22 @@ def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind() -> None:
     assert "<details>" not in html_of(score_section(SCORES[:1]))
 
 
+def test_scores_are_a_table_of_one_candidate_or_of_several() -> None:
+    lines = score_table({"a": SCORES[:2]}, "scores").lines()
+    assert lines[0].split() == ["set", "task", "metric", "value", "interval", "known/total"]
+    assert lines[1].split() == ["MEN", "similarity", "spearman", "0.700", "[0.600,", "0.800]", "15/19"]
+    both = {"a": SCORES[:2], "b": SCORES[:2]}
+    assert score_table(both).lines()[1].split()[-3:] == ["0.700", "0.700", "15/19"]
+    assert score_table(both, intervals=True).lines()[1].count("0.700 [0.600, 0.800]") == 2
+
+
 def test_a_set_of_few_known_items_has_no_score() -> None:
     """One pair of 353 was known, and a report gave 1.000."""
     few = Score("MEN", "similarity", "spearman", 1.0, 6, 353, "lower", (0.9, 1.0), composed=3)
     assert few._replace(composed=4).in_report.value == 1.0
     html = html_of(score_section([few.in_report, SCORES[1]]))
     assert "1.000" not in html
-    assert all(text in html for text in (">6<", ">353<", "No score is shown of fewer than 10 known items."))
+    assert all(text in html for text in (">6+3/353<", "No score is shown of fewer than 10 known items."))
 
 
 # ---- degenerate data ----
@@ -288,7 +297,6 @@ NOTHING: list[Part] = [
     objective_curve([math.nan]),
     figures.histogram("t", [], xlabel="x"),
     figures.histogram("t", [math.nan], xlabel="x"),
-    figures.bars("t", {}, xlabel="x"),
     points(0),
     word_map([], np.empty((0, 5))),
     word_map(["a"], [[math.nan, 1.0, 2.0]]),
@@ -311,7 +319,6 @@ LITTLE: dict[str, Any] = {
     "one word": lambda: zipf_curve([5]),
     "equal counts": lambda: zipf_curve([3] * 50),
     "one round": lambda: objective_curve([3.0]),
-    "a bar of no length": lambda: figures.bars("t", {"s": 0.0}, xlabel="x"),
     "zero objective": lambda: objective_curve([0.0, 0.0]),
     "a round that is not a number": lambda: objective_curve([2.0, math.nan, 1.0]),
     "equal values": lambda: figures.histogram("t", [2.5] * 9, xlabel="x"),

@@ -17,9 +17,9 @@ from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Chan
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.views.report.figures import Mark, line_chart, small_multiples
 from distembed.views.report.page import Page, Part, Passages, Section, ShownTable
-from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.run import page_of
 
-__all__ = ["TABLES", "closing_text", "page"]
+__all__ = ["TABLES", "page"]
 
 CLOSING_WORDS = 10
 """Changed words that the end of a run names."""
@@ -64,19 +64,14 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
         _noise(found),
     ]
     summary = _summary(job, found, changed, workspace)
-    return page_of(job, workspace, summary, facts, sections, explorer=False)
-
-
-def closing_text(job: ComparisonJob, workspace: Workspace, where: str) -> str:
-    """Return how many words have changed, the first of them, and what to type next."""
-    found = measured.changes_of(job, workspace)
-    changed = measured.changed_words(found)
     names = ", ".join(shown(found.words[word]) for word in changed[:CLOSING_WORDS])
     ways = {
         "changes": "export {} --what changes --to changes.csv",
         "figures": "report {} --figures figures --format pdf",
     }
-    return closing_of(job, workspace, where, [_summary(job, found, changed, workspace), names], **ways)
+    return page_of(
+        job, workspace, summary, facts, sections, closing=[summary, names], ways=ways, explorer=False
+    )
 
 
 def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:

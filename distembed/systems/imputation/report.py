@@ -30,12 +30,12 @@ from distembed.systems.imputation.stages import (
     VOTED,
     too_few_to_choose,
 )
-from distembed.vectors import WordVectors
+from distembed.vectors import Neighbor, WordVectors
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
-from distembed.views.report.figures import Figure, Mark, bars, histogram, line_chart, small_multiples
+from distembed.views.report.figures import Figure, Mark, histogram, line_chart, small_multiples
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Note, Page, Part, Section, ShownTable
-from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.run import page_of
 from distembed.views.report.sections import neighbor_table, paper_tables
 
 _MEASURES = {
@@ -44,55 +44,54 @@ _MEASURES = {
 }
 """Whose measure of convergence the curve of each solver shows, and what it is."""
 
-LISTED = 1000
-"""Imputed names whose nearest known ones the report lists, at most."""
+LISTED, CLOSING_NAMES = 1000, 5
+"""Imputed names whose nearest known ones the report lists, and the last lines of a run, at most."""
 
 
 def page(job: ImputationJob, workspace: Workspace) -> Page:
     """Return the report of a finished workspace."""
     vectors, join = read_vectors(workspace), workspace.stages()["join"].facts
     graph, weights = (whole_csr(one.read(workspace)) for one in (outputs.GRAPH, outputs.WEIGHTS))
-    n_near, n_rebuilt = np.diff(graph.indptr), np.bincount(graph.indices, minlength=graph.shape[0])
-    near, of_edges = "neighbors it is rebuilt from", {"xlabel": "weight of a neighbor", "ylabel": "edges"}
-    rebuilt = "names that have it among their neighbors"
-    found, title = nearest_known(job, workspace, vectors), "Nearest known names of the imputed ones"
+    near, counts, chosen = (
+        nearest_known(job, workspace, vectors),
+        _counts(workspace),
+        chosen_method(job, workspace),
+    )
     sections = [
-        neighbor_table(found, title, n_shown=10),
+        neighbor_table(near, "Nearest known names of the imputed ones", n_shown=10),
         *_maps(job, workspace, vectors),
         hold_out_section(workspace),
         *label_sections(job, workspace),
-        _join_section(workspace),
+        _join_table(workspace),
         *_reading_sections(workspace),
-        _convergence_section(job, workspace),
-        histogram("Neighbors of a name", n_near, xlabel=near, ylabel="names"),
-        histogram("Names rebuilt from a name", n_rebuilt, xlabel=rebuilt, ylabel="names"),
-        histogram("Weights", weights.data, x_scale="log", y_scale="log", **of_edges),
+        _convergence_curve(job, workspace),
+        histogram(
+            "Names rebuilt from a name",
+            np.bincount(graph.indices, minlength=graph.shape[0]),
+            xlabel="names that have it among their neighbors",
+            ylabel="names",
+        ),
+        histogram(
+            "Weights",
+            weights.data,
+            xlabel="weight of a neighbor",
+            ylabel="edges",
+            x_scale="log",
+            y_scale="log",
+        ),
     ]
-    said = (_counts(workspace), chosen_method(job, workspace), verdict(workspace))
-    summary = (
-        f"{' '.join(filter(None, said))} {len(vectors):,} words x {vectors.vectors.shape[1]} dimensions."
-    )
+    said = " ".join(filter(None, (counts, chosen, verdict(workspace))))
+    summary = f"{said} {len(vectors):,} words x {vectors.vectors.shape[1]} dimensions."
     facts = {"names": join["n_names"], "known": join["n_known"], "imputed": join["n_imputed"]}
-    return page_of(job, workspace, summary, facts, sections)
-
-
-def closing_text(job: ImputationJob, workspace: Workspace, where: str) -> str:
-    """Return what matched, how the solution converged, a few imputed names, and where everything is."""
-    near = nearest_known(job, workspace, read_vectors(workspace), n_listed=5)
-    parts = [
-        _counts(workspace),
-        _convergence(workspace),
-        chosen_method(job, workspace),
-        hold_out(workspace),
-        "\n".join(neighbor_line(word, found) for word, found in near.items()),
-    ]
+    lines = "\n".join(neighbor_line(word, near[word]) for word in list(near)[:CLOSING_NAMES])
+    closing = [counts, _convergence(workspace), chosen, hold_out(workspace), lines]
     ways = {"names": "export {} --to names.csv", "neighbors": "neighbors {} WORD ..."}
-    return closing_of(job, workspace, where, parts, **ways)
+    return page_of(job, workspace, summary, facts, sections, closing=closing, ways=ways)
 
 
 def nearest_known(
-    job: ImputationJob, workspace: Workspace, vectors: WordVectors, *, n_listed: int = LISTED
-) -> dict[str, list[tuple[str, float]]]:
+    job: ImputationJob, workspace: Workspace, vectors: WordVectors
+) -> dict[str, list[Neighbor]]:
     """Return the nearest known names of the imputed ones the job names, and of the first ones."""
     table = outputs.VOCABULARY.read(workspace).to_pydict()
     origin = dict(zip(table["word"], table["origin"], strict=True))
@@ -100,10 +99,8 @@ def nearest_known(
     first = [word for word in job.report.words if origin.get(word) == "imputed"]
     known = vectors.restricted(word for word in vectors.words if origin[word] == "known")
     n = min(job.report.n_neighbors, len(known))
-    return {
-        word: [(other, float(cosine)) for other, cosine in known.most_similar(vectors[word], n=n)]
-        for word in list(dict.fromkeys([*first, *imputed]))[:n_listed]
-    }
+    listed_first = list(dict.fromkeys([*first, *imputed]))[:LISTED]
+    return {word: known.most_similar(vectors[word], n=n) for word in listed_first}
 
 
 def _counts(workspace: Workspace) -> str:
@@ -134,29 +131,25 @@ def _convergence(workspace: Workspace) -> str:
     return f"The solution {end} in {steps}, relative residual {facts['residual']:.1e}."
 
 
-def _join_section(workspace: Workspace) -> Section:
+def _join_table(workspace: Workspace) -> ShownTable:
     """Show what matched: names to impute, names left out, known words that are no name."""
-    table, left_out = (
-        outputs.VOCABULARY.read(workspace).to_pydict(),
-        outputs.LEFT_OUT.read(workspace).to_pylist(),
-    )
-    words: dict[str, list[str]] = {"known": [], "imputed": [], "other": []}
-    for origin, word in zip(table["origin"], table["word"], strict=True):
-        words[origin].append(word)
+    table = outputs.VOCABULARY.read(workspace)
+    words = {
+        origin: table["word"].filter(pc.equal(table["origin"], origin)).to_pylist()
+        for origin in ("known", "imputed", "other")
+    }
+    left_out = outputs.LEFT_OUT.read(workspace).to_pylist()
     lists = {
         "known": words["known"],
         "to impute": words["imputed"],
         "left out of the table": [f"{row['name'] or 'no name'} ({row['reason']})" for row in left_out],
         "known words kept that are no name": words["other"],
     }
-    rows: list[dict[str, Any]] = [
+    rows = [
         {"what": what, "how many": len(names), "first of them": ", ".join(names[:12]) or None}
         for what, names in lists.items()
     ]
-    picture = bars("", {row["what"]: row["how many"] for row in rows}, xlabel="names")
-    return Section(
-        "Names that matched and that did not", [picture, ShownTable("", rows, caption=_counts(workspace))]
-    )
+    return ShownTable("Names that matched and that did not", rows, caption=_counts(workspace))
 
 
 def _reading_sections(workspace: Workspace) -> list[Part]:
@@ -174,24 +167,21 @@ def _reading_sections(workspace: Workspace) -> list[Part]:
     return [*sections, *([found] if misses else [])]
 
 
-def _convergence_section(job: ImputationJob, workspace: Workspace) -> Section:
+def _convergence_curve(job: ImputationJob, workspace: Workspace) -> Figure | Note:
     """Draw what the solver watches, step by step, and the tolerance it stopped at."""
-    done, table = workspace.stages(), outputs.CONVERGENCE.read(workspace)
-    facts, (what, ylabel) = done["vectors"].facts, _MEASURES[job.imputation.solver]
-    steps, measure = table["step"].to_pylist(), table["measure"].to_pylist()
-    curve: Part = Note("", "There was nothing to solve: no vector was imputed from the graph.")
-    if steps:
-        series = {what: (steps, measure), "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2)}
-        curve = line_chart(
-            "Convergence by step", series, xlabel="step", ylabel=ylabel, y_scale="log", dashed=["tolerance"]
-        )
-    row = {
-        "steps": facts["n_iter"],
-        "relative residual": facts["residual"],
-        "converged": "yes" if facts["converged"] else "no",
-        "worst optimality of a row's weights": done["weights"].facts["worst_certificate"],
+    title, table = "Convergence by step", outputs.CONVERGENCE.read(workspace)
+    steps, (what, ylabel) = table["step"].to_pylist(), _MEASURES[job.imputation.solver]
+    if not steps:
+        return Note(title, "There was nothing to solve: no vector was imputed from the graph.")
+    series = {
+        what: (steps, table["measure"].to_pylist()),
+        "tolerance": ([1, steps[-1]], [job.imputation.tol] * 2),
     }
-    return Section("Convergence", [curve, ShownTable("", [row], caption=_convergence(workspace))])
+    worst = workspace.stages()["weights"].facts["worst_certificate"]
+    caption = f"{_convergence(workspace)} The weights of a name are off the best by {worst:.1e} at most."
+    return line_chart(
+        title, series, xlabel="step", ylabel=ylabel, y_scale="log", dashed=["tolerance"], caption=caption
+    )
 
 
 def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[Figure | Note]:
@@ -244,19 +234,31 @@ def verdict(workspace: Workspace) -> str:
 
 
 def hold_out(workspace: Workspace) -> str:
-    """Return what came of hiding known names, and what to think of it, in words."""
+    """Return what came of hiding known names, what to think of it, and which method finds them best, in words."""
     methods, facts = method_rows(workspace), workspace.stages()["hold_out"].facts
     if not methods:
         return verdict(workspace)
-    figures = [
+    figures = "; ".join(
         f"{method} {fixed(row.centered_cosine)} and {row.median_rank:.0f}"
         for method, row in methods.items()
         if method not in BASELINES
-    ]
+    )
+    own, graph = next(iter(methods.values())), methods[METHODS["graph"]]
+    best = max(METHODS, key=lambda method: methods[METHODS[method]].centered_cosine)
+    row, advice = methods[METHODS[best]], ""
+    if own.method == CHOSEN:
+        gap = f"finds them best, {row.centered_cosine - graph.centered_cosine:.3f} above imputation alone"
+        found = "Imputation alone finds them best" if best == "graph" else f"{row.method.capitalize()} {gap}"
+        advice = f" {found}; the choice has {fixed(own.centered_cosine)}."
+    elif row.centered_cosine > own.centered_cosine:
+        advice = (
+            f" {row.method.capitalize()} finds them better ({fixed(row.centered_cosine)} against "
+            f'{fixed(own.centered_cosine)}): imputation.method = "{best}" takes it, "auto" the best.'
+        )
     return (
         f"Hold-out: {plural(facts['n_hidden'], 'known name')} hidden in {plural(facts['n_folds'], 'fold')}; cosine to "
         "the true vector, after the mean of the known ones is taken off both, and its median rank among "
-        f"{facts['n_known']:,}: {'; '.join(figures)}. {verdict(workspace)}{_advice(methods)}"
+        f"{facts['n_known']:,}: {figures}. {verdict(workspace)}{advice}"
     )
 
 
@@ -271,30 +273,12 @@ def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
     return "The vectors are those of imputation by the graph alone." if is_auto else ""
 
 
-def _advice(methods: Mapping[str, MethodRecovery]) -> str:
-    """Return which method finds the hidden names best and by how much, and how a job takes it where it does not."""
-    own, show = next(iter(methods.values())), fixed
-    best = max(METHODS, key=lambda method: methods[METHODS[method]].centered_cosine)
-    row, graph = methods[METHODS[best]], methods[METHODS["graph"]]
-    if own.method == CHOSEN:
-        gap = f"finds them best, {row.centered_cosine - graph.centered_cosine:.3f} above imputation alone"
-        found = "Imputation alone finds them best" if best == "graph" else f"{row.method.capitalize()} {gap}"
-        return f" {found}; the choice has {show(own.centered_cosine)}."
-    if row.centered_cosine <= own.centered_cosine:
-        return ""
-    return (
-        f" {row.method.capitalize()} finds them better ({show(row.centered_cosine)} against "
-        f'{show(own.centered_cosine)}): imputation.method = "{best}" takes it, "auto" the best.'
-    )
-
-
 def hold_out_section(workspace: Workspace) -> Part:
     """Show how well hidden names are found, beside the controls."""
     title, methods = "Hidden names found again", method_rows(workspace).values()
     if not methods:
         return Note(title, verdict(workspace))
-    has_labels = any(outputs.VOCABULARY.read(workspace)["label"].to_pylist())
-    rows: list[dict[str, Any]] = [
+    rows = [
         {
             "method": row.method,
             "centered cosine": row.centered_cosine,
@@ -302,17 +286,16 @@ def hold_out_section(workspace: Workspace) -> Part:
             "median rank": row.median_rank,
             "95 % interval of the rank": (row.rank_low, row.rank_high),
             "mean of 1/rank": row.reciprocal_rank,
-            **({"neighbors of the same label": row.label_share} if has_labels else {}),
+            "neighbors of the same label": row.label_share,
         }
         for row in methods
     ]
     caption = (
         f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
-        "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing. "
-        "Intervals are bootstrap percentiles over names."
+        "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing."
     )
     fractions = ("centered cosine", "95 % interval", "mean of 1/rank", "neighbors of the same label")
-    marks = [Mark(row["method"], row["centered cosine"], row["95 % interval"]) for row in rows]
+    marks = [Mark(row.method, row.centered_cosine, (row.centered_low, row.centered_high)) for row in methods]
     picture = small_multiples("", marks, xlabel="centered cosine to the true vector, with its 95 % interval")
     return Section(title, [picture, ShownTable("", rows, dict.fromkeys(fractions, 3), caption)])
 

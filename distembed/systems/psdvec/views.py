@@ -11,11 +11,10 @@ import numpy as np
 
 from distembed.display import MAX_ROWS, plural
 from distembed.dtypes import Float64s
-from distembed.evaluation import words as evaluation
 from distembed.execution import compute
 from distembed.factorization.joined_vectors import centered_directions
 from distembed.job.stage import SUBWORDS, read_vectors
-from distembed.job.terminal import neighbor_line, shown
+from distembed.job.terminal import neighbor_line
 from distembed.lift import lift
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.outputs import EVALUATION
@@ -34,12 +33,13 @@ from distembed.views.answers import Answer
 from distembed.views.explain import Request, explain_words
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Page, Part, ShownTable
-from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.run import page_of
 from distembed.views.report.sections import (
     neighbor_table,
     objective_curve,
     paper_tables,
     score_section,
+    score_table,
     zipf_curve,
 )
 
@@ -52,11 +52,7 @@ PART_NEIGHBORS = 5
 
 def page(job: PSDVecJob, workspace: Workspace) -> Page:
     """Return the report of a finished workspace."""
-    done, vectors, shape = (
-        workspace.stages(),
-        read_vectors(workspace),
-        workspace.describe("vectors").spec.shape,
-    )
+    done, vectors, common = workspace.stages(), read_vectors(workspace), common_words(workspace)
     facts = {
         "documents": done["tokens"].facts.get("n_documents", 0),
         "tokens": done["tokens"].facts.get("n_tokens", 0),
@@ -64,20 +60,20 @@ def page(job: PSDVecJob, workspace: Workspace) -> Page:
         "pairs": done["cooccurrence"].facts["n_nonzero"],
         **({"n-grams with a vector": done[SUBWORDS].facts["n_ngrams"]} if job.subwords.enabled else {}),
     }
-    common, scores = common_words(workspace), shown_scores(workspace, EVALUATION)
-    drawn, ours = content_words(vectors.words, common)[: job.report.n_map_words], values_by_name(scores)
-    parts = list[Part]()
+    scores, asked = shown_scores(workspace, EVALUATION), words_shown(job.report.words, vectors.words, common)
+    ours, n = values_by_name(scores), min(job.report.n_neighbors, len(vectors) - 1)
+    near = {word: vectors.most_similar(word, n=n) if n else [] for word in asked}
+    drawn, parts = content_words(vectors.words, common)[: job.report.n_map_words], list[Part]()
     if job.sides is not None:
-        asked = words_shown(job.report.words, vectors.words, common)[:PART_WORDS]
         caption = (
             "What each part of the vectors makes near: the same words have other neighbors in another part, and the "
             "joined vectors weigh both. A word without a vector in a part has no neighbors there."
         )
-        parts = [ShownTable("Parts", part_neighbors(job, workspace, asked), caption=caption)]
+        parts = [ShownTable("Parts", part_neighbors(job, workspace, asked[:PART_WORDS]), caption=caption)]
     noun, maps = "most frequent content word", {"Map of frequent content words": None}
     objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"]
     sections = [
-        neighbor_table(neighbors(job, workspace, vectors)),
+        neighbor_table(near),
         *(word_maps(drawn, vectors[drawn], maps, noun=noun) if drawn else []),
         score_section(scores),
         *paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
@@ -85,33 +81,14 @@ def page(job: PSDVecJob, workspace: Workspace) -> Page:
         objective_curve(objective),
         zipf_curve(workspace.table("vocabulary")["count"]),
     ]
-    summary = f"{shape[0]:,} words x {shape[1]} dimensions by PSDVec."
-    return page_of(job, workspace, summary, facts, sections)
-
-
-def closing_text(job: PSDVecJob, workspace: Workspace, where: str) -> str:
-    """Return the evaluation table, the neighbors of the job's words and the place of the report."""
-    scores, near = shown_scores(workspace, EVALUATION), neighbors(job, workspace, read_vectors(workspace))
-    table = [score._replace(set=shown(score.set)) for score in scores[:MAX_ROWS]]
+    summary = f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions by PSDVec."
     more = f"{plural(len(scores) - MAX_ROWS, 'more score')} in the report" if len(scores) > MAX_ROWS else ""
-    parts = [
-        "\n".join(filter(None, [evaluation.format_scores(table) if table else "", more])),
+    closing: list[str | ShownTable] = [
+        score_table({"": scores[:MAX_ROWS]}, more),
         "\n".join(neighbor_line(word, found) for word, found in near.items()),
     ]
     ways = {"vectors": "export {} --to vectors.txt", "neighbors": "neighbors {} WORD ..."}
-    return closing_of(job, workspace, where, parts, **ways)
-
-
-def neighbors(
-    job: PSDVecJob, workspace: Workspace, vectors: WordVectors
-) -> dict[str, list[tuple[str, float]]]:
-    """Return the nearest words of each word the job names and the vocabulary knows, else of content words."""
-    words = words_shown(job.report.words, vectors.words, common_words(workspace))
-    n = min(job.report.n_neighbors, len(vectors) - 1)
-    return {
-        word: [(str(other), float(cosine)) for other, cosine in vectors.most_similar(word, n=n)] if n else []
-        for word in words
-    }
+    return page_of(job, workspace, summary, facts, sections, closing=closing, ways=ways)
 
 
 def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:

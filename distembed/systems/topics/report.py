@@ -18,10 +18,10 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import Topics, classes_of
 from distembed.systems.topics.job import IN_PAPER, MEASURES, NAMES, OF_KEPT, Method, TopicsJob
-from distembed.views.report.figures import Figure, Mark, bars, small_multiples
+from distembed.views.report.figures import Figure, Mark, small_multiples
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Fold, Note, Page, Section, ShownTable
-from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.run import page_of
 from distembed.views.report.sections import objective_curve, paper_tables
 
 CLOSING_WORDS = 8
@@ -44,7 +44,7 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
     """Return the report of a finished workspace."""
     results = [Topics(job, workspace, method) for method in job.topics.methods]
     own, done = results[0], workspace.stages()
-    scores = _scores(job, results)
+    scores, coherence = _scores(job, results), _coherence_table(job, results)
     by_name = {
         NAMES[method]: {MEASURES[measure]: mean for measure, (mean, _, _) in found.items()}
         | {OF_KEPT.format(MEASURES[measure]): kept for measure, (_, _, kept) in found.items()}
@@ -57,40 +57,33 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
         "topics": len(own.rows),
         "pairs": done["association"].facts["n_nonzero"],
     }
+    tables, counts = [_topic_table(job, one) for one in results], _counts(own)
+    titles = [f"Topics of {NAMES[one.method]}" for one in results]
+    agreement = _score_table(job, results, scores)
     sections = [
-        _topic_section(job, results),
+        Section(titles[0], [tables[0], *map(Fold, titles[1:], tables[1:])]),
         *_maps(job, own),
         *(_share_panels(own, name, shares) for name, shares in own.shares_by_column().items()),
         _document_table(job, own),
-        *_score_table(job, results, scores),
+        *agreement,
         *paper_tables(job, by_name, **IN_PAPER),
         *_stability_table(job, results),
-        _coherence_table(job, results),
+        coherence,
         Section("Convergence", losses),
     ]
-    return page_of(job, workspace, _counts(own), facts, sections)
-
-
-def closing_text(job: TopicsJob, workspace: Workspace, where: str) -> str:
-    """Return what was counted, the topics with their words, the scores if there are, and where everything is."""
-    results = [Topics(job, workspace, method) for method in job.topics.methods]
-    topics = []
-    for row in results[0].described:
+    lines = list[str]()
+    for row in own.described:
         again = "" if np.isnan(row["found_again"]) else f"found again {row['found_again']:.2f}"
         heavy, telling = (" ".join(map(shown, row[kind][:CLOSING_WORDS])) for kind in ("words", "telling"))
-        topics += [
+        lines += [
             f"{row['topic']:>3}  {row['n_documents']:>6} documents   {heavy}",
             f"{'telling':>21}   {telling}",
             f"{'':>21}   {'; '.join(filter(None, (again, *map(shown, row['parts']))))}".rstrip(),
         ]
-    parts: list[str | ShownTable] = [
-        _counts(results[0]),
-        "\n".join(filter(None, topics)) + f"\n\n{HOW_TO_READ}",
-        *_score_table(job, results, _scores(job, results)),
-        _coherence_table(job, results),
-    ]
+    topics = "\n".join(filter(None, lines)) + f"\n\n{HOW_TO_READ}"
+    closing: list[str | ShownTable] = [counts, topics, *agreement, coherence]
     ways = {"documents": "export {} --to documents.csv", "neighbors": "neighbors {} WORD ..."}
-    return closing_of(job, workspace, where, parts, **ways)
+    return page_of(job, workspace, counts, facts, sections, closing=closing, ways=ways)
 
 
 def _counts(own: Topics) -> str:
@@ -111,15 +104,6 @@ def _counts(own: Topics) -> str:
 
 
 # --- topics and their documents --------------------------------------------------------------------------------------
-
-
-def _topic_section(job: TopicsJob, results: list[Topics]) -> Section:
-    """Show the sizes and the words of the topics; those of the methods compared are folded behind them."""
-    title, *others = (f"Topics of {NAMES[one.method]}" for one in results)
-    first, *rest = (_topic_table(job, one) for one in results)
-    sizes = {row["name"]: row["n_documents"] for row in results[0].described}
-    chart = bars("", sizes, xlabel="documents of a topic")
-    return Section(title, [chart, first, *(Fold(*other) for other in zip(others, rest, strict=True))])
 
 
 def _topic_table(job: TopicsJob, result: Topics) -> ShownTable:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from distembed.display import fixed, plural
+from distembed.display import plural
 from distembed.evaluation.transfer import mean_interval
 from distembed.execution import compute
 from distembed.job.tables import MakeTable, Numbered, Table, paired, rows_of_blocks, table_of, with_numbers
@@ -29,10 +29,10 @@ from distembed.systems.transfer.features import (
 from distembed.systems.transfer.job import TransferJob
 from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
-from distembed.views.report.figures import Figure, bars, line_chart
+from distembed.views.report.figures import Figure, line_chart
 from distembed.views.report.maps import word_maps
-from distembed.views.report.page import Note, Page, Part, Section, ShownTable
-from distembed.views.report.run import closing_of, page_of
+from distembed.views.report.page import Note, Page, Part, ShownTable
+from distembed.views.report.run import page_of
 from distembed.views.report.sections import objective_curve, paper_tables
 
 CURVES = ("embedding", "mean", "ridge", "procrustes", "alignment", "matching_1", "embedding_given")
@@ -48,7 +48,9 @@ def _measured(job: TransferJob) -> str:
 
 def page(job: TransferJob, workspace: Workspace) -> Page:
     """Return the report of a finished workspace."""
-    names = value_names(job, workspace)
+    names, rows = value_names(job, workspace), accuracy(job, workspace)
+    counts, convergence, judged = (one(job, workspace) for one in (_counts, _convergence, _judged))
+    glance, of_each = _glance(job, rows), _collections(job, workspace)
     facts = {
         **{f"{side} documents": n_documents_of(workspace, side) for side in job.collections},
         "pairs known": _pairs(job, workspace, "n_known"),
@@ -57,26 +59,16 @@ def page(job: TransferJob, workspace: Workspace) -> Page:
     curves = {"objective": "Objective of the embedding"}
     curves |= {"topic_objective": "Objective of the topics"} if job.has_topics else {}
     sections = [
-        *_accuracy_sections(job, workspace),
+        *(_accuracy_sections(job, rows, glance, judged) if rows else [ShownTable("Accuracy", [])]),
+        *([] if of_each.is_empty else [of_each]),
         *_maps(job, workspace),
-        _value_section(job, workspace, names),
+        _value_table(job, workspace),
         *(_pair_table(job, workspace, side, names) for side in job.others),
         *(objective_curve(workspace.table(name)["objective"], title) for name, title in curves.items()),
     ]
-    summary = f"{_counts(job, workspace)} {_convergence(job, workspace)}"
-    return page_of(job, workspace, summary, facts, sections)
-
-
-def closing_text(job: TransferJob, workspace: Workspace, where: str) -> str:
-    """Return what was paired, how the solution converged, how good it is, and where everything is."""
-    parts: list[str | ShownTable] = [
-        _counts(job, workspace),
-        _convergence(job, workspace),
-        _judged(job, workspace),
-        _glance(job, accuracy(job, workspace)),
-        _collections(job, workspace),
-    ]
-    return closing_of(job, workspace, where, parts, documents="export {} --to documents.csv")
+    closing: list[str | ShownTable] = [counts, convergence, judged, glance, of_each]
+    ways = {"documents": "export {} --to documents.csv"}
+    return page_of(job, workspace, f"{counts} {convergence}", facts, sections, closing=closing, ways=ways)
 
 
 def _pairs(job: TransferJob, workspace: Workspace, what: str) -> int:
@@ -165,11 +157,9 @@ def _collections(job: TransferJob, workspace: Workspace) -> ShownTable:
     return ShownTable("Accuracy by collection", rows, {"embedding": 4, "column_mean": 4}, caption)
 
 
-def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
-    rows, of_each = accuracy(job, workspace), _collections(job, workspace)
-    others = [] if of_each.is_empty else [of_each]
-    if not rows:
-        return [ShownTable("Accuracy", []), *others]
+def _accuracy_sections(
+    job: TransferJob, rows: list[dict[str, Any]], glance: ShownTable, judged: str
+) -> list[Part]:
     by_method = {row["method"]: [one for one in rows if one["method"] == row["method"]] for row in rows}
     # Only shares are on the simplex.
     measures = [name for name in MEASURES if job.has_topics or name != "hellinger"]
@@ -184,7 +174,7 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
         for method, own in by_method.items()
     }
     caption = (
-        f"{_judged(job, workspace)} Documents of the {job.judged[1]} collection whose pair was not known; means of "
+        f"{judged} Documents of the {job.judged[1]} collection whose pair was not known; means of "
         f"{job.evaluation.n_seeds} draws of the known pairs. "
         f"{_measured(job)}; mean correlation of a column"
         f"{'; mean Hellinger distance of shares' if job.has_topics else ''}; rank of the true counterpart where a "
@@ -206,10 +196,9 @@ def _accuracy_sections(job: TransferJob, workspace: Workspace) -> list[Part]:
     )
     return [
         curve,
-        _glance(job, rows),
+        glance,
         ShownTable("Accuracy by method", table, caption=caption),
         *paper_tables(job, means, **in_paper(job)),
-        *others,
     ]
 
 
@@ -232,7 +221,7 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[Figure | Note]:
     return word_maps(rows, np.concatenate(places), titles, noun="document")
 
 
-def _value_section(job: TransferJob, workspace: Workspace, names: list[str]) -> Part:
+def _value_table(job: TransferJob, workspace: Workspace) -> ShownTable:
     """Show each topic or feature, and how well it was inferred for each collection that was judged."""
     whose = f"Documents of the {job.judged[1]} collection whose pair was not known."
     caption = (
@@ -240,7 +229,6 @@ def _value_section(job: TransferJob, workspace: Workspace, names: list[str]) -> 
         f"ones. {whose}"
     )
     rows = (outputs.TOPIC_WORDS if job.has_topics else outputs.FEATURE_COLUMNS).read(workspace).to_pylist()
-    shares = [row.get("share", 0.0) for row in rows]
     if job.has_topics:
         caption = "RMSE and correlation of the inferred shares, over the documents whose pair was not known."
         rows = [
@@ -250,10 +238,8 @@ def _value_section(job: TransferJob, workspace: Workspace, names: list[str]) -> 
     for side in job.others:
         for score in outputs.VALUE_SCORES.read(workspace, side=side).to_pylist():
             rows[score["value"]] |= {f"{name}, {side}": score[name] for name in ("rmse", "correlation")}
-    if not job.has_topics:
-        return ShownTable("Features", rows, caption=caption)
-    picture = bars("", dict(zip(names, shares, strict=True)), xlabel="mean share of a topic", show=fixed)
-    return Section(f"Topics of the {job.first} collection", [picture, ShownTable("", rows, caption=caption)])
+    title = f"Topics of the {job.first} collection" if job.has_topics else "Features"
+    return ShownTable(title, rows, caption=caption)
 
 
 def _pair_table(job: TransferJob, workspace: Workspace, side: str, names: list[str]) -> ShownTable:

@@ -346,8 +346,6 @@ def small_multiples(
     *,
     xlabel: str,
     caption: str = "",
-    as_bars: bool = False,
-    show: Callable[[float], str] = format_number,
 ) -> Figure | Note:
     """Return a figure of values as dots with their intervals: a line for each name, in panels with common axes.
 
@@ -360,10 +358,6 @@ def small_multiples(
         What the values are.
     caption
         What the figure shows.
-    as_bars
-        Whether they are bars from 0 on, labeled with their values.
-    show
-        Writes a value as text.
     """
     known = [mark for mark in marks if math.isfinite(mark.value)]
     if not known:
@@ -382,39 +376,25 @@ def small_multiples(
         for number, ((panel, kind), own) in enumerate(kinds.items()):
             axes, color = places[panels.index(panel)], COLORS[number % len(COLORS)]
             heights, values = [names.index(mark.name) for mark in own], [mark.value for mark in own]
-            if as_bars:
-                drawn = axes.barh(heights, values, height=0.62, color=color)
-                axes.bar_label(drawn, list(map(show, values)), padding=4, color=INK)
-            else:
-                ends = np.array([mark.ends or (mark.value,) * 2 for mark in own]).T
-                axes.hlines(heights, *ends, color=color, linewidth=1.6, alpha=0.45)
-                shape = SHAPES[number % len(SHAPES)] if has_key else SHAPES[0]
-                axes.plot(values, heights, shape, label=short(kind, _MAX_KEY) or None, color=color)
+            ends = np.array([mark.ends or (mark.value,) * 2 for mark in own]).T
+            axes.hlines(heights, *ends, color=color, linewidth=1.6, alpha=0.45)
+            shape = SHAPES[number % len(SHAPES)] if has_key else SHAPES[0]
+            axes.plot(values, heights, shape, label=short(kind, _MAX_KEY) or None, color=color)
         for axes, panel in zip(places, panels, strict=False):
             _dress(axes, "" if panel else xlabel)
             axes.set_title(short(panel, _MAX_KEY))
             axes.tick_params(labelbottom=True)
             axes.grid(visible=False, axis="y")
-            axes.spines["bottom"].set_visible(not as_bars)
         longest = _MAX_NAME if len(panels) == 1 else _MAX_NAME // 2
         axes.set_yticks(range(len(names)), [short(name, longest) for name in names], color=INK)
-        axes.margins(x=0.16 if as_bars else 0.05)
         axes.set(ylim=(len(names) - 0.4, -0.6), xlim=(min(0.0, axes.get_xlim()[0]), None))
         if has_key:
             figure.legend(loc="outside lower center", ncols=3)
 
     said = []
     for panel, own in groupby(known, key=attrgetter("panel")):
-        texts = (" ".join(filter(None, (short(one.name), one.kind, show(one.value)))) for one in own)
+        texts = (" ".join(filter(None, (short(one.name), one.kind, format_number(one.value)))) for one in own)
         said.append(f"{panel}: {', '.join(texts)}" if panel else "; ".join(texts))
-    height = down * (0.9 + (0.3 if as_bars else 0.21) * len(names)) + 0.2 * has_key * -(-len(kinds) // 3)
-    what, size = "Bars" if as_bars else "Dots", (WIDE[0] * max(2, across) / 2, height)
-    return Figure(title, draw, f"{what} of {xlabel}: {'; '.join(said)}", caption, size)
-
-
-def bars(
-    title: str, values: Mapping[str, float], *, xlabel: str, show: Callable[[float], str] = format_number
-) -> Figure | Note:
-    """Return a figure of a bar for each name."""
-    marks = [Mark(name, value) for name, value in values.items()]
-    return small_multiples(title, marks, xlabel=xlabel, as_bars=True, show=show)
+    height = down * (0.9 + 0.21 * len(names)) + 0.2 * has_key * -(-len(kinds) // 3)
+    size = WIDE[0] * max(2, across) / 2, height
+    return Figure(title, draw, f"Dots of {xlabel}: {'; '.join(said)}", caption, size)

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from distembed.corpus.concordance import Passage
-from distembed.display import fixed, format_number, plural
+from distembed.display import aligned, fixed, format_number, plural
 from distembed.dtypes import Float64s
-from distembed.job.terminal import UNSAFE
+from distembed.job.terminal import UNSAFE, shown
 
 DIRECTION_MARKS = "\u061c\u200e\u200f"
 """Parts of Arabic and Hebrew words: they reorder nothing outside the element that holds the word."""
@@ -191,6 +191,19 @@ class ShownTable(NamedTuple):
         how = self.formats.get(column, format_number)
         return how if callable(how) else partial(fixed, decimals=how)
 
+    def text(self) -> str:
+        """Return the table for a terminal: its title, aligned lines, and its caption; "" where it has no row."""
+        heading = [f"{self.title}:"] if self.title else []
+        return "\n".join([*heading, *self.lines(), *filter(None, [self.caption])]) if self.rows else ""
+
+    def lines(self) -> list[str]:
+        """Return the rows as aligned lines of text, below the names of their columns."""
+        cells, is_text = list[list[str]](), list[bool]()
+        for name, column in self.columns.items():
+            cells.append([name, *(shown(cell_text(cell, self.show(name))) for cell in column)])
+            is_text.append(any(isinstance(cell, (str, list)) for cell in column))
+        return aligned(list(zip(*cells, strict=True)), is_text)
+
     def html(self, title: str) -> str:
         """Return the table, whose long texts have a line of their own on a narrow screen."""
         if not self.rows:
@@ -230,14 +243,22 @@ def _is_figure(value: object) -> bool:
     return isinstance(value, tuple) or is_number(value)
 
 
+def cell_text(value: Any, show: Callable[[Any], str]) -> str:
+    """Return a value as text: a number as `show` writes it, an interval in brackets, a list by commas."""
+    if isinstance(value, list):
+        return ", ".join(one if isinstance(one, str) else f"{one[0]} {fixed(one[1])}" for one in value) or "–"
+    if isinstance(value, tuple):
+        ends = list(map(show, value))
+        return "–" if set(ends) == {"–"} else f"[{', '.join(ends)}]"
+    return "–" if value is None else show(value) if is_number(value) else str(value)
+
+
 def _cell(value: Any, show: Callable[[Any], str]) -> str:
     """Return the markup of a value."""
-    if isinstance(value, list):
-        return "".join(map(_near, value)) or "–"
-    if isinstance(value, tuple):
-        ends = [escape(show(end)) for end in value]
-        return "–" if set(ends) == {"–"} else f"[{', '.join(ends)}]"
-    return "–" if value is None else escape(show(value)) if is_number(value) else marked(value)
+    if isinstance(value, list) and value:
+        return "".join(map(_near, value))
+    is_plain = value is None or isinstance(value, (list, tuple)) or is_number(value)
+    return escape(cell_text(value, show)) if is_plain else marked(value)
 
 
 def _near(one: str | tuple[str, float]) -> str:
@@ -263,7 +284,7 @@ h2{{font-size:1.25rem;margin:0 0 .75rem;line-height:1.3}}
 h3{{font-size:1rem;margin:1.75rem 0 .5rem}}
 section{{border-top:1px solid var(--rule);margin-top:2.5rem;padding-top:1.5rem}}
 .summary{{max-width:44rem;margin:0 0 1.25rem}}
-.note,caption,figcaption{{color:var(--muted);font-size:.875rem}}
+.note,caption,figcaption{{color:var(--muted);font-size:.875rem;white-space:pre-line}}
 nav ul{{list-style:none;
  margin:1.25rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;font-size:.9rem}}
 a{{color:var(--link);text-underline-offset:.2em}}
@@ -324,6 +345,8 @@ class Page(NamedTuple):
         A few key figures shown above the sections.
     explorer : str
         The command that makes the page to explore, if any.
+    closing : str
+        The last lines of a run that draws the report.
     """
 
     title: str
@@ -331,6 +354,7 @@ class Page(NamedTuple):
     sections: Sequence[Part]
     facts: Mapping[str, Any] = MappingProxyType({})
     explorer: str = ""
+    closing: str = ""
 
     def html(self) -> str:
         """Return the report as one self-contained HTML page; equal parts give equal text."""

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 import distembed
 from distembed.display import format_bytes, format_seconds, measured, plural
 from distembed.job.model import Job
-from distembed.job.stage import system_of
+from distembed.job.stage import REPORT, system_of
 from distembed.job.terminal import shown
 from distembed.stages.corpus import left_out, omissions
-from distembed.stages.words import lacking_facts, lacking_line
+from distembed.stages.words import lacking_facts
 from distembed.storage.workspace import Workspace
-from distembed.views.answers import table_lines
-from distembed.views.report.figures import Figure, FigureFormat, bars
+from distembed.views.report.figures import Figure, FigureFormat
 from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable, short
 
 MOST_FILES = 500
@@ -29,6 +30,8 @@ def page_of(
     facts: Mapping[str, Any],
     sections: Iterable[Part],
     *,
+    closing: Iterable[str | ShownTable],
+    ways: Mapping[str, str],
     explorer: bool = True,
 ) -> Page:
     """Return the report of a job: what its system shows, and what every report says of its run.
@@ -42,76 +45,53 @@ def page_of(
         Key figures; what was left out, and words of `report.words` without a vector are added.
     sections
         Those of the system; time, memory, settings and files are added.
+    closing
+        Paragraphs and tables of the last lines of a run; empty ones are left out.
+    ways
+        What to type next, by the name of what it gives; braces stand for the workspace.
     explorer
         Whether there is a page to explore.
     """
     done = workspace.stages()
     omitted = omissions(done["tokens"].facts) if "tokens" in done else {}
     lacking = lacking_facts(job, workspace) if hasattr(job.report, "words") else {}
+    said = [one if isinstance(one, str) else one.text() for one in closing]
+    said += [f"{what}: {shown(words)}" for what, words in lacking.items()]
+    commands = [f"{name:<10} distembed {command.format('{workspace}')}" for name, command in ways.items()]
+    said.append("\n".join([f"report     {{workspace}}/{REPORT.name}", *commands]))
     return Page(
         job.job.title,
         f"{summary} Content digest {_digest(job, workspace)}.",
         [*sections, _time_section(job, workspace), _settings(job), _sources(workspace)],
         {**facts, **omitted, **lacking},
         f"distembed explore {shown(workspace.url)}" if explorer else "",
+        "\n\n".join(filter(None, said)),
     )
-
-
-def closing_of(
-    job: Job, workspace: Workspace, where: str, parts: Iterable[str | ShownTable], **ways: str
-) -> str:
-    """Return the last lines of a run: what its system says, where the report is, and what to type next.
-
-    Parameters
-    ----------
-    job, workspace
-    where
-        The place of the report.
-    parts
-        Paragraphs, and tables of the report with their captions; empty ones are left out.
-    **ways
-        A command by the name of what it gives; braces stand for the workspace.
-    """
-    url, said = shown(workspace.url), list[str]()
-    for part in parts:
-        if isinstance(part, str):
-            said.append(part)
-        elif part.rows:
-            heading = ": ".join(filter(None, [part.title, part.caption]))
-            said.append("\n".join([*filter(None, [heading]), *table_lines(part)]))
-    said.append(lacking_line(job, workspace) if hasattr(job.report, "words") else "")
-    commands = [f"{name:<10} distembed {command.format(url)}" for name, command in ways.items()]
-    return "\n\n".join(filter(None, [*said, "\n".join([f"report     {shown(where)}", *commands])]))
 
 
 def _digest(job: Job, workspace: Workspace) -> str:
     return workspace.digest(spec.name for spec in system_of(job).stages(job))
 
 
-def _time_section(job: Job, workspace: Workspace) -> Section:
+def _time_section(job: Job, workspace: Workspace) -> ShownTable:
     """Return the time, the memory and the disk of each stage."""
-    done, rows, seconds = workspace.stages(), list[dict[str, Any]](), dict[str, float]()
+    done, rows = workspace.stages(), list[dict[str, Any]]()
     for name in (spec.name for spec in system_of(job).stages(job)):
         blocks = [block for record in done[name].outputs.values() for block in record.blocks]
         wall, peak = (measured(done[name].facts, fact) for fact in ("wall_seconds", "peak_process_bytes"))
-        seconds |= {} if wall is None else {name: wall}
         size = sum(file.size for block in blocks for file in block.files.values())
         rows.append(
             {"stage": name, "wall time": wall, "peak memory": peak, "on disk": size, "blocks": len(blocks)}
         )
     formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
-    total = f"{format_seconds(sum(seconds.values()))} in all." if seconds else ""
-    chart = bars("", seconds, xlabel="wall clock (seconds)", show=format_seconds)
-    return Section("Time and memory", [chart, ShownTable("", rows, formats, total)])
+    total = f"{format_seconds(sum(row['wall time'] or 0 for row in rows))} in all."
+    return ShownTable("Time and memory", rows, formats, total)
 
 
 def _settings(job: Job) -> Section:
-    rows = [
-        {"setting": key, "value": value}
-        for key, value in _flat(job.model_dump(mode="json", exclude_none=True))
-    ]
-    table = ShownTable("", rows, caption="As run, with every default filled in.")
-    return Section("Parameters", [Fold(plural(len(rows), "setting"), table)])
+    """Return the job as it was run, with every default filled in, as the text of a job file."""
+    text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True))
+    return Section("Parameters", [Fold("All settings, with defaults", Note("", text, is_empty=False))])
 
 
 def _sources(workspace: Workspace) -> Part:
@@ -162,19 +142,3 @@ def _figures(parts: Iterable[Part], title: str = "") -> Iterator[tuple[str, Figu
             yield part.title or title, part
         elif isinstance(part, Section):
             yield from _figures(part.parts, part.title or title)
-
-
-def _flat(job: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, str]]:
-    for key, value in job.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value if isinstance(value, str) else _setting(value)
-
-
-def _setting(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_setting, value)) or "(empty)"
-    return "–" if value is None else str(value)

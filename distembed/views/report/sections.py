@@ -11,11 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from distembed.display import format_number, plural
+from distembed.display import fixed, format_number, plural
 from distembed.evaluation.scoring import FEW_KNOWN, Score
 from distembed.job.model import Job, check_figures
 from distembed.views.report.figures import Figure, Mark, line_chart, small_multiples, spread_points
-from distembed.views.report.page import Fold, Note, Part, Section, ShownTable, finite_values, short
+from distembed.views.report.page import (
+    Fold,
+    Note,
+    Part,
+    Section,
+    ShownTable,
+    cell_text,
+    finite_values,
+    short,
+)
 
 
 def neighbor_table(
@@ -111,8 +120,37 @@ def paper_tables(
 PARTED = ("priming effect", "priming", "normed priming")
 """How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
 
-COLUMNS = ("set", "value", "interval", "known", "composed", "total", "task", "metric")
-"""The columns of a table of scores."""
+
+def score_table(
+    scores: Mapping[str, Sequence[Score]], title: str = "", *, about: str = "", intervals: bool = False
+) -> ShownTable:
+    """Return a row for each set and metric: of one candidate with its interval, of several side by side by their names.
+
+    Parameters
+    ----------
+    scores : mapping of str to sequence of Score
+        Those of each candidate, of the same sets.
+    title, about : str
+        The title, and what the caption begins with.
+    intervals : bool
+        Whether the scores of several candidates have their intervals, too.
+    """
+    rows = list[dict[str, Any]]()
+    for each in zip(*scores.values(), strict=True):
+        first = each[0]
+        values: dict[str, Any] = {name: one.value for name, one in zip(scores, each, strict=True)}
+        if intervals:
+            ends = (cell_text(one.interval, fixed) if one.interval else "" for one in each)
+            values = {name: f"{fixed(values[name])} {end}" for name, end in zip(values, ends, strict=True)}
+        elif len(each) == 1:
+            values = {"value": first.value, "interval": first.interval}
+        answered = " ".join(dict.fromkeys(one.answered for one in each))
+        kind = {"set": first.set, "task": first.task, "metric": first.metric}
+        rows.append({**kind, **values, "known/total": answered})
+    policies = dict.fromkeys(one.policy for found in scores.values() for one in found)
+    known = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
+    caption = " ".join(filter(None, [about, known, f"Words: {'; '.join(policies)}."]))
+    return ShownTable(title, rows, dict.fromkeys(("value", "interval", *scores), 3), caption)
 
 
 def score_section(scores: Sequence[Score], title: str = "Evaluation") -> Part:
@@ -134,20 +172,10 @@ def score_section(scores: Sequence[Score], title: str = "Evaluation") -> Part:
         [Mark(name, line.value, line.interval, line.task) for name, line in zip(called, lines, strict=True)],
         xlabel="score of a set, with its 95 % interval",
         caption="Spearman's correlation for similarity, accuracy for analogies and synonyms, purity for categories; "
-        "of sets with relations the mean over them. "
-        f"Words: {', '.join(dict.fromkeys(score.policy for score in scores))}.",
+        "of sets with relations the mean over them.",
     )
-    caption = f"Known: items whose words all have vectors, of the total. {FEW_KNOWN}"
-
-    def table(some: Sequence[Score]) -> ShownTable:
-        rows = [
-            {name: getattr(one, name) for name in COLUMNS if name != "composed" or one.composed}
-            for one in some
-        ]
-        return ShownTable("", rows, {"value": 3, "interval": 3}, caption)
-
-    every = Fold(f"All {len(scores)} scores, by relation and metric", table(scores))
-    return Section(title, [chart, table(lines), *([every] if len(scores) > len(lines) else [])])
+    every = Fold(f"All {len(scores)} scores, by relation and metric", score_table({"": scores}))
+    return Section(title, [chart, score_table({"": lines}), *([every] if len(scores) > len(lines) else [])])
 
 
 def set_score(scores: Sequence[Score]) -> Score:
