@@ -25,7 +25,10 @@ PROTOCOLS_VARIABLE = "DISTEMBED_PROTOCOLS"
 LOCAL = ("", "file", "local")
 """The protocols of files on this machine, whose names may hold ``::``."""
 
-PROTOCOLS = ("file", "local", "memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "http", "https")
+OBJECT_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs")
+"""The protocols of stores that have no folders, and list what begins with a prefix."""
+
+PROTOCOLS = ("file", "local", "memory", *OBJECT_STORES, "http", "https")
 """The protocols that are allowed: they carry bytes, and do nothing else."""
 
 SECRET = re.compile(

@@ -17,7 +17,7 @@ from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace
+from distembed.job.opening import JOB_BYTES, JOB_FILE, check_code, code_of, existing_workspace
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter
 from distembed.job.stage import REPORT, SUMMARY, Context, StageSpec, stages_of, system_of
@@ -328,5 +328,5 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
 def _record(job: Job, workspace: Workspace) -> None:
     """Write the job as it is run, with its defaults; the versions that made each stage are in its manifest."""
     text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
-    if workspace.read_file(JOB_FILE) != text:
+    if workspace.read_file(JOB_FILE, most=JOB_BYTES) != text:
         workspace.write_file(JOB_FILE, text)

@@ -93,9 +93,10 @@ class Catalog:
 
     def remove(self, stage: str) -> None:
         """Withdraw the commit of a stage; its outputs stay where they are."""
-        for name in reversed(manifest_files(stage)):
-            self.folder.remove(name)
-        self._read.pop(stage, None)
+        if stage in self._read:
+            for name in reversed(manifest_files(stage)):
+                self.folder.remove(name)
+            del self._read[stage]
 
     def forget_places(self, stage: str) -> None:
         """Forget what a stage has announced: it is committed, or was removed."""

@@ -40,7 +40,7 @@ from distembed.storage.records import (
     check_inside,
     new_digest,
 )
-from distembed.urls import PROTOCOLS, check_regular, protocol_of, url_to_fs
+from distembed.urls import OBJECT_STORES, PROTOCOLS, check_regular, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
 """Bytes read at a time while a file is digested: large enough for a fast disk, small beside a block."""
@@ -252,10 +252,20 @@ class Folder:
         if self.is_local:
             start, every = len(self.url) + 1, _local_files(self.path(name))
         else:
-            self.fs.invalidate_cache()
-            start = len(url_to_fs(self.url)[1].rstrip("/")) + 1
-            every = self.fs.find(self.path(name), detail=True).items()
+            start, every = len(url_to_fs(self.url)[1].rstrip("/")) + 1, self._remote_files(name)
         return {path[start:]: (info["size"], version_of(info)) for path, info in every}
+
+    def _remote_files(self, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the path and what a store says of a file, or of every file below a folder, after one question."""
+        self.fs.invalidate_cache()
+        path = url_to_fs(self.path(name))[1].rstrip("/")
+        above, _, last = path.rpartition("/")
+        if name and protocol_of(self.url) in OBJECT_STORES:
+            # They are asked twice more whether an empty folder is a file, but not where the names have a prefix.
+            every = self.fs.find(above, prefix=last, detail=True)
+        else:
+            every = self.fs.find(path, detail=True)
+        return ((p, info) for p, info in every.items() if p == path or p.startswith(f"{path}/"))
 
     def remove(self, name: str) -> None:
         """Remove a file, a link, or a folder with its contents, if it exists; links are not followed."""
@@ -267,10 +277,10 @@ class Folder:
                 else:
                     os.unlink(path)  # noqa: PTH108
             return
-        self.fs.invalidate_cache()
+        is_object = protocol_of(self.url) in OBJECT_STORES
         with contextlib.suppress(FileNotFoundError):
-            if self.fs.exists(path):
-                self.fs.rm(path, recursive=self.fs.isdir(path))
+            if found := [file for file, _ in self._remote_files(name)] if is_object else [path]:
+                self.fs.rm(found, recursive=not is_object)
 
     def record(self, name: str) -> FileRecord:
         """Return the size and the digest of a file, read piece by piece."""

@@ -133,10 +133,11 @@ class Journal:
         self._take_place(spec)
         stored = self.outputs.get(spec.name)
         if stored is None or stored.spec != spec:
-            remove_data(self._folder, spec, {spec.block_location(0, item.key) for item in kept.values()})
+            if stored is not None or kept:
+                remove_data(self._folder, spec, {spec.block_location(0, item.key) for item in kept.values()})
             if stored is not None:
                 remove_data(self._folder, stored.spec)
-            self._folder.remove(spec.journal)
+                self._folder.remove(spec.journal)
             stored = Stored(spec, kept)
             self._write_output(stored)
             self.outputs[spec.name] = stored
@@ -239,11 +240,11 @@ def remove_stage(catalog: Catalog, stage: str, *, kept: str = "", has_begun: boo
     catalog.forget_places(stage)
 
 
-def remove_journal(folder: Folder, stage: str) -> None:
-    """Remove the journal of a committed stage, with the temporary outputs that it names."""
-    for record in read_journal(folder, stage, reading=False).values():
-        if record.spec.temporary:
-            remove_data(folder, record.spec)
+def remove_journal(folder: Folder, stage: str, specs: Iterable[records.Output]) -> None:
+    """Remove the journal of a committed stage, with the temporary ones of the outputs that it names."""
+    for spec in specs:
+        if spec.temporary:
+            remove_data(folder, spec)
     _remove_ended(folder, stage)
 
 

@@ -10,8 +10,9 @@ There are two tests of whether the owner is gone, and neither compares the clock
   has not changed during `STALE_SECONDS` of watching.
 
 A run that was only paused may resume after that. The owner, and each of its workers, therefore reads the lock again
-before it writes or removes anything, and stops if it no longer owns the lock (`Folder.check`). What is left is the one
-file that a process was about to rename, or the one folder that it was about to remove, when it was paused.
+before it writes or removes anything (in an object store unless it read the lock within the last second), and stops if
+it no longer owns the lock (`Folder.check`). What is left is the one file that a process was about to rename, or the
+one folder that it was about to remove, when it was paused.
 
 A lock that cannot be read belongs to nobody, because no run finds its token in it: a power cut has emptied it.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import re
 import socket
@@ -46,6 +48,9 @@ STALE_SECONDS = 120.0
 """Time of watching after which a still heartbeat means that its run is gone. It must be well above the 60
 seconds for which a client of NFS may go on showing an old file, and above the longest time for which a busy
 interpreter keeps a thread waiting."""
+SEEN_SECONDS = 1.0
+"""Time for which the lock of an object store is not read again: it takes a request, and is not taken over before
+`STALE_SECONDS` without a heartbeat."""
 POLL_SECONDS = 1.0
 """Time between two looks at a heartbeat."""
 ENDED = -1.0
@@ -59,7 +64,7 @@ class Lock:
     """The lock of a workspace that a run holds; in the process that took it a thread writes its heartbeat."""
 
     def __init__(self, folder: Folder, token: str, *, beats: bool = False) -> None:
-        self.folder, self.token = folder, token
+        self.folder, self.token, self._seen = folder, token, -math.inf
         self._released = threading.Event()
         self._beats = threading.Thread(target=self._beat, name="distembed-heartbeat", daemon=True)
         if beats:
@@ -81,6 +86,8 @@ class Lock:
         """
         if self._released.is_set():
             refuse_to_write(self.folder.url)
+        if not self.folder.is_local and time.monotonic() - self._seen < SEEN_SECONDS:
+            return
         if not self.is_ours():
             owner = owner_of(self.folder)
             by = f"was taken over by {owner}" if owner else "is gone"
@@ -88,6 +95,7 @@ class Lock:
                 f"The lock of {self.folder.url} {by}: this run stops here and commits nothing more. "
                 "Run the same command again when no other run is writing."
             )
+        self._seen = time.monotonic()
 
     def is_ours(self) -> bool:
         """Return whether the run still owns the lock."""

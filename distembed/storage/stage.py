@@ -395,7 +395,7 @@ class Stage:
         self._folder.sync({*texts}.union(*(record.files for record in lasting.values())))
         self._catalog.put(manifest)
         self.manifest = manifest
-        remove_journal(self._folder, self.name)
+        remove_journal(self._folder, self.name, [each.spec for each in stored.values()])
         self._catalog.forget_places(self.name)
         outdated, known = self._catalog.outdated(), self._catalog.manifests()
         if any(known[name].inputs.get(self.name) == self.fingerprint for name in outdated if name in known):

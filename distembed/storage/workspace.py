@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -25,7 +25,7 @@ from distembed.storage.catalog import (
     is_workspace,
     read_journal,
 )
-from distembed.storage.folder import Folder
+from distembed.storage.folder import Folder, record_of
 from distembed.storage.journal import remove_journal, remove_stage
 from distembed.storage.stage import FileItem, Stage, file_items
 
@@ -320,7 +320,8 @@ class Workspace:
             if any(n.startswith(f"{records.JOURNAL}/{stage}/") for n in files)
         ]
         for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
-            remove_journal(self._folder, stage)
+            named = read_journal(self._folder, stage, reading=False).values()
+            remove_journal(self._folder, stage, [record.spec for record in named])
         found = verify.repair(self._catalog, self._folder.find() if ended else files)
         self.repaired = [] if is_new else found
         for stage in self._catalog.outdated():
@@ -560,11 +561,14 @@ class Workspace:
             If it is another.
         """
         name = record.spec.location
-        if record.n_bytes <= CHECKED_BYTES and verify.what_is_wrong(
-            self._folder, name, record.blocks[0].files[name]
-        ):
-            raise self._damaged(record, name)
-        return self._folder.read(name)
+        expected = record.blocks[0].files[name]
+        if record.n_bytes > CHECKED_BYTES:
+            return self._folder.read(name)
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError, records.DamagedError):
+            data = self._folder.read(name, most=expected.size)
+            if record_of(data)[:2] == expected[:2]:
+                return data
+        raise self._damaged(record, name)
 
     def _damaged(self, record: records.OutputRecord, file: str) -> records.DamagedError:
         return records.DamagedError(
