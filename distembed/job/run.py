@@ -16,8 +16,9 @@ from distembed.execution import heard_by, uncollected
 from distembed.files import failures_told
 from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
+from distembed.job.load import JOB_BYTES
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_BYTES, JOB_FILE, check_code, code_of, existing_workspace
+from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter
 from distembed.job.stage import REPORT, SUMMARY, Context, StageSpec, stages_of, system_of
