@@ -1,8 +1,8 @@
 """Compiled scanner of UTF-8 bytes: text to the token ids of a partition.
 
-The scanner passes once over the bytes, creates no Python object and can be resumed: everything it knows between two
-calls is in the arrays of `ScanState`, so the text may arrive in pieces cut anywhere between two code points. It keeps a
-table of the words seen so far, whose ids count up in order of first appearance: a hash table with open addressing, in
+The scanner passes once over the bytes, creates no Python object and can be resumed: everything it knows is in the
+arrays of `ScanState`, so that it stops where its table has to grow, and goes on with a larger one. It keeps a table of
+the words seen so far, whose ids count up in order of first appearance: a hash table with open addressing, in
 arrays. A word of at most 8 bytes is its own key: its bytes as one little-endian integer, never zero in the low byte.
 The key of a longer word is a hash whose low byte is zero; the word is compared with its bytes in the arena.
 
@@ -46,14 +46,14 @@ CHUNK = 1 << 13
     SEGMENT_TOKENS,
     DOCUMENT_TOKENS,
 ) = range(7)
-N_WORDS, N_IDS, N_CLOSED, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(7, 14)
+N_WORDS, N_IDS, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(7, 13)
 
 # border=, as a number
 BORDER_DOCUMENT, BORDER_LINE, BORDER_SENTENCE = range(3)
 
 
 class ScanState(NamedTuple):
-    """What a scanner knows between two pieces of text."""
+    """What a scanner knows."""
 
     fields: np.ndarray
     """The counters named above. Int64 array (N_FIELDS,)."""
@@ -420,13 +420,12 @@ def scan(
     data: np.ndarray,
     starts: np.ndarray,
     stops: np.ndarray,
-    n_closed: int,
     table: np.ndarray,
     border: int,
     ids: np.ndarray,
     id_stops: np.ndarray,
 ) -> bool:
-    """Scan spans of UTF-8 text, each a document or the next piece of the previous one.
+    """Scan spans of UTF-8 text, each a document.
 
     Parameters
     ----------
@@ -435,9 +434,7 @@ def scan(
     data : uint8 array
         The text.
     starts, stops : int64 array (n,)
-        The spans; the first continues the open document, if there is one.
-    n_closed : int
-        The number of spans that end their document: all, or all but the last.
+        The spans.
     table : uint32 array (0x110000,)
         The class table.
     border : int
@@ -445,7 +442,7 @@ def scan(
     ids : int32 array
         Output of at least ``data.size + 2`` entries: ids, and -1 at borders inside a document.
     id_stops : int64 array (n,)
-        Output: for each closed document the end of its ids.
+        Output: for each document the end of its ids.
 
     Returns
     -------
@@ -460,9 +457,7 @@ def scan(
                 f[SPAN], f[POSITION] = span, i
                 return False
             i = scan_span(state, data, i, min(i + CHUNK, stop), table, border, ids)
-        if span < n_closed:
-            end_token(state, ids)
-            f[SEGMENT_TOKENS] = f[SENTENCE] = f[DOCUMENT_TOKENS] = 0
-            id_stops[f[N_CLOSED]] = f[N_IDS]
-            f[N_CLOSED] += 1
+        end_token(state, ids)
+        f[SEGMENT_TOKENS] = f[SENTENCE] = f[DOCUMENT_TOKENS] = 0
+        id_stops[span] = f[N_IDS]
     return True

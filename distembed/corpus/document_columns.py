@@ -35,7 +35,7 @@ DOCUMENTS_SCHEMA = pa.schema(
 KEYS = ("id", "file", "filename", "file_name", "path")
 """Names, in any case, of the column of metadata whose cells are ids or files; without one of them it is the first."""
 
-PIECE = r"#\d+$"
+PIECE = r"(#\d+)+$"
 """What the id of a piece of a document has after that of the whole."""
 
 
@@ -123,8 +123,7 @@ def document_heads(partition: Partition, batch: Batch, *, n_excerpt: int = 0) ->
     columns = dict(zip(batch.documents.column_names, batch.documents.columns, strict=True))
     columns[FILE] = pa.repeat(partition.name, n)
     if n_excerpt:
-        texts = list(batch.texts())[int(batch.continues) :]
-        columns[EXCERPT] = pa.array([excerpt(text, n_excerpt) for text in texts], pa.string())
+        columns[EXCERPT] = pa.array([excerpt(text, n_excerpt) for text in batch.texts()], pa.string())
     names = [name for name in documents_schema(partition, n_excerpt=n_excerpt).names if name != "n_tokens"]
     return pa.table({name: columns.get(name, pa.nulls(n, pa.string())) for name in names})
 

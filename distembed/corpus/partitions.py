@@ -39,7 +39,7 @@ from distembed.corpus.document_columns import (
 )
 from distembed.corpus.mediawiki import read_pages
 from distembed.corpus.records import Batch, in_pieces, read_blocks, read_file, read_lines
-from distembed.corpus.scanners import WORDS_SCHEMA, Scanner
+from distembed.corpus.scanners import WORDS_SCHEMA
 from distembed.corpus.streams import CorpusError, Partition, Progress
 from distembed.corpus.tables import read_csv, read_json, read_parquet
 from distembed.corpus.tokenizer import Tokenizer, scanner
@@ -125,20 +125,53 @@ def tokenize_partition(
     ['part-0.documents.parquet', 'part-0.tokens.parquet', 'part-0.words.parquet']
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
-    words, progress = scanner(tokenizer), Progress()
+    words, progress, n_ids = scanner(tokenizer), Progress(), 0
+    ids, documents = (
+        list[pa.Table](),
+        list[pa.Table](),
+    )  # rows that are not written yet, less than a row group
     with partition_writers(target, documents_schema(bundle[0], n_excerpt=n_excerpt)) as writers:
-        rows = PartitionRows(writers, words, progress)
+
+        def write(kind: str, tables: list[pa.Table]) -> None:
+            if tables:
+                table = pa.concat_tables(tables).combine_chunks().select(writers[kind].schema.names)
+                write_group(writers[kind], table.columns)
+                tables.clear()
+
+        def write_words() -> None:
+            table = words.words()
+            write_group(writers["words"], table.columns)
+            progress.n_words += len(table)
+
         for one in bundle:
             words.source.url = one.url
             for batch in read_batches(one, progress):
-                rows.add(batch, document_heads(one, batch, n_excerpt=n_excerpt))
+                found, stops, n_tokens = words.scan(batch)
+                if progress.n_words:
+                    found[found >= 0] += progress.n_words
+                # The ids are a view of a buffer as large as the text: keep only what is used.
+                ids.append(token_rows(found.copy(), stops, progress.n_documents + np.arange(len(stops))))
+                heads = document_heads(one, batch, n_excerpt=n_excerpt)
+                documents.append(heads.append_column("n_tokens", pa.array(n_tokens)))
+                n_ids += len(found)
+                progress.n_bytes_text += batch.n_bytes
+                progress.n_tokens += int(n_tokens.sum())
+                progress.n_documents += len(n_tokens)
                 if max(progress.n_documents, progress.n_words + words.n_words) > LARGEST_ID:
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
-        rows.write_ids()
-        rows.write_documents()
-        rows.write_words()
+                if n_ids >= ROW_GROUP_IDS:
+                    write("tokens", ids)
+                    n_ids = 0
+                if sum(map(len, documents)) >= DOCUMENTS_HELD:
+                    write("documents", documents)
+                if words.n_words >= DICTIONARY_WORDS:
+                    write_words()
+                    words.forget()
+        write("tokens", ids)
+        write("documents", documents)
+        write_words()
     progress.n_short_segments, progress.n_long_tokens = words.n_short, words.source.n_long
     return progress
 
@@ -204,62 +237,6 @@ def token_rows(ids: NDArray[np.int32], stops: NDArray[np.int64], documents: NDAr
     offsets = np.append(0, ends).astype(np.int32)
     rows = pa.ListArray.from_arrays(offsets, pa.array(ids), type=TOKENS_SCHEMA.field("ids").type)
     return pa.table([pa.array(documents[owner].astype(np.int32)), rows], schema=TOKENS_SCHEMA)
-
-
-class PartitionRows:
-    """A buffer for the rows of a partition's files, which never holds more than one row group."""
-
-    def __init__(self, writers: dict[str, pq.ParquetWriter], words: Scanner, progress: Progress):
-        self.writers, self.words, self.progress = writers, words, progress
-        self.ids: list[pa.Table] = []
-        # Heads of documents come before their numbers of tokens.
-        self.heads: list[pa.Table] = []
-        self.counts: list[NDArray[np.int64]] = []
-        self.n_ids = self.n_counts = 0
-
-    def add(self, batch: Batch, heads: pa.Table) -> None:
-        """Scan a batch and add its rows, the heads of its documents among them; a full dictionary is replaced."""
-        ids, stops, n_tokens = self.words.scan(batch)
-        if self.progress.n_words:
-            ids[ids >= 0] += self.progress.n_words
-        # The ids after the last closed document are the beginning of the next.
-        documents = self.progress.n_documents + np.arange(len(stops) + 1)
-        # `ids` is a view of a buffer as large as the text: keep only what is used.
-        self.ids.append(token_rows(ids.copy(), np.append(stops, len(ids)), documents))
-        self.heads.append(heads)
-        self.counts.append(n_tokens)
-        self.n_ids, self.n_counts = self.n_ids + len(ids), self.n_counts + len(n_tokens)
-        self.progress.n_bytes_text += batch.n_bytes
-        self.progress.n_tokens += int(n_tokens.sum())
-        self.progress.n_documents += len(n_tokens)
-        if self.n_ids >= ROW_GROUP_IDS:
-            self.write_ids()
-        if self.n_counts >= DOCUMENTS_HELD:
-            self.write_documents()
-        if self.words.n_words >= DICTIONARY_WORDS:
-            self.write_words()
-            self.words.forget()
-
-    def write_words(self) -> None:
-        """Write the dictionary."""
-        table = self.words.words()
-        write_group(self.writers["words"], table.columns)
-        self.progress.n_words += len(table)
-
-    def write_ids(self) -> None:
-        """Write the ids."""
-        if self.ids:
-            write_group(self.writers["tokens"], pa.concat_tables(self.ids).combine_chunks().columns)
-        self.ids, self.n_ids = [], 0
-
-    def write_documents(self) -> None:
-        """Write the documents that are complete; a document that is still open stays in the buffer."""
-        if self.counts:
-            heads, counts = pa.concat_tables(self.heads), np.concatenate(self.counts)
-            done = heads.slice(0, len(counts)).combine_chunks().append_column("n_tokens", pa.array(counts))
-            writer = self.writers["documents"]
-            write_group(writer, done.select(writer.schema.names).columns)
-            self.heads, self.counts, self.n_counts = [heads.slice(len(counts))], [], 0
 
 
 @dataclass(frozen=True)

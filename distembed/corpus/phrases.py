@@ -11,12 +11,11 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numba import njit
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.records import batch_of, document_table
+from distembed.corpus.records import batch_of
 from distembed.corpus.streams import CorpusError
 from distembed.corpus.words import Words
 from distembed.display import plural
@@ -56,7 +55,7 @@ def join_names(
     ids : int32 array
         Ids of words, -1 at borders.
     stops : int64 array (n,)
-        The end of the ids of each document that ends here; the last document may go on.
+        The end of the ids of each document.
     parts : int32 array
         The word of names that each word is, -1 for others.
     n_first, edges, children, ends
@@ -70,8 +69,7 @@ def join_names(
         The end of the ids of each document.
     """
     out, out_stops, n_out, begin = np.empty_like(ids), np.empty_like(stops), 0, 0
-    for document in range(len(stops) + 1):
-        stop = stops[document] if document < len(stops) else len(ids)
+    for document, stop in enumerate(stops):
         while begin < stop:
             found, end, node, at = np.int64(ids[begin]), begin + 1, np.int64(0), begin
             while at < stop and ids[at] >= 0 and parts[ids[at]] >= 0:
@@ -86,8 +84,7 @@ def join_names(
                     found, end = -2 - ends[node], at
             out[n_out] = found
             n_out, begin = n_out + 1, end
-        if document < len(stops):
-            out_stops[document] = n_out
+        out_stops[document] = n_out
     return out[:n_out], out_stops
 
 
@@ -102,8 +99,7 @@ def gazetteer(data: bytes, words: Words, *, path: str) -> Gazetteer:
         If no name has several words.
     """
     lines = data.split(b"\n")
-    nothing = pa.nulls(len(lines), pa.string())
-    ids, stops = words.scan(batch_of(lines, document_table(nothing, nothing, nothing)))
+    ids, stops = words.scan(batch_of(lines))
     known = words.texts(0, words.n_words).to_pylist()
     cut = (tuple(known[word] for word in ids[begin:end]) for begin, end in pairwise([0, *stops.tolist()]))
     found = list(dict.fromkeys(name for name in cut if name))

@@ -25,7 +25,7 @@ from distembed.corpus.streams import (
 )
 from distembed.corpus.tables import asked_fields, check_fields, stored_bytes
 from distembed.files import STORED_BYTES, UNPACKED_RATIO, damage_told, failures_told
-from distembed.formats.delimited import DELIMITERS, first_rows, separated
+from distembed.formats.delimited import DELIMITERS, first_rows
 from distembed.formats.encodings import HEAD_BYTES, MARKS, MULTIBYTE
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of
@@ -161,14 +161,6 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
     return data[:n_bytes]
 
 
-def _check_line_ends(partition: Partition, text: str) -> None:
-    """Refuse a file whose lines, at its beginning, end in carriage returns alone."""
-    if "\r" in text and "\n" not in text:
-        raise CorpusError(
-            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
-        )
-
-
 def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> Partition:
     """Return a partition of text with its encoding, by the beginning of the file.
 
@@ -191,7 +183,10 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
         found = "utf-8" if is_in_utf8 or encoding is None else encoding
     text, fault = _decoded(data, found)
     partition = partition if found == partition.encoding else replace(partition, encoding=found)
-    _check_line_ends(partition, text)
+    if "\r" in text and "\n" not in text:
+        raise CorpusError(
+            f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
+        )
     if partition.format == "text" and partition.errors == "strict" and fault is not None:
         raise not_utf8(partition, data, 0) if partition.is_plain else not_decoded(partition, fault)
     return partition
@@ -221,12 +216,11 @@ def _with_delimiter(partition: Partition, data: bytes) -> Partition:
         raise ValueError(f'delimiter is {candidates!r}; give one character, as ";", or "auto"')
     n_bytes = HEAD_BYTES
     while len(data) == n_bytes < RECORD_BYTES and data.count(b"\n") < 2:
-        n_bytes *= 4  # a header of thousands of columns, perhaps below the line that names the separator
+        n_bytes *= 4  # a header of thousands of columns
         data = read_beginning(partition, n_bytes)
-    text, named = separated(data.decode(partition.encoding, "replace").removeprefix("\ufeff"))
+    text = data.decode(partition.encoding, "replace").removeprefix("\ufeff")
     if candidates == "auto":
-        candidates = "\t" if partition.format == "tsv" else named or DELIMITERS
-    _check_line_ends(partition, text)  # again, without the line that names the separator
+        candidates = "\t" if partition.format == "tsv" else DELIMITERS
     asked, has_quotes = asked_fields(partition).keys(), partition.format == "csv"
     headers = {one: next(iter(first_rows(text, one, has_quotes=has_quotes)), []) for one in candidates}
     best = max(headers, key=lambda one: (len(asked & {*headers[one]}), len(headers[one])))

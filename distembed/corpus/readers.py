@@ -132,7 +132,7 @@ class Corpus:
         return tuple(map(tuple, bundles))
 
     def documents(self) -> Iterator[Document]:
-        """Yield the documents one by one, each whole; meant for looking at a corpus, and for tests.
+        """Yield the documents one by one; meant for looking at a corpus, and for tests.
 
         Examples
         --------
@@ -142,16 +142,10 @@ class Corpus:
         >>> first.id, first.text
         ('titles.txt:0', 'Human machine interface for Lab ABC computer applications')
         """
-        pieces: list[bytes] = []
         for batch in chain.from_iterable(map(read_batches, self.partitions)):
-            if not batch.continues:
-                heads = zip(*(batch.documents[name].to_pylist() for name in HEADS), strict=True)
-            for number, text in enumerate(batch.texts()):
-                pieces.append(text)
-                if number < batch.n_closed:
-                    ident, title, label = next(heads)
-                    yield Document(ident, title, label, b"".join(pieces).decode())
-                    pieces = []
+            heads = (batch.documents[name].to_pylist() for name in HEADS)
+            for text, ident, title, label in zip(batch.texts(), *heads, strict=True):
+                yield Document(ident, title, label, text.decode())
 
     def tokenize(self, folder: str | Path | None = None) -> Tokens:
         """Tokenize all partitions, a bundle of them in each Dask task; a second call returns the first result.
@@ -289,7 +283,7 @@ def read_corpus(
     layout : {"line", "blocks", "file"}
         The layout of plain text: one document per line; documents between blank lines with the title in their first
         line; or one document per file, whose id is its path in the folder that was given, and whose title is its name
-        without the extension.
+        without the extension. One of more than 8 MiB is cut after white space into several, ``wives.txt#1`` and so on.
     piece_words : int, optional
         Longer documents are cut into pieces of so many words between white space. Each piece is a document with the
         title, the label and the columns of the whole, and its number after the id: ``wives.txt#1``, ``wives.txt#2``.

@@ -30,7 +30,7 @@ RECORD_BYTES = 1 << 26
 """A longer JSON line, row or page is a bad record, because it is parsed as a whole."""
 
 TEXT_BYTES = 1 << 23
-"""Plain text comes in pieces where a document is longer. The longest novels have 5 MB."""
+"""A longer document of plain text is cut into several. The longest novels have 5 MB."""
 
 FEWEST_SIGNS = 8
 """Bytes beyond ASCII from which on an encoding is guessed."""
@@ -52,12 +52,10 @@ class Block(NamedTuple):
     """Whole records, or a piece of one that is longer than a limit."""
 
     offset: int
-    """Where it begins: in the text of the file, or in that of the streams of a partition."""
+    """Where its first record begins: in the text of the file, or in that of the streams of a partition."""
     data: bytes
-    continues: bool
-    """Whether it begins inside a record; then it holds nothing else."""
-    is_open: bool
-    """Whether it ends inside a record; then it holds nothing else."""
+    piece: int
+    """The number of the piece, from 1; 0 for whole records."""
     is_last: bool
     """Whether the file ends with it."""
 
@@ -75,7 +73,7 @@ def blocks_of(  # noqa: C901 - one loop over the pieces
     overlap = int(
         any(mark[:1] == mark[-1:] for mark in marks if len(mark) > 1)
     )  # of the end of a mark with another
-    data, offset, seen, continues = bytearray(), partition.start, 0, False
+    data, offset, begin, seen, number = bytearray(), partition.start, partition.start, 0, 0
     has_begun, end_of_own = False, offset  # so far the bytes end in which a mark of the partition may begin
 
     def last_end() -> int:
@@ -84,13 +82,14 @@ def blocks_of(  # noqa: C901 - one loop over the pieces
         places = [(data.rfind(mark, seen, stop + len(mark)), len(mark)) for mark in marks]
         return max((place + n_bytes for place, n_bytes in places if place >= 0), default=0)
 
-    def take(n_bytes: int, *, is_open: bool = False, is_last: bool = False) -> Block:
-        nonlocal offset, seen, continues
+    def take(n_bytes: int, *, goes_on: bool = False, is_last: bool = False) -> Block:
+        nonlocal offset, begin, seen, number
         with memoryview(data) as view:  # a slice of the array would be a copy of its own
-            taken = Block(offset, bytes(view[:n_bytes]), continues, is_open, is_last)
-        n_done = n_bytes if is_open else max(0, n_bytes - overlap)
+            taken = Block(begin, bytes(view[:n_bytes]), number + (goes_on or number > 0), is_last)
+        n_done = n_bytes if goes_on else max(0, n_bytes - overlap)
         del data[:n_done]
-        offset, seen, continues = offset + n_done, 0, is_open
+        offset, seen = offset + n_done, 0
+        number, begin = (number + 1, begin) if goes_on else (0, offset)
         return taken
 
     for piece, is_own in pieces_of(partition, progress):
@@ -102,17 +101,17 @@ def blocks_of(  # noqa: C901 - one loop over the pieces
             has_begun = found is not None and offset + found.start() < end_of_own
             n_skipped = found.end() - overlap if found else max(0, len(data) - width + 1)
             del data[:n_skipped]
-            offset += n_skipped
+            offset = begin = offset + n_skipped
             if not has_begun and (found or (not is_own and offset >= end_of_own)):
                 return
             if not has_begun:
                 continue
-        if continues and (found := pattern.search(data, seen)):
+        if number and (found := pattern.search(data, seen)):
             is_end = last_end() == 0
             yield take(found.end())
             if is_end:
                 return
-        if not continues:
+        if not number:
             if end := last_end():
                 yield take(end)
             if not is_own and (found := pattern.search(data, max(seen, end_of_own - offset))):
@@ -122,14 +121,14 @@ def blocks_of(  # noqa: C901 - one loop over the pieces
             # After white space, or else between two code points.
             place = max(data.rfind(space, limit - CUT_BYTES, limit) for space in (b" ", b"\n", b"\t")) + 1
             ends = (at for at in range(limit, limit - 4, -1) if data[at] & 0xC0 != 0x80)
-            yield take(place if place > 1 else next(ends, limit), is_open=True)
+            yield take(place if place > 1 else next(ends, limit), goes_on=True)
         seen = max(0, len(data) - width + 1)
     if has_begun:
         yield take(len(data), is_last=True)
 
 
 class Batch(NamedTuple):
-    """Some documents, or a piece of one that is longer than `TEXT_BYTES`."""
+    """Some documents."""
 
     data: NDArray[np.uint8]
     """UTF-8 text. Uint8 array."""
@@ -137,21 +136,7 @@ class Batch(NamedTuple):
     stops: NDArray[np.int64]
     """The spans of the text of each document. Int64 arrays (n,)."""
     documents: pa.Table
-    """The id, title, label and further columns of the documents that begin here: n, or none where the first span
-    continues the document of the batch before.
-    """
-    is_open: bool = False
-    """Whether the last document goes on in the next batch."""
-
-    @property
-    def continues(self) -> bool:
-        """Whether the first span continues the document of the batch before."""
-        return len(self.starts) > self.documents.num_rows
-
-    @property
-    def n_closed(self) -> int:
-        """The number of documents that end here."""
-        return len(self.starts) - self.is_open
+    """Their ids, titles, labels and further columns."""
 
     @property
     def n_bytes(self) -> int:
@@ -159,18 +144,20 @@ class Batch(NamedTuple):
         return int((self.stops - self.starts).sum())
 
     def texts(self) -> Iterator[bytes]:
-        """Yield the text of each span."""
+        """Yield the text of each document."""
         spans = zip(self.starts.tolist(), self.stops.tolist(), strict=True)
         return (self.data[start:stop].tobytes() for start, stop in spans)
 
 
-def batch_of(texts: Sequence[bytes] | pa.Array, documents: pa.Table, *, is_open: bool = False) -> Batch:
-    """Return texts, in bytes or as large strings without nulls, and their documents as a batch."""
+def batch_of(texts: Sequence[bytes] | pa.Array, documents: pa.Table | None = None) -> Batch:
+    """Return texts, in bytes or as large strings without nulls, and their documents, or nameless ones, as a batch."""
     array = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_binary())
     _, offsets, data = array.buffers()
     bounds = np.frombuffer(offsets or bytes(8), np.int64)[array.offset : array.offset + len(array) + 1]
     text = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
-    return Batch(text, bounds[:-1] - bounds[0], bounds[1:] - bounds[0], documents, is_open)
+    if documents is None:
+        documents = document_table(pa.nulls(len(array), pa.string()))
+    return Batch(text, bounds[:-1] - bounds[0], bounds[1:] - bounds[0], documents)
 
 
 WORD = re.compile(rb"\S+")
@@ -179,27 +166,20 @@ WORD = re.compile(rb"\S+")
 def in_pieces(batches: Iterable[Batch], n_words: int) -> Iterator[Batch]:
     """Yield documents in pieces of so many words between white space, each a document with its number in the id.
 
-    A document that is no longer than a piece stays as it is. One over `TEXT_BYTES` is cut where its batches are, too.
+    A document that is no longer than a piece stays as it is.
     """
-    number, last = 1, pa.table({})  # of the document that goes on
-    for batch in (batch for batch in batches if len(batch.starts)):
-        every = pa.concat_tables([last, batch.documents]) if batch.continues else batch.documents
-        texts: list[bytes] = []
-        rows: list[int] = []
-        names: list[str] = []
-        for row, (text, name) in enumerate(zip(batch.texts(), every["id"].to_pylist(), strict=True)):
-            number = 1 if row or not batch.continues else number
+    for batch in batches:
+        texts, rows, names = list[bytes](), list[int](), list[str]()
+        for row, (text, name) in enumerate(
+            zip(batch.texts(), batch.documents["id"].to_pylist(), strict=True)
+        ):
             begins = [found.start() for found in WORD.finditer(text)]
-            bounds = [0, *begins[n_words::n_words], len(text)]
-            texts += [text[begin:end] for begin, end in pairwise(bounds)]
-            n = len(bounds) - 1
-            rows += [row] * n
-            is_whole = number == n == 1 and row < batch.n_closed
-            names += [name if is_whole else f"{name}#{number + k}" for k in range(n)]
-            number += n
-        documents = every.take(pa.array(rows, pa.int64())).set_column(0, "id", pa.array(names, pa.string()))
-        yield batch_of(texts, documents)
-        last = every.slice(len(every) - 1)
+            pieces = [text[begin:end] for begin, end in pairwise([0, *begins[n_words::n_words], len(text)])]
+            texts += pieces
+            rows += [row] * len(pieces)
+            names += [name] if len(pieces) == 1 else [f"{name}#{k}" for k in range(1, len(pieces) + 1)]
+        documents = batch.documents.take(pa.array(rows, pa.int64()))
+        yield batch_of(texts, documents.set_column(0, "id", pa.array(names, pa.string())))
 
 
 def document_table(
@@ -223,18 +203,22 @@ def document_table(
 
 def text_blocks(
     partition: Partition, progress: Progress, marks: Sequence[bytes]
-) -> Iterator[tuple[Block, int]]:
-    """Yield the blocks of plain text, which is UTF-8, and the bytes of a byte-order mark before each."""
+) -> Iterator[tuple[Block, str, int]]:
+    """Yield the blocks of plain text, which is UTF-8.
+
+    With each come what the id of its document has at its end, where it is a piece of one that is longer than
+    `TEXT_BYTES`, and the bytes of a byte-order mark before the text.
+    """
     for block in blocks_of(partition, progress, marks, limit=TEXT_BYTES):
         if not holds_utf8(block.data):
             raise not_utf8(partition, block.data, block.offset)
-        has_mark = block.offset == 0 and block.data.startswith(codecs.BOM_UTF8)
-        yield block, len(codecs.BOM_UTF8) * has_mark
+        has_mark = block.offset == 0 and block.piece < 2 and block.data.startswith(codecs.BOM_UTF8)
+        yield block, f"#{block.piece}" if block.piece else "", len(codecs.BOM_UTF8) * has_mark
 
 
 def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text with a document a line; an empty line is none."""
-    for block, n_mark in text_blocks(partition, progress, [b"\n"]):
+    for block, piece, n_mark in text_blocks(partition, progress, [b"\n"]):
         array = np.frombuffer(block.data, np.uint8)
         stops = np.append(np.flatnonzero(array == ord("\n")), len(array))
         places = np.append(0, stops[:-1] + 1)
@@ -243,44 +227,41 @@ def read_lines(partition: Partition, progress: Progress) -> Iterator[Batch]:
         stops[-1] -= block.is_last and block.data.endswith(b"\r")
         is_filled, single = stops > starts + 1, np.flatnonzero(stops == starts + 1)
         is_filled[single] = array[starts[single]] != ord("\r")
-        is_filled[0] |= block.continues
-        offsets = pa.array(block.offset + places[is_filled][int(block.continues) :]).cast(pa.string())
-        documents = document_table(pc.binary_join_element_wise(f"{partition.name}:", offsets, ""))
-        yield Batch(array, starts[is_filled], stops[is_filled], documents, block.is_open)
+        offsets = pa.array(block.offset + places[is_filled]).cast(pa.string())
+        ids = pc.binary_join_element_wise(f"{partition.name}:", offsets, piece, "")
+        yield Batch(array, starts[is_filled], stops[is_filled], document_table(ids))
 
 
 def read_blocks(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of text in blocks: blank lines between documents, the title on the first line."""
-    for block, n_first in text_blocks(partition, progress, [b"\n\n", b"\n\r\n"]):
+    title, place = b"", 0
+    for block, piece, n_first in text_blocks(partition, progress, [b"\n\n", b"\n\r\n"]):
         texts, ids, titles, begin, n_mark = [], [], [], 0, n_first
         for end, after in [*(found.span() for found in BLANK_LINE.finditer(block.data)), (None, 0)]:
             text = block.data[begin + n_mark : end]
             if end is None and block.is_last:
                 text = LAST_LINE_END.sub(b"", text)
-            if block.continues:
-                texts.append(text)
-                break
-            n_line_ends = len(text) - len(text := text.lstrip(b"\r\n"))
-            if text or block.is_open:
-                ids.append(
-                    f"{partition.name}:{block.offset + begin + (n_line_ends and n_mark + n_line_ends)}"
-                )
-                stop = len(text[:MAX_TITLE_BYTES].partition(b"\n")[0])
-                while text[stop : stop + 1] and text[stop] & 0xC0 == 0x80:  # not inside a character
-                    stop -= 1
-                title = text[:stop].rstrip(b"\r")
+            n_line_ends = len(text) - len(text := text.lstrip(b"\r\n")) if block.piece < 2 else 0
+            if text:
+                if block.piece < 2:  # the pieces of a document have its place and title
+                    place = block.offset + begin + (n_line_ends and n_mark + n_line_ends)
+                    stop = len(text[:MAX_TITLE_BYTES].partition(b"\n")[0])
+                    while text[stop : stop + 1] and text[stop] & 0xC0 == 0x80:  # not inside a character
+                        stop -= 1
+                    title = text[:stop].rstrip(b"\r")
+                    text = text[len(title) :]
+                ids.append(f"{partition.name}:{place}{piece}")
                 titles.append(title.decode())
-                texts.append(text[len(title) :])
+                texts.append(text)
             begin, n_mark = after, 0
-        yield batch_of(texts, document_table(ids, titles), is_open=block.is_open)
+        yield batch_of(texts, document_table(ids, titles))
 
 
 def read_file(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the text of a file as one document; its title is the name without the extension."""
     title = PurePosixPath(without_compression(partition.name)).stem
-    for block, n_mark in text_blocks(partition, progress, []):
-        documents = document_table([partition.name], [title]).slice(int(block.continues))
-        yield batch_of([block.data[n_mark:]], documents, is_open=block.is_open)
+    for block, piece, n_mark in text_blocks(partition, progress, []):
+        yield batch_of([block.data[n_mark:]], document_table([partition.name + piece], [title]))
 
 
 # --- what is wrong with a text -----------------------------------------------------------------------------
@@ -329,7 +310,7 @@ TOO_LONG = f"has over {RECORD_BYTES:,} bytes, too many for a record; give the te
 def whole_records(partition: Partition, progress: Progress, mark: bytes) -> Iterator[Block]:
     """Yield the blocks of records that are parsed as a whole; one that is too long for that is a bad record."""
     for block in blocks_of(partition, progress, [mark]):
-        if block.is_open and not block.continues:
+        if block.piece == 1:
             progress.pass_over(partition, place_of(partition, block.offset), TOO_LONG)
-        if not (block.is_open or block.continues):
+        if not block.piece:
             yield block

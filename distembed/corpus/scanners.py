@@ -21,7 +21,7 @@ WORDS_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64()), ("docume
 
 
 class Scanned(NamedTuple):
-    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each closed document."""
+    """The ids of a batch (int32, -1 at borders), and the end of the ids and the tokens of each document."""
 
     ids: NDArray[np.int32]
     id_stops: NDArray[np.int64]
@@ -29,39 +29,28 @@ class Scanned(NamedTuple):
 
 
 class Scanner:
-    """Turns batches of text into ids, and counts the words of a partition.
-
-    Documents above `records.TEXT_BYTES` come in several batches. A name is not found across the place where they are
-    cut, and the line or sentence that the cut runs through is long enough, however short its parts are.
-    """
+    """Turns batches of text into ids, and counts the words of a partition."""
 
     def __init__(self, words: Words, names: Gazetteer | None = None, *, min_tokens: int = 1) -> None:
         self.source, self.min_tokens = words, min_tokens
         self.joiner = None if names is None else NameJoiner(names, words)
         self.stats = np.zeros((0, 3), np.int64)  # tokens, documents and the last document of each word
-        self.document = self.n_open = self.n_short = 0
-        self.seen = np.empty(0, np.uint64)  # hashes of the words of the open document in earlier dictionaries
+        self.n_documents = self.n_short = 0
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
         ids, stops = self.source.scan(batch)
         if self.min_tokens > 1 and len(ids):
-            ids, stops = self._without_short(ids, stops, batch)
+            ids, stops = self._without_short(ids, stops)
         if self.joiner is not None:
             ids, stops = self.joiner.join(ids, stops)
         if self.n_words > len(self.stats):
             more = np.tile(np.array([0, 0, -1]), (max(self.n_words, 1 << 15), 1))
             self.stats = np.concatenate([self.stats, more])
-        starts, ends = np.append(0, stops), np.append(stops, len(ids))
-        documents, n_tokens = self.document + np.arange(len(ends)), np.empty(len(ends), np.int64)
-        for part in (slice(1), slice(1, None)):
-            tally(ids, starts[part], ends[part], documents[part], self.stats, n_tokens[part])
-            if part.stop and len(stops):  # the document ends that may have begun in an earlier dictionary
-                self._count_once()
-                self.seen = np.empty(0, np.uint64)
-        n_tokens[0] += self.n_open
-        self.document, self.n_open = self.document + len(stops), int(n_tokens[-1])
-        return Scanned(ids, stops, n_tokens[:-1])
+        starts, n_tokens = np.append(0, stops)[: len(stops)], np.empty(len(stops), np.int64)
+        tally(ids, starts, stops, self.n_documents + np.arange(len(stops)), self.stats, n_tokens)
+        self.n_documents += len(stops)
+        return Scanned(ids, stops, n_tokens)
 
     @property
     def n_words(self) -> int:
@@ -70,46 +59,28 @@ class Scanner:
 
     def words(self) -> pa.Table:
         """Return the dictionary, in order of first appearance, with the numbers of tokens and of documents."""
-        self._count_once()
         columns = self.stats[: self.n_words, :2].T.copy()
         return pa.table([self.source.texts(0, self.n_words), *columns], schema=WORDS_SCHEMA)
 
     def forget(self) -> None:
-        """Empty the dictionary; ids begin at 0 again. No document is counted in two dictionaries of a word."""
-        self.seen = np.union1d(self.seen, self._open_words()[1])
+        """Empty the dictionary; ids begin at 0 again."""
         self.source.forget()
         if self.joiner is not None:
             self.joiner.forget()
         self.stats = np.zeros((0, 3), np.int64)
 
-    def _open_words(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """Return the ids of the words of the open document, and their hashes."""
-        ids = np.flatnonzero(self.stats[: self.n_words, 2] == self.document)
-        words = self.source.texts(0, self.n_words) if ids.size else pa.array([], pa.string())
-        return ids, hashes_of(words.take(pa.array(ids)))
-
-    def _count_once(self) -> None:
-        """Take the open document from the words that were counted in it by an earlier dictionary."""
-        if self.seen.size:
-            ids, hashes = self._open_words()
-            self.stats[ids[np.isin(hashes, self.seen)], 1] -= 1
-
     def _without_short(
-        self, ids: NDArray[np.int32], stops: NDArray[np.int64], batch: Batch
+        self, ids: NDArray[np.int32], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return ids without documents, lines or sentences of fewer tokens, and the borders before them."""
         is_border = ids < 0
-        document = np.repeat(np.arange(len(stops) + 1), np.diff(stops, prepend=0, append=len(ids)))
+        document = np.repeat(np.arange(len(stops)), np.diff(stops, prepend=0))
         segment = np.cumsum(is_border | (np.diff(document, prepend=-1) != 0)) - 1
         n_tokens = np.bincount(segment[~is_border], minlength=segment[-1] + 1)
         is_short = (n_tokens > 0) & (n_tokens < self.min_tokens)
-        is_short[0] &= not batch.continues
-        is_short[-1] &= not batch.is_open
         self.n_short += int(is_short.sum())
         stays = np.flatnonzero(~is_short[segment])
-        is_first = (np.diff(document[stays], prepend=-1) != 0) & (
-            (document[stays] > 0) | (not batch.continues)
-        )
+        is_first = np.diff(document[stays], prepend=-1) != 0
         stays = stays[~(is_first & is_border[stays])]
         return ids[stays], np.searchsorted(stays, stops)
 

@@ -27,7 +27,7 @@ from distembed.corpus.records import (
 from distembed.corpus.streams import CorpusError, Partition, Progress, pieces_of
 from distembed.files import damage_told
 from distembed.formats.csv_blocks import find_rows
-from distembed.formats.delimited import first_rows, parse_rows, separated
+from distembed.formats.delimited import first_rows, parse_rows
 from distembed.formats.encodings import holds_utf8
 from distembed.formats.parquet import ParquetFile, is_text, read_batches
 from distembed.urls import opened
@@ -238,10 +238,8 @@ def rows_of(
     last = b"\n", True  # the end of the last row
     for piece in chain(pieces_of(partition, progress), [last]):
         data = rest + piece[0]
-        if is_first and data:  # a line that names the separator becomes empty
+        if is_first and data:
             data, is_first = data.removeprefix(codecs.BOM_UTF8), False
-            if separated(data[:16].decode("utf-8", "replace")).separator is not None:
-                data = data[data.index(b"\n") :]
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
         found = find_rows(data, partition.delimiter, has_quotes=partition.format == "csv")
         is_long = len(data) - found.stop > RECORD_BYTES

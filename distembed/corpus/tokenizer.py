@@ -37,20 +37,29 @@ from importlib import import_module
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.normalization import ASSIGNED, Form, characters_of
 from distembed.corpus.phrases import Gazetteer, gazetteer
-from distembed.corpus.records import batch_of, document_table
+from distembed.corpus.records import batch_of
 from distembed.corpus.scanners import Scanner
 from distembed.corpus.segmentation import icu_function
 from distembed.corpus.streams import CorpusError
-from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner, Words, WordScanner, segments
+from distembed.corpus.words import (
+    CLOSERS,
+    HARD_STOPS,
+    STOPS,
+    CallableScanner,
+    Form,
+    Words,
+    WordScanner,
+    segments,
+)
 from distembed.files import read_small
 from distembed.options import PositiveInt, check_options
 
+# Nothing is assigned between the end of plane 3 and the marks (variation selectors) at the start of plane 14.
+ASSIGNED = (range(0x33480), range(0xE0100, 0xE01F0))
 APOSTROPHES = "'’"
 # Middle dot, ano teleia (the same character once normalized), hyphenation point, gershayim.
 MIDDLES = "\u00b7\u0387\u2027\u05f4"
@@ -138,9 +147,8 @@ class Tokenizer:
         >>> de.Tokenizer(pattern=r"\w+")("New York, since 1999")
         ['new', 'york', 'since', '1999']
         """
-        nothing = pa.nulls(1, pa.string())
         words = scanner(replace(self, min_border_tokens=1))
-        ids = words.scan(batch_of([text.encode()], document_table(nothing, nothing, nothing))).ids
+        ids = words.scan(batch_of([text.encode()])).ids
         known = words.words()["word"].to_pylist()
         return [known[number] for number in ids.tolist() if number >= 0]
 
@@ -226,15 +234,18 @@ def class_table(pattern: str, lowercase: bool, numbers: bool, apostrophes: bool)
     for points in (range(128),) if pattern == "ascii" else ASSIGNED:
         # Four of five assigned characters are letters without case (category Lo). Of the first 256 none is taken for
         # one: there the ordinal indicators, of category Lo, are lower case.
-        categories = np.frombuffer("".join(map(unicodedata.category, characters_of(points))).encode(), "S2")
         every = np.arange(points.start, points.stop, dtype=np.uint32)
+        # Decoded together: `chr` takes as long as all that is asked.
+        characters = every.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
+        categories = np.frombuffer("".join(map(unicodedata.category, characters)).encode(), "S2")
         is_caseless = (categories == b"Lo") & (every > 0xFF)
         table[every[is_caseless]] = blocks.WORD | every[is_caseless]
         for point in every[~is_caseless & (categories != b"Cn")].tolist():
             table[point] = character_class(chr(point), lowercase, numbers, pattern != "ascii")
     signs = [*zip((STOPS, HARD_STOPS, CLOSERS), (blocks.STOP, blocks.HARD_STOP, blocks.CLOSER), strict=True)]
-    for character, flag in ((character, flag) for characters, flag in signs for character in characters):
-        table[ord(character)] |= flag
+    for some, flag in signs:
+        for character in some:
+            table[ord(character)] |= flag
     for character in APOSTROPHES[: 1 if pattern == "ascii" else None]:
         table[ord(character)] |= ord("'") | (blocks.APOSTROPHE if apostrophes else 0)
     for character in "" if pattern == "ascii" else MIDDLES:

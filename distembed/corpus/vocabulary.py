@@ -31,7 +31,8 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.streams import CorpusError
 from distembed.corpus.texts import Texts, tokenized
 from distembed.display import MAX_ROWS, first_words, html_view, plural
-from distembed.files import damage_told, replacing
+from distembed.files import damage_told, read_small, replacing
+from distembed.formats.encodings import utf8
 from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
 from distembed.options import PositiveInt, check_options
@@ -304,21 +305,17 @@ def _read_table(path: Path) -> pa.Table:
         table = whole_table(file)
     if "document_count" not in table.column_names:
         table = table.append_column("document_count", pa.repeat(UNKNOWN_COUNT, len(table)))
-    for name in WORDS_SCHEMA.names:
-        if name not in table.column_names:
-            raise ValueError(
-                f"{path} has no column {name!r}: a vocabulary needs the columns word and count, and may have "
-                "document_count."
-            )
-        if table[name].null_count:
-            row = table[name].is_null().index(True).as_py() + 1
-            raise ValueError(f"{path}: row {row} has no {name}; give it one, or remove the row.")
     try:
-        return table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
-    except pa.ArrowException as error:
+        found = table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
+    except (KeyError, pa.ArrowException) as error:
         raise ValueError(
-            f"{path}: the words must be text and the counts whole numbers, but {error}; correct the file."
+            f"{path}: a vocabulary needs the columns word, of text, and count, of whole numbers, and may have "
+            f"document_count, but {error}; correct the file."
         ) from error
+    if gaps := [name for name in WORDS_SCHEMA.names if found[name].null_count]:
+        row = found[gaps[0]].is_null().index(True).as_py() + 1
+        raise ValueError(f"{path}: row {row} has no {gaps[0]}; give it one, or remove the row.")
+    return found
 
 
 def _read_text(path: Path) -> pa.Table:
@@ -329,13 +326,7 @@ def _read_text(path: Path) -> pa.Table:
     ValueError
         If a line is not a word and a number.
     """
-    with opened(path) as file:
-        data = file.read()
-    try:
-        *lines, last = data.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"{path}, line {number} is not text in UTF-8 ({error}); convert it.") from error
+    *lines, last = utf8(read_small(path), str(path), has_option=False).decode().split("\n")
     lines = pa.array([*lines, last] if last else lines, pa.string())
     found = pc.extract_regex(lines, r"^(?s)(?P<word>.+) (?P<count>\d{1,18})\r*$")
     if found.null_count:

@@ -1,24 +1,24 @@
 """What cuts batches of text into words, and holds their dictionary: the compiled scanner, and functions of users.
 
 Both give ids that count up in order of first appearance. `scan` returns the ids of the next batch, -1 at borders, and
-the end of the ids of each document that ends in it.
+the end of the ids of each document.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus import blocks
-from distembed.corpus.normalization import Form, normalized
-from distembed.corpus.records import Batch
+from distembed.corpus.records import Batch, batch_of
 from distembed.corpus.streams import CorpusError
 
 # Sentence punctuation: Unicode's Sentence_Terminal of the widest use; the hard ones need no white space
@@ -33,6 +33,32 @@ SENTENCE_END = re.compile(
 BORDERS = {"document": re.compile(r"(?!)"), "line": re.compile(r"\n"), "sentence": SENTENCE_END}
 # Many functions of users bear no threads: taggers keep the sentence that they work on. Python runs one at a time.
 ONE_AT_A_TIME = threading.Lock()
+
+
+Form = Literal["nfc", "nfkc", "none"]
+
+
+def normalized(batch: Batch, form: Form) -> Batch:
+    """Return a batch with its text in a normalization form; text that is normalized already is not copied.
+
+    Only what is not ASCII, with the character before it, decides whether a text is normalized.
+    """
+    if form == "none" or not (high := batch.data >= 0x80).any():
+        return batch
+    kind = cast("Literal['NFC', 'NFKC']", form.upper())
+    high[:-1] |= high[1:]
+    places = np.flatnonzero(high)
+    letters = batch.data[places].tobytes()
+    if unicodedata.is_normalized(kind, letters.decode()):
+        return batch
+    ends = (np.searchsorted(places, bounds).tolist() for bounds in (batch.starts, batch.stops))
+    texts = [
+        text
+        if unicodedata.is_normalized(kind, letters[begin:end].decode())
+        else unicodedata.normalize(kind, text.decode()).encode()
+        for text, begin, end in zip(batch.texts(), *ends, strict=True)
+    ]
+    return batch_of(texts, batch.documents)
 
 
 class WordScanner:
@@ -59,13 +85,11 @@ class WordScanner:
         data, starts, stops, *_ = normalized(batch, self.form)
         fields, data = self.state.fields, data.view()
         data.flags.writeable = False  # the kernels are compiled once, and not for a writable array as well
-        fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS, blocks.N_CLOSED]] = 0
+        fields[[blocks.SPAN, blocks.POSITION, blocks.N_IDS]] = 0
         ids, id_stops = np.empty(data.size + 2, np.int32), np.empty(len(starts), np.int64)
-        while not blocks.scan(
-            self.state, data, starts, stops, batch.n_closed, self.table, self.border, ids, id_stops
-        ):
+        while not blocks.scan(self.state, data, starts, stops, self.table, self.border, ids, id_stops):
             self.state = blocks.grow_state(self.state)
-        return ids[: fields[blocks.N_IDS]], id_stops[: fields[blocks.N_CLOSED]]
+        return ids[: fields[blocks.N_IDS]], id_stops
 
     def forget(self) -> None:
         """Empty the dictionary, at the end of a batch; ids begin at 0 again."""
@@ -108,8 +132,7 @@ class CallableScanner:
     ):
         self.function, self.cut, self.name, self.lowercase = function, cut, name, lowercase
         self.form, self.index = form, dict[str, int]()
-        self.url = self.document = ""  # that are read
-        self.place = 0  # 0 before the first token of a document, 1 after one, 2 after one and a border
+        self.url = ""  # that is read
 
     @property
     def n_words(self) -> int:
@@ -119,29 +142,24 @@ class CallableScanner:
     def scan(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return the ids of the next batch."""
         ids, stops, batch = list[int](), list[int](), normalized(batch, self.form)
-        names = [self.document] if batch.continues else batch.documents["id"].to_pylist()
-        for span, (text, self.document) in enumerate(zip(batch.texts(), names, strict=True)):
-            self.place = 0 if span or not batch.continues else self.place
-            for number, segment in enumerate(self.cut(text.decode())):
-                self.place = 2 if number and self.place else self.place
-                found = self._ids(segment.lower() if self.lowercase else segment) if segment else []
-                if found:
-                    ids += [-1] * (self.place == 2) + found
-                    self.place = 1
-            if span < batch.n_closed:
-                stops.append(len(ids))
+        for text, document in zip(batch.texts(), batch.documents["id"].to_pylist(), strict=True):
+            begin = len(ids)
+            for segment in filter(None, self.cut(text.decode())):
+                found = self._ids(segment.lower() if self.lowercase else segment, document)
+                ids += [-1] * (len(ids) > begin and bool(found)) + found
+            stops.append(len(ids))
         return np.array(ids, np.int32), np.array(stops, np.int64)
 
-    def _ids(self, text: str) -> list[int]:
+    def _ids(self, text: str, document: str | None) -> list[int]:
         """Return the ids of the tokens of a text: one thread of a process calls the function at a time."""
         try:
             with ONE_AT_A_TIME:
                 tokens = self.function(text)
                 tokens = list(tokens) if isinstance(tokens, Iterator) else tokens
         except Exception as error:
-            document = f", document {self.document}," if self.document else ""
+            where = f"{self.url}, document {document}," if document else self.url
             raise CorpusError(
-                f"the tokenizer {self.name!r} failed in {self.url}{document} at {text[:40]!r}: "
+                f"the tokenizer {self.name!r} failed in {where} at {text[:40]!r}: "
                 f"{type(error).__name__}: {error}; correct the function."
             ) from error
         what = f"The tokenizer {self.name!r} returned"

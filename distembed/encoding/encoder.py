@@ -21,9 +21,10 @@ from sklearn.utils import Tags
 
 from distembed.corpus import records
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.records import HEADS, Batch, document_table
+from distembed.corpus.records import HEADS, Batch
+from distembed.corpus.scanners import Scanner
 from distembed.corpus.streams import Partition
-from distembed.corpus.texts import columns_of, text_array, to_list
+from distembed.corpus.texts import columns_of, text_array
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.display import plural
 from distembed.dtypes import Float32s, Float64s, Int64s
@@ -32,7 +33,7 @@ from distembed.lift import lift
 from distembed.linalg.csr import unit_rows
 from distembed.options import PositiveFloat, check_options
 from distembed.temporaries import block
-from distembed.typing import Frame, VectorLike, refuse_collection
+from distembed.typing import VectorLike, refuse_collection
 from distembed.vectors import WordVectors
 
 Weighting = Literal["sif", "mean"]
@@ -223,15 +224,15 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def transform(self, X: da.Array) -> da.Array: ...
 
     @overload
-    def transform(self, X: Iterable[str] | Frame) -> Float32s: ...
+    def transform(self, X: Iterable[str]) -> Float32s: ...
 
-    def transform(self, X: Iterable[str] | Frame | da.Array) -> Float32s | da.Array:
+    def transform(self, X: Iterable[str] | da.Array) -> Float32s | da.Array:
         """Return the vectors of texts, float32 (n, d).
 
         Parameters
         ----------
-        X : iterable of str, data frame, or Dask array (n,) of str
-            The texts. A frame or a table of pyarrow has one column of them. A Dask array gives a Dask array, lazily.
+        X : iterable of str, or Dask array (n,) of str
+            The texts, as a list or a column. A Dask array gives a Dask array, lazily.
 
         Returns
         -------
@@ -245,7 +246,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         TypeError
-            If X is a single text, an item is no text, or a frame has not one column of texts.
+            If X is a single text or a table, or an item is no text.
 
         Examples
         --------
@@ -263,19 +264,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             # A copy, because other parameters may be set before the array is computed.
             encoder = shared(copy(self))
             return lift(encode_block, "w->wc", X, sizes={"c": self.n_features_out_}, encoder=encoder)
-        texts: Any = X
-        if (found := columns_of(X)) is not None:
-            columns = {name: to_list(column) for name, column in found.items()}
-            named = [
-                name for name, values in columns.items() if any(isinstance(each, str) for each in values)
-            ]
-            if len(named) != 1:
-                raise TypeError(
-                    f"X is a table with {plural(len(named), 'column')} of text among "
-                    f"{', '.join(map(repr, columns))}: give one column, such as X['text']"
-                )
-            texts = columns[named[0]]
-        encoded = self.encode(texts)
+        if columns_of(X) is not None:
+            raise TypeError("X is a table, and a column of texts is needed: give one, such as X['text']")
+        encoded = self.encode(X)
         self.n_without_words_ = int((encoded.n_known == 0).sum())
         if self.n_without_words_:
             warnings.warn(without_words(self.n_without_words_, len(encoded.n_known)), stacklevel=2)
@@ -339,11 +330,6 @@ def encode_block(texts: NDArray[np.object_] | str, *, encoder: TextEncoder) -> F
     return encode_batch(encoder, batch_of(np.atleast_1d(texts).tolist())).vectors
 
 
-def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
-    """Return the texts of a batch."""
-    return TextStream(encoder).add(batch)
-
-
 def batch_of(texts: Iterable[str], first: int = 0) -> Batch:
     """Return whole texts as one batch; `first` is the number of the first, for errors.
 
@@ -354,38 +340,32 @@ def batch_of(texts: Iterable[str], first: int = 0) -> Batch:
     ValueError
         If one of them holds half a surrogate pair, which UTF-8 cannot represent.
     """
-    array = text_array(texts, allow_missing=False, first=first)
-    nothing = pa.nulls(len(array), pa.string())
-    return records.batch_of(array, document_table(nothing, nothing))
+    return records.batch_of(text_array(texts, allow_missing=False, first=first))
 
 
-class TextStream:
-    """Encodes the batches of one file in their order with a fitted encoder; a text may go on over several batches."""
+def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
+    """Return the texts of a batch."""
+    # A short text counts, and no window has borders.
+    words = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
+    return encode_with(encoder, words, batch)
 
-    def __init__(self, encoder: TextEncoder) -> None:
-        self.encoder, self.total, self.n_open = encoder, np.zeros(encoder.n_features_out_), 0
-        # A short text counts, and no window has borders.
-        self.scanner = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
 
-    def add(self, batch: Batch) -> EncodedTexts:
-        """Return the texts that end in a batch."""
-        vectors, weight, map_ = self.encoder._rest
-        scanned = self.scanner.scan(batch)
-        words = self.scanner.words()["word"].to_pylist()
-        self.scanner.forget()  # its dictionary holds the words of one batch only
-        rows = np.append(vectors.index(words), -1)  # the last is for the id -1
-        extra, places = self.encoder.rows_[:0], np.flatnonzero(rows[:-1] < 0)
-        if self.encoder.unknown_ == "subwords" and places.size:
-            table: Any = vectors.subwords
-            unknown = [words[place] for place in places.tolist()]
-            # Those of which no n-gram is known are left out.
-            rows[places] = np.where(table.n_known(unknown) == 0, -1, len(vectors) + np.arange(len(places)))
-            with one_blas_thread():
-                extra = weigh_rows(table.compose(unknown), weight, map_).astype(np.float32)
-        means, n_known, self.n_open = mean_rows(
-            self.encoder.rows_, extra, rows[scanned.ids], scanned.id_stops, self.total, self.n_open
-        )
-        return EncodedTexts(means, scanned.n_tokens, n_known)
+def encode_with(encoder: TextEncoder, scanner: Scanner, batch: Batch) -> EncodedTexts:
+    """Return the texts of a batch, cut into words by a scanner, which is empty after."""
+    vectors, weight, map_ = encoder._rest
+    scanned, words = scanner.scan(batch), scanner.words()["word"].to_pylist()
+    scanner.forget()
+    rows = np.append(vectors.index(words), -1)  # the last is for the id -1
+    extra, places = encoder.rows_[:0], np.flatnonzero(rows[:-1] < 0)
+    if encoder.unknown_ == "subwords" and places.size:
+        table: Any = vectors.subwords
+        unknown = [words[place] for place in places.tolist()]
+        # Those of which no n-gram is known are left out.
+        rows[places] = np.where(table.n_known(unknown) == 0, -1, len(vectors) + np.arange(len(places)))
+        with one_blas_thread():
+            extra = weigh_rows(table.compose(unknown), weight, map_).astype(np.float32)
+    means, n_known = mean_rows(encoder.rows_, extra, rows[scanned.ids], scanned.id_stops)
+    return EncodedTexts(means, scanned.n_tokens, n_known)
 
 
 def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[pa.RecordBatch, EncodedTexts]]:
@@ -405,20 +385,16 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[p
     CorpusError
         If the partition cannot be read.
     """
-    stream, most = TextStream(encoder), max(1, HELD_VALUES // encoder.n_features_out_)
+    words = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
+    most = max(1, HELD_VALUES // encoder.n_features_out_)
     for whole in read_batches(partition):
-        for first in range(0, len(whole.starts), most):  # each piece of a longer text, too
+        for first in range(0, len(whole.starts), most):
             starts, stops = (bounds[first : first + most] for bounds in (whole.starts, whole.stops))
             batch = whole._replace(starts=starts, stops=stops, documents=whole.documents.slice(first, most))
-            if not batch.continues:
-                texts = batch._replace(stops=np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS)).texts()
-                snippets = [text.decode("utf-8", "ignore")[:SNIPPET_CHARACTERS] for text in texts]
-                heads = batch.documents.select(HEADS).append_column(
-                    "snippet", pa.array(snippets, pa.string())
-                )
-            encoded = stream.add(batch)
-            if not batch.is_open:
-                yield heads.combine_chunks().to_batches()[0], encoded
+            texts = batch._replace(stops=np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS)).texts()
+            snippets = [text.decode("utf-8", "ignore")[:SNIPPET_CHARACTERS] for text in texts]
+            heads = batch.documents.select(HEADS).append_column("snippet", pa.array(snippets, pa.string()))
+            yield heads.combine_chunks().to_batches()[0], encode_with(encoder, words, batch)
 
 
 # ---- the rows that texts are sums of ----------------------------------------------------------------------
@@ -426,14 +402,9 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[p
 
 @njit(cache=True, nogil=True)
 def mean_rows(
-    table: np.ndarray,
-    extra: np.ndarray,
-    rows: np.ndarray,
-    stops: np.ndarray,
-    total: np.ndarray,
-    n_before: int,
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the mean of the rows of the known tokens of each text that ends here.
+    table: np.ndarray, extra: np.ndarray, rows: np.ndarray, stops: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the rows of the known tokens of each text.
 
     Parameters
     ----------
@@ -444,11 +415,7 @@ def mean_rows(
     rows : int64 array (n_tokens,)
         The row of each token, -1 for an unknown word.
     stops : int64 array (n_texts,)
-        The end of the tokens of each text; the tokens after the last one belong to a text that goes on.
-    total : float64 array (d,)
-        The sum of the known tokens of the text that began before; replaced by that of the text that goes on.
-    n_before : int
-        The number of these tokens.
+        The end of the tokens of each text.
 
     Returns
     -------
@@ -456,25 +423,22 @@ def mean_rows(
         Zero for a text without a known token.
     n_known : int64 array (n_texts,)
         The number of known tokens of each text.
-    n_open : int
-        The number of known tokens of the text that goes on.
     """
-    means, n_known = np.zeros((len(stops), len(total)), np.float32), np.zeros(len(stops), np.int64)
-    k, n = 0, n_before
-    for text in range(len(stops) + 1):
-        stop = stops[text] if text < len(stops) else len(rows)
-        for row in rows[k:stop]:
+    d = table.shape[1]
+    means, n_known = np.zeros((len(stops), d), np.float32), np.zeros(len(stops), np.int64)
+    begin, total = 0, np.zeros(d)
+    for text, stop in enumerate(stops):
+        total[:] = 0.0
+        for row in rows[begin:stop]:
             if row >= 0:
                 source = table[row] if row < len(table) else extra[row - len(table)]
-                for j in range(len(total)):
+                for j in range(d):
                     total[j] += source[j]
-                n += 1
-        if text < len(stops):
-            for j in range(len(total)):
-                means[text, j] = total[j] / max(n, 1)
-            k, n_known[text], n = stop, n, 0
-            total[:] = 0.0
-    return means, n_known, n
+                n_known[text] += 1
+        for j in range(d):
+            means[text, j] = total[j] / max(n_known[text], 1)
+        begin = stop
+    return means, n_known
 
 
 def whitening_map(moments: Float64s, whitening: str) -> Float64s:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -179,29 +178,6 @@ SNIFFED_LINES = 50
 """Lines from which the delimiter of a file is found."""
 UNNAMED = ("", "Unnamed: 0")
 """What spreadsheet programs call the column of row numbers, and what pandas calls it when it reads theirs."""
-
-SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=(.)"?\r?\n', re.IGNORECASE)
-
-
-class Separated(NamedTuple):
-    """A text whose first line is empty where it named the separator, so that lines keep their numbers."""
-
-    text: str
-    separator: str | None
-
-
-def separated(text: str) -> Separated:
-    r"""Return a text without the line that names its separator, and that separator; None where there is no such line.
-
-    Examples
-    --------
-    >>> from distembed.formats.delimited import separated
-    >>> separated("sep=;\nname;text\n")
-    Separated(text='\nname;text\n', separator=';')
-    >>> separated("name;text\n").separator
-    """
-    found = SEPARATOR_LINE.match(text)
-    return Separated("\n" + text[found.end() :], found[1]) if found else Separated(text, None)
 
 
 def delimiter_of(text: str, name: str) -> str:

@@ -25,7 +25,7 @@ from distembed.corpus.stop_words import language_of
 from distembed.display import format_bytes, plural
 from distembed.dtypes import Floats
 from distembed.files import damage_told, replacing
-from distembed.formats.delimited import delimiter_of, first_rows, separated
+from distembed.formats.delimited import delimiter_of, first_rows
 from distembed.formats.encodings import (
     HEAD_BYTES,
     NOT_ASCII,
@@ -280,12 +280,10 @@ def look_at_table(path: str, names: set[str]) -> Found:
     """Return what a table, or a file of vectors, seems to be; `names` are the keys of its section."""
     files, found = find_files([path]), dict[str, Any]()
     if format_of(path) in ("csv", "tsv"):
-        text, separator = separated(_text_of(files[0].url))
-        delimiter = separator or delimiter_of(text, path)
+        delimiter = delimiter_of(_text_of(files[0].url), path)
         found = {
             "encoding": encoding_of(files)[0],
             "delimiter": None if delimiter in ",\t" else delimiter,
-            "skip_rows": 1 if separator else None,
         }
     records = records_of(files[0].url)
     found["name_column"] = next((name for name in records if not _are_numbers(records[name])), None)
@@ -326,9 +324,8 @@ def records_of(path: str) -> Records:
             with suppress(ValueError, RecursionError):  # the job names the line
                 rows.append(json.loads(line))
     elif kind in ("csv", "tsv"):
-        text, separator = separated(_text_of(path))
-        delimiter = separator or delimiter_of(text, path)
-        header, *below = first_rows(text, delimiter, n_rows=SAMPLE_RECORDS) or [[]]
+        text = _text_of(path)
+        header, *below = first_rows(text, delimiter_of(text, path), n_rows=SAMPLE_RECORDS) or [[]]
         rows = [dict(zip(map(str.strip, header), row, strict=True)) for row in below]
     rows = [row for row in rows if isinstance(row, dict)]
     names = dict.fromkeys(name for row in rows for name in row)

@@ -26,6 +26,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -39,6 +40,7 @@ import safetensors.numpy
 from fsspec.implementations.local import LocalFileSystem
 from numpy.typing import NDArray
 
+from distembed.display import first_repeat
 from distembed.files import damage_told, replacing
 from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of, suffix_of, unknown_format
@@ -291,9 +293,10 @@ def read_vectors(
     by_suffix = vector_format(name)
     chosen = by_suffix if format == "auto" and by_suffix in ("parquet", "safetensors") else format
 
-    rows: WordRows | None = None
-    if chosen not in ("parquet", "safetensors"):
-        with reading(name, VectorFileError) as file:
+    with ExitStack() as opened:
+        stream = None
+        if chosen not in ("parquet", "safetensors"):
+            file = opened.enter_context(reading(name, VectorFileError))
             head = file.read(HEAD_BYTES)
             if not head.strip():
                 raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
@@ -302,30 +305,19 @@ def read_vectors(
             if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
             stream = Stream(file, head.removeprefix(codecs.BOM_UTF8))
-            if chosen == "auto":
-                chosen = _sniff(stream.head, name)
-            source = Source(name, *FORMATS[chosen][1:3], encoding, errors)
-            if FORMATS[chosen].is_stream:
-                rows = FORMATS[chosen].read(stream, source, max_words)
-    source = Source(name, *FORMATS[chosen][1:3], encoding, errors)
-    rows = rows or FORMATS[chosen].read(source, max_words)
-    return _without_duplicates(rows, source, duplicates)
-
-
-def _without_duplicates(rows: WordRows, source: Source, duplicates: str) -> WordRows:
-    """Return the rows if no word occurs twice; otherwise the first of each word, or refuse the file."""
+            chosen = _sniff(stream.head, name) if chosen == "auto" else chosen
+        form = FORMATS[chosen]
+        source = Source(name, form.unit, form.first, encoding, errors)
+        rows = form.read(*([stream] if form.is_stream else []), source, max_words)
     seen: dict[str, int] = {}
     repeated = [row for row, word in enumerate(rows.words) if seen.setdefault(word, row) != row]
-    if not repeated:
-        return rows
-    if duplicates == "first":
-        first = rows.vectors[np.fromiter(seen.values(), dtype=np.int64)]
-        return rows._replace(words=list(seen), vectors=first)
-    word = rows.words[repeated[0]]
-    raise VectorFileError(
-        f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "
-        f'{source.first + seen[word]}; give duplicates="first" to keep the first of each'
-    )
+    if repeated and duplicates == "error":
+        word = rows.words[repeated[0]]
+        raise VectorFileError(
+            f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "
+            f'{source.first + seen[word]}; give duplicates="first" to keep the first of each'
+        )
+    return rows._replace(words=list(seen), vectors=rows.vectors[[*seen.values()]]) if repeated else rows
 
 
 def _sniff(head: bytes, name: str) -> VectorFormat:
@@ -390,23 +382,18 @@ def write_vectors(
             f"{name}: the word {bad!r} holds half of a surrogate pair, which UTF-8 cannot write; "
             "replace or remove that word"
         ) from error
-    form.write(name, _without_spaces(rows, chosen, space) if form.is_stream else rows)
-
-
-def _without_spaces(rows: WordRows, chosen: str, space: str | None) -> WordRows:
-    """Return words that no reader divides, with another character for their spaces where one is given."""
-    written = rows.words if space is None else [_BLANK.sub(space, word) for word in rows.words]
-    bad = next((word for word in written if not word or _BLANK.search(word)), None)
-    if bad is not None:
-        raise ValueError(
-            f"the word {bad!r} cannot be written as {chosen}, which ends words at spaces; "
-            'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
-        )
-    first: dict[str, str] = {}
-    for word, form in zip(rows.words, written, strict=True):
-        if (other := first.setdefault(form, word)) != word:
+    if form.is_stream:  # whose readers would divide words at spaces
+        written = rows.words if space is None else [_BLANK.sub(space, word) for word in rows.words]
+        divided = [word for word in written if not word or _BLANK.search(word)]
+        if divided:
             raise ValueError(
-                f"with space={space!r} the words {other!r} and {word!r} would both be written as {form!r}; "
-                "give another space=, or save as .parquet or .safetensors"
+                f"the word {divided[0]!r} cannot be written as {chosen}, which ends words at spaces; "
+                'give space="_" (--space _ on the command line), or save as .parquet or .safetensors'
             )
-    return rows._replace(words=written)
+        if found := first_repeat(written):
+            raise ValueError(
+                f"with space={space!r} the words {rows.words[found[1]]!r} and {rows.words[found[2]]!r} would both be "
+                f"written as {found[0]!r}; give another space=, or save as .parquet or .safetensors"
+            )
+        rows = rows._replace(words=written)
+    form.write(name, rows)

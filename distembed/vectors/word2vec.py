@@ -205,13 +205,7 @@ def read_binary(stream: Stream, source: Source, max_words: int | None) -> WordRo
 
 def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: int) -> Iterator[Block]:
     """Yield the records in blocks; a file that is cut short or too long is an error."""
-    size = 4 * n_components
-    if size > MAX_LINE_BYTES:
-        raise VectorFileError(
-            f"{source.path}, line 1: the header promises {n_components} values per word, more than a record "
-            f"of {MAX_LINE_BYTES >> 20} MiB holds; correct the header, or name another format="
-        )
-    rest, n_read = b"", 0
+    size, rest, n_read = 4 * n_components, b"", 0
     for chunk in stream.chunks():
         data, words, values, place = rest + chunk, list[str](), list[bytes](), 0
         while n_read < n_words:
@@ -232,10 +226,10 @@ def _binary_blocks(stream: Stream, source: Source, n_words: int, n_components: i
                 f"{source.path}: bytes are left over after the {n_words} words of {n_components} values that "
                 f"its header promises; correct the header, or give max_words={n_words} to read those"
             )
-        if len(rest) > MAX_WORD_BYTES + size:
+        if len(rest) > MAX_WORD_BYTES + min(size, MAX_LINE_BYTES):
             raise VectorFileError(
-                f"{source.at(n_read)}: no space after a word in {MAX_WORD_BYTES} bytes; correct the header's "
-                "number of components, or name another format="
+                f"{source.at(n_read)}: no word of {MAX_WORD_BYTES} bytes with its {n_components} values; correct the "
+                "header's number of components, or name another format="
             )
     if n_read < n_words:
         remedy = f", or give max_words={n_read} to read what is whole" if n_read else ""

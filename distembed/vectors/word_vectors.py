@@ -33,8 +33,6 @@ from distembed.vectors.rows import (
 )
 from distembed.vectors.subwords import SubwordTable, add_spelling
 
-COSMUL_EPSILON = 1e-3  # Levy & Goldberg 2014, equation 4
-
 
 class WordVectors:
     """Words and their vectors.
@@ -422,34 +420,6 @@ class WordVectors:
         else:
             near, vector = [], self._check_vector(query)
         return self._top(self._cosines(vector), n, [*near, *negative, *exclude])
-
-    def analogy(
-        self, a: str, b: str, c: str, n: int = 10, *, method: Literal["add", "mul"] = "add"
-    ) -> list[Neighbor]:
-        r"""Return the n words that are to c as b is to a; a, b and c themselves are left out.
-
-        .. math:: \cos(x, b) - \cos(x, a) + \cos(x, c) \qquad\text{or}\qquad
-                  \frac{(\cos(x, b) + 1)(\cos(x, c) + 1)}{\cos(x, a) + 1 + 0.001}
-
-        Levy and Goldberg (2014), 3CosAdd (equation 1) and 3CosMul (equation 4, cosines not halved). The
-        order of "add" is that of gensim's ``most_similar(positive=[b, c], negative=[a])``.
-
-        Examples
-        --------
-        >>> import distembed as de
-        >>> words = ["man", "woman", "king", "queen", "pear"]
-        >>> vectors = de.WordVectors(words, [[1, 0, 1], [1, 0, -1], [1, 1, 1], [1, 1, -1], [-1, 0.5, 0]])
-        >>> vectors.analogy("man", "king", "woman", n=1)[0].word
-        'queen'
-        """
-        to_a, to_b, to_c = (self._cosines(vector) for vector in self._units([a, b, c]))
-        if method == "add":
-            scores = to_b - to_a + to_c
-        elif method == "mul":
-            scores = (to_b + 1) * (to_c + 1) / (to_a + 1 + COSMUL_EPSILON)
-        else:
-            raise ValueError(f'method is {method!r}; give "add" or "mul"')
-        return self._top(scores, n, [a, b, c])
 
     def to_pandas(self) -> Frame:
         """Return a data frame of the vectors, with the words as its index.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-import pyarrow as pa
 import pytest
 
 import distembed as de
 from distembed.corpus import records
-from distembed.corpus.records import Batch, document_table
+from distembed.corpus.records import Batch
 from distembed.corpus.streams import NAMED_RECORDS, Progress
 
 REDIRECT = '    <redirect title="x" />'
@@ -32,10 +30,9 @@ def write(path: Path, data: str | bytes) -> str:
     return str(path)
 
 
-def batch_of(*texts: bytes, is_open: bool = False, continues: bool = False) -> Batch:
-    """Return a batch of documents without names, or of a piece of one."""
-    nothing = pa.nulls(0 if continues else len(texts), pa.string())
-    return records.batch_of(texts, document_table(nothing), is_open=is_open)
+def batch_of(*texts: bytes) -> Batch:
+    """Return a batch of documents without names."""
+    return records.batch_of(texts)
 
 
 def total(summaries: Sequence[Progress]) -> Progress:
@@ -43,16 +40,6 @@ def total(summaries: Sequence[Progress]) -> Progress:
     *numbers, records_of, _ = zip(*(vars(one).values() for one in summaries), strict=True)
     bad = [record for some in records_of for record in some]
     return Progress(*map(sum, numbers), bad[:NAMED_RECORDS])
-
-
-def pieces_after_white_space(text: bytes, size: int) -> list[bytes]:
-    """Return a text in pieces of at least `size` bytes that end with white space."""
-    pieces, first = [], 0
-    for found in re.finditer(rb"\s", text):
-        if found.end() - first >= size:
-            pieces.append(text[first : found.end()])
-            first = found.end()
-    return [*pieces, text[first:]]
 
 
 def counted_tokens(folder: Path, *files: list[dict[str, str | None]], **options: object) -> de.corpus.Tokens:

@@ -31,16 +31,6 @@ def test_every_delimiter_and_encoding_is_found(tmp_path, delimiter, encoding):
     assert [(d.id, d.text, d.label) for d in found] == [tuple(row) for row in ROWS]
 
 
-@pytest.mark.parametrize("first", ["sep=|\r\n", '"sep=|"\n'])
-def test_the_line_that_names_the_separator_for_excel_is_no_header(tmp_path, first):
-    rows = [*ROWS, ("a4", "ends here", "x")]
-    (tmp_path / "d.csv").write_bytes((first + quoted("|", rows)).encode("utf-8-sig"))
-    assert [document.text for document in read(tmp_path / "d.csv")] == [row[1] for row in rows]
-    (tmp_path / "d.csv").write_text(first + "id|body|kind\n1|two\n")
-    with pytest.raises(CorpusError, match="line 3, has 2 fields"):
-        read(tmp_path / "d.csv")
-
-
 def test_rows_are_documents_however_they_are_stored(tmp_path):
     many = [(f"n{k}", f"wort{k} " * 300, "") for k in range(2000)]
     with gzip.open(tmp_path / "d.csv.gz", "wt", newline="") as file:

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
-from distembed.corpus.normalization import normalized
 from distembed.corpus.tokenizer import Tokenizer, scanner
-from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner
-from tests.corpus.conftest import batch_of, pieces_after_white_space
+from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
+from tests.corpus.conftest import batch_of
 from tests.references.tokens import ids_of, tokens_of
 
 TEXT = st.text(
@@ -29,19 +28,14 @@ TEXT = st.text(
 )
 
 
-def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
-    """Return the ids of documents in pieces, and the words, counts and documents of those that are counted."""
+def scanned(documents: list[bytes], tokenizer: Tokenizer) -> tuple:
+    """Return the ids of documents, and the words, counts and documents of those that are counted."""
     machine = scanner(tokenizer)
     result: list[list[int]] = []
-    ids: list[int] = []
     for text in documents:
-        pieces = pieces_after_white_space(text, piece)
-        for number, part in enumerate(pieces, 1):
-            found = machine.scan(batch_of(part, is_open=number < len(pieces), continues=number > 1))
-            ids += found.ids.tolist()
-        assert found.n_tokens.tolist() == [sum(k >= 0 for k in ids)]
-        result.append(ids)
-        ids = []
+        found = machine.scan(batch_of(text))
+        result.append(found.ids.tolist())
+        assert found.n_tokens.tolist() == [sum(k >= 0 for k in result[-1])]
     words, counts, documents = (column.to_pylist() for column in machine.words().columns)
     taken = [word for word, n in enumerate(counts) if n]  # others stand in short segments alone
     ids = {-1: -1} | {word: place for place, word in enumerate(taken)}
@@ -53,7 +47,6 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
     documents=st.lists(TEXT, max_size=5),
     border=st.sampled_from(["document", "line"]),
     minimum=st.integers(1, 3),
-    piece=st.sampled_from([4, 7, 1000]),
     options=st.fixed_dictionaries(
         {name: st.booleans() for name in ("lowercase", "numbers", "apostrophes")}
         | {
@@ -63,11 +56,10 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer, piece: int) -> tuple:
     ),
 )
 @settings(max_examples=120, deadline=None)
-def test_scanner_equals_regular_expression(documents, border, minimum, piece, options):
-    minimum = 1 if piece < 1000 else minimum  # a line that a cut runs through is never short
+def test_scanner_equals_regular_expression(documents, border, minimum, options):
     tokenizer = Tokenizer(border=border, min_border_tokens=minimum, **options)
     expected = ids_of(documents, border=border, minimum=minimum, **options)
-    assert scanned([text.encode() for text in documents], tokenizer, piece) == expected
+    assert scanned([text.encode() for text in documents], tokenizer) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,9 +77,8 @@ def test_scanner_equals_regular_expression(documents, border, minimum, piece, op
     ],
 )
 def test_sentences(text, expected):
-    for piece in (4, 1000):
-        ids, words, _, _ = scanned([text.encode()], Tokenizer(border="sentence"), piece)
-        assert " ".join("|" if k < 0 else words[k] for k in ids[0]) == expected.replace("|", " | ")
+    ids, words, _, _ = scanned([text.encode()], Tokenizer(border="sentence"))
+    assert " ".join("|" if k < 0 else words[k] for k in ids[0]) == expected.replace("|", " | ")
 
 
 @pytest.mark.parametrize("callable_", [False, True], ids=["compiled", "callable"])
@@ -103,16 +94,15 @@ def test_sentences(text, expected):
 )
 def test_words_of_annex_29(text, expected, callable_):
     pattern = tokens_of if callable_ else "unicode"
-    for piece in (4, 5, 1000):
-        _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=pattern), piece)
-        assert sorted(words) == sorted(set(expected.split()))
+    _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=pattern))
+    assert sorted(words) == sorted(set(expected.split()))
 
 
 def test_normalization_forms():
     text = "cafe\u0301 café ﬁn fin".encode()
     forms = {"nfc": ["café", "ﬁn", "fin"], "nfkc": ["café", "fin"], "none": ["café", "café", "ﬁn", "fin"]}
     for form, words in forms.items():
-        assert scanned([text], Tokenizer(normalization=form), 1000)[1] == words
+        assert scanned([text], Tokenizer(normalization=form))[1] == words
 
 
 def test_every_decomposed_character_is_composed():
@@ -130,18 +120,14 @@ SENTENCES = st.text(st.sampled_from("aBé中 .!?…。\n\"')-9"), max_size=40)
     documents=st.lists(SENTENCES, max_size=3),
     border=st.sampled_from(["document", "line", "sentence"]),
     minimum=st.integers(1, 2),
-    piece=st.sampled_from([4, 7, 1000]),
     pattern=st.sampled_from([tokens_of, "tests.references.tokens:tokens_of"]),
 )
 @settings(max_examples=180, deadline=None)
-def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minimum, piece, pattern):
+def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minimum, pattern):
     data = [text.encode() for text in documents]
-    minimum, piece = (1, piece) if piece < 1000 and border != "sentence" else (minimum, 1000)
     options = {"border": border, "min_border_tokens": minimum}
     assert isinstance(scanner(Tokenizer(pattern=pattern)).source, CallableScanner)
-    assert scanned(data, Tokenizer(pattern=pattern, **options), piece) == scanned(
-        data, Tokenizer(**options), piece
-    )
+    assert scanned(data, Tokenizer(pattern=pattern, **options)) == scanned(data, Tokenizer(**options))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +135,7 @@ def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minim
 )
 def test_callable_that_gives_no_words(function, message):
     with pytest.raises(TypeError, match=message):
-        scanned([b"some text"], Tokenizer(pattern=function), 1000)
+        scanned([b"some text"], Tokenizer(pattern=function))
 
 
 @pytest.mark.parametrize("options", [("unicode", True, False, False), ("unicode", False, True, False)])
@@ -165,7 +151,7 @@ def test_dictionary_grows_and_ids_stay():
     n = 100_000
     text = " ".join(f"word{'abcdefghij'[k % 10]}{chr(97 + k % 26)}{k:x}" for k in range(n))
     options = {"pattern": "ascii", "numbers": True}
-    found = scanned([text.encode()] * 2, Tokenizer(**options), 1 << 20)
+    found = scanned([text.encode()] * 2, Tokenizer(**options))
     assert found == ids_of([text, text], **options)
 
 
@@ -176,16 +162,11 @@ def test_short_segments_leave_no_tokens_behind():
     assert found.ids.tolist() == [2, 3, 1, -1, 0, 1, 4, 2, 6, 1]
     assert (found.id_stops.tolist(), found.n_tokens.tolist()) == ([7, 7, 10], [6, 0, 3])
     assert (machine.n_short, machine.source.n_long) == (3, 0)
-    cut = [(b"few\nthree old words\na ", True, False), (b"b\nc", False, True)]
-    ids = [machine.scan(batch_of(text, is_open=goes, continues=on)).ids.tolist() for text, goes, on in cut]
-    assert ids == [[2, 3, 1, -1, 7], [8]]  # "a b" is taken for a long line
 
 
 def test_overlong_token_is_counted_in_bounded_memory():
     machine = scanner(Tokenizer())
-    for number in range(64):
-        machine.scan(batch_of(b"a" * 65536, is_open=True, continues=number > 0))
-    found = machine.scan(batch_of(b" end", continues=True))
+    found = machine.scan(batch_of(b"a" * (1 << 22) + b" end"))
     assert found.ids.tolist() == [0]
     assert machine.source.n_long == 1
     assert len(machine.source.state.token) == blocks.TOKEN_WORDS
@@ -195,7 +176,7 @@ def test_overlong_token_is_counted_in_bounded_memory():
 def test_tokens_of_every_width_are_told_apart(size):
     words = ["a" * size, "a" * (size - 1) + "b", "b" + "a" * (size - 1)]
     text = " ".join(words * 2)
-    assert scanned([text.encode()], Tokenizer(), 5) == ids_of([text])
+    assert scanned([text.encode()], Tokenizer()) == ids_of([text])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import string
-from dataclasses import replace
 from operator import methodcaller
 
 import dask.array as da
@@ -20,7 +19,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import distembed as de
-from distembed.corpus.partitions import read_batches
 from distembed.encoding import encoder as module
 from distembed.encoding.encoder import word_shares
 from distembed.linalg.csr import unit_rows
@@ -75,21 +73,6 @@ def test_bits_do_not_depend_on_batches_or_neighbors(monkeypatch):
     assert np.array_equal(lazy.compute(), whole)
 
 
-def test_a_text_that_goes_on_over_many_batches_has_the_same_bits(tmp_path, monkeypatch):
-    monkeypatch.setattr("distembed.corpus.records.TEXT_BYTES", 64)
-    text = " ".join(np.random.default_rng(1).choice(WORDS, 5000))
-    file = tmp_path / "texts.txt"
-    file.write_text(f"a b\n{text}\nc d", encoding="utf-8")
-    encoder = de.TextEncoder(VECTORS, counts=COUNTS)
-    (partition,) = de.read_corpus(file).partitions
-    stream = module.TextStream(encoder.fit())
-    parts = [stream.add(batch) for batch in read_batches(replace(partition, piece_bytes=64))]
-    assert sum(len(part.n_known) == 0 for part in parts) > 50
-    assert np.concatenate([part.n_tokens for part in parts]).tolist() == [2, 5000, 2]
-    found = np.concatenate([part.vectors for part in parts])
-    assert np.array_equal(found, encoder.transform(["a b", text, "c d"]))
-
-
 def test_texts_without_known_words_are_zero_and_counted():
     encoder = de.TextEncoder(VECTORS)
     with pytest.warns(UserWarning, match="^2 of 5 texts have no known word: the vector is zero"):
@@ -104,7 +87,7 @@ def test_texts_without_known_words_are_zero_and_counted():
 def test_words_are_composed_where_their_ngrams_are_known():
     encoder = de.TextEncoder(Composing(WORDS, MATRIX), whitening="none", counts=COUNTS)
     assert (encoder.fit().unknown_, de.TextEncoder(VECTORS).fit().unknown_) == ("subwords", "skip")
-    part = module.TextStream(encoder).add(module.batch_of(["qq a", "zz a", "a"]))
+    part = module.encode_batch(encoder, module.batch_of(["qq a", "zz a", "a"]))
     assert part.n_known.tolist() == [2, 1, 1]
     composed = np.arange(6.0) + 2
     weights = 1e-3 / (1e-3 + COUNTS / COUNTS.sum())
@@ -276,17 +259,13 @@ def test_a_parameter_that_is_changed_counts_from_the_next_fit(change):
     assert (encoder.counts_source_, encoder.tokenizer_) == (other.counts_source_, other.tokenizer_)
 
 
-def test_a_frame_gives_its_one_column_of_texts():
+def test_a_column_is_taken_and_a_table_is_refused():
     texts, encoder = ["a b", "b b"], de.TextEncoder(VECTORS)
-    frame = pd.DataFrame({"id": [1, 2], "text": texts, "n": [0.5, None]})
-    expected = encoder.transform(texts)
-    for X in (frame, frame[["text"]], frame["text"], pa.Table.from_pandas(frame)):
-        np.testing.assert_array_equal(encoder.transform(X), expected)
-    for names, count in ((["id"], "0 columns"), (["id", "text", "title"], "2 columns")):
-        with pytest.raises(
-            TypeError, match=rf"X is a table with {count} of text among 'id'.*give one column"
-        ):
-            encoder.transform(frame.assign(title="a")[names])
+    frame = pd.DataFrame({"id": [1, 2], "text": texts})
+    np.testing.assert_array_equal(encoder.transform(frame["text"]), encoder.transform(texts))
+    for table in (frame, frame[["text"]], pa.Table.from_pandas(frame)):
+        with pytest.raises(TypeError, match=r"X is a table, .*: give one, such as X\['text'\]"):
+            encoder.transform(table)
 
 
 def test_it_is_a_scikit_learn_transformer():

@@ -110,8 +110,6 @@ def test_analogies_equal_the_oracle_for_any_blocks(vectors, questions, monkeypat
     for method, found in (("add", answers.add_row), ("mul", answers.mul_row)):
         expected = [plain.answer(table, *question[:3], method=method) for question in questions]
         assert [vectors.words[row] for row in found] == expected
-        nearest = [vectors.analogy(*question[:3], 1, method=method)[0] for question in questions]
-        assert expected == [neighbor.word for neighbor in nearest]
 
 
 def test_analogy_accuracy_known_and_total(vectors, questions):

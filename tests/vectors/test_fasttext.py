@@ -82,24 +82,21 @@ def _with(data, place, form, value):
 
 
 DAMAGED = [
-    (lambda data: data[: _end(data) - 20], r"is cut short: it ends at byte \d+"),
-    (lambda data: data[:100], r"is cut short: it ends at byte 100"),
-    (lambda data: _with(data, 4, "<i", 10), r"version 10, and a model of fastText has version 11 or 12"),
-    (lambda data: _with(data, 8, "<i", -4), r"its head has -4 components"),
-    (lambda data: _with(data, 68, "<i", 1 << 30), r"is cut short"),
-    (lambda data: _with(data, 64 + 4, "<i", 1 << 28), r"is cut short"),
-    (lambda data: data[:110], r"is cut short: it ends at byte 110"),
-    (lambda data: _with(data, 8, "<i", 7), r"promises 7 components and its matrix 6"),
-    (lambda data: data.replace(SHAPE, struct.pack("<qq", 506, 6), 1),
-     r"a matrix of 506 rows does not belong to 7 words and 500 buckets"),
-    (lambda data: _with(data, 84, "<q", 5), r"is a pruned model"),
-    (lambda data: _with(data, 64, "<i", 6), r"does not belong to 6 words|is quantized|quantized model"),
+    (lambda data: data[: _end(data) - 20], r"cannot be read as a model of fastText \(.*\): take a whole one"),
+    (lambda data: data[:20], r"\(it is cut short|\(unpack requires"),
+    (lambda data: data[:110], r"\(it is cut short"),  # in a word: gensim alone would look for its end for ever
+    (lambda data: data[:92] + b"a" * 70_000, r"\(it is cut short"),
+    (lambda data: _with(data, 68, "<i", 1 << 30), r"cannot be read"),
+    (lambda data: _with(data, 64 + 4, "<i", 1 << 28), r"do not fit a matrix of the shape"),
+    (lambda data: _with(data, 8, "<i", 7), r"7 components do not fit a matrix of the shape \(507, 6\)"),
+    (lambda data: data.replace(SHAPE, struct.pack("<qq", 506, 6), 1), r"500 buckets and .* shape \(506, 6\)"),
+    (lambda data: data.replace(SHAPE, struct.pack("<qq", 1 << 40, 6), 1), r"cannot be read"),
+    (lambda data: _with(data, 84, "<q", 5), r"cannot be read"),  # pruned
+    (lambda data: _with(data, 64, "<i", 6), r"cannot be read"),
     (lambda data: data.replace(b"king\0", b"k\xffng\0"), r"word \d: the word b'k\\xffng' is not utf-8"),
-    (lambda data: data.replace(b"Queen\0", b"king\0"), r"word \d: the word 'king' stands already in word \d"),
-    (lambda data: data[:92] + b"a" * 70_000, r"no word ends within 65536 bytes of byte 92"),
-    (lambda data: data[: _end(data) - 40] + b"\xff" * 40 + data[_end(data) :], r"holds NaN or infinity"),
-    (lambda data: _with(data, data.index(SHAPE) - 1, "<b", 1), r" is a quantized model"),
-    (lambda data: b"2 2\na 12345678b 12345678", r" begins with 3220320a"),
+    (lambda data: data.replace(b"Queen\0", b"king\0"), r"7 words, 6 of them different"),
+    (lambda data: data[: _end(data) - 40] + b"\xff" * 40 + data[_end(data) :], r"hold NaN or infinity"),
+    (lambda data: b"2 2\na 12345678b 12345678", r"begins with 3220320a"),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus.tokenizer import Tokenizer, scanner
-from distembed.corpus.tokenizer_json import tokenizer_json
+from distembed.encoding.static import tokenizer_json
 from tests.corpus.conftest import batch_of
 
 tokenizers = pytest.importorskip(
