@@ -72,7 +72,6 @@ ELSEWHERE = (
     "counting.documents.count_document_block",
     "encoding.encoder.encode_block",
     "evaluation.contexts._terms_block",
-    "evaluation.documents._rows_and_columns",
     "evaluation.topics.documents_with_word",
     "evaluation.transfer.ranks_of_rows",
     "factorization.clustering.cluster_sums",

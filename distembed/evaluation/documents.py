@@ -10,15 +10,15 @@ import dask.array as da
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
-from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from sklearn.metrics.cluster import contingency_matrix
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute
-from distembed.lift import block, lift
+from distembed.lift import lift
 from distembed.linalg.csr import row_sums
-from distembed.linalg.operators import whole_rows
+from distembed.linalg.operators import whole_csr, whole_rows
+from distembed.weighting.blocks import chosen_columns
 
 
 class ClusteringScores(NamedTuple):
@@ -112,19 +112,8 @@ def topic_coherence(
     sums = np.asarray(totals, dtype=np.float64)
     if sums.shape != (n_words,):
         raise ValueError(f"Totals have shape {sums.shape}; give one for each of {n_words} words.")
-    if isinstance(counts, da.Array):
-        edges = np.cumsum([0, *counts.chunks[0]])
-        owner = np.searchsorted(edges, known, side="right") - 1
-        parts = [
-            lift(
-                _rows_and_columns, "wc,r,k->rk", counts.blocks[int(b)], known[owner == b] - edges[b], known,
-                dtype=np.float64,
-            )
-            for b in np.unique(owner)
-        ]  # fmt: skip
-        joint = np.concatenate(compute(parts)) if parts else np.empty((0, 0))
-    else:
-        joint = _rows_and_columns(counts, known, known)
+    columns = lift(chosen_columns, "wc,k->wk", counts, known, dtype=np.float64, sparse=True)
+    joint = (whole_csr(columns[known]) if isinstance(counts, da.Array) else columns[known]).toarray()
     place = {int(word): position for position, word in enumerate(known)}
     places = [[place[word] for word in dict.fromkeys(topic) if word >= 0] for topic in topics]
     occurrences = sums if word_counts is None else np.asarray(word_counts, dtype=np.float64)
@@ -144,8 +133,3 @@ def topic_coherence(
         means = (float(values.mean()) if values.size else np.nan for values in (pmi, normal))
         rows.append((*means, len(pairs), int(met.sum())))
     return TopicCoherence(*(np.array(column) for column in zip(*rows, strict=True)))
-
-
-@block(temporaries=0.5)
-def _rows_and_columns(counts: Any, rows: Int64s, columns: Int64s) -> Float64s:
-    return np.asarray(csr_array(counts)[rows][:, columns].toarray(), dtype=np.float64)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import pairwise_distances
+from sklearn.utils.extmath import weighted_mode
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import bootstrap_interval
@@ -328,9 +329,6 @@ def neighbor_label_accuracy(
             at_zero = distances == 0
             inverse = np.divide(1, distances, out=np.zeros_like(distances), where=~at_zero)
             shares = np.where(at_zero.any(axis=1)[:, None], at_zero, inverse)
-        # The sum of each neighbor's class: of classes there may be as many as rows.
-        sums = (shares[:, :, None] * (classes[:, :, None] == classes[:, None, :])).sum(axis=1)
-        is_first = sums == sums.max(axis=1, keepdims=True)
-        votes = np.where(is_first, classes, np.iinfo(np.int64).max).min(axis=1)
-        accuracies[k] = float((votes == codes[asked]).mean())
+        votes, _ = weighted_mode(classes, shares, axis=1)  # of equally many votes the first label
+        accuracies[k] = float((votes[:, 0] == codes[asked]).mean())
     return accuracies

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -123,15 +123,15 @@ def score_classes(encoder: TextEncoder, texts: EvaluationSet, seed: int) -> Scor
         # Labels of few texts are a fact of the set, and no reason not to score it.
         for message in ("The least populated class", "The number of unique classes"):
             warnings.filterwarnings("ignore", message=message, category=UserWarning)
-        for split in _splits(texts, classes, seed):
-            train, choose, test = split
-            found = [
-                _regression(strength, inputs[train], classes[train]).score(inputs[choose], classes[choose])
-                for strength in STRENGTHS
-            ]
-            every = np.concatenate([train, choose])
-            best = _regression(STRENGTHS[int(np.argmax(found))], inputs[every], classes[every])
-            right[split[2]] = np.asarray(best.predict(inputs[test]) == classes[test])
+        for train, choose, test in _splits(texts, classes, seed):
+            every, grid = np.concatenate([train, choose]), {"logisticregression__C": STRENGTHS}
+            parts = [(np.arange(train.size), np.arange(train.size, every.size))]
+            model: Any = make_pipeline(StandardScaler(), LogisticRegression(max_iter=MAX_ITERATIONS))
+            model = GridSearchCV(model, grid, cv=parts)
+            if np.unique(classes[train]).size == 1:
+                model = DummyClassifier()
+            best = model.fit(inputs[every], classes[every])
+            right[test] = np.asarray(best.predict(inputs[test]) == classes[test])
     tested = ~np.isnan(right)
     counts = int(encoded.n_known[tested].sum()), int(encoded.n_tokens[tested].sum())
     return Measure("accuracy", (right[tested],)).score(
@@ -167,10 +167,3 @@ def _splits(texts: EvaluationSet, classes: NDArray[np.int64], seed: int) -> Iter
             stratify=classes[train] if is_stratified else None,
         )
     yield train, choose, test
-
-
-def _regression(strength: float, inputs: NDArray[np.float64], classes: NDArray[np.int64]) -> Any:
-    if np.unique(classes).size == 1:
-        return DummyClassifier().fit(inputs, classes)
-    model = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=MAX_ITERATIONS))
-    return model.fit(inputs, classes)

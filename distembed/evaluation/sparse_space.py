@@ -11,16 +11,17 @@ from functools import cached_property
 
 import dask.array as da
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.dtypes import Float32s, Float64s, Int32s, Int64s
 from distembed.execution import compute, whole
 from distembed.lift import first_rows, lift
 from distembed.linalg.csr import check_block, row_lengths
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.vectors.rows import rows_by_lower_case
+
+PAIRS_AT_ONCE = 1024
+"""Pairs whose rows are held at a time."""
 
 
 class SparseSpace:
@@ -71,27 +72,14 @@ class SparseSpace:
 
     def similarities(self, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the cosine of each pair of rows, pairs int64 (p, 2), in float64; 0 for a row of zeros."""
-        dots = _sparse_dots(self.rows.indptr.astype(np.int64), self.rows.indices, self.rows.data, pairs)
+        dots = np.empty(len(pairs))
+        for start in range(0, len(pairs), PAIRS_AT_ONCE):
+            left, right = (
+                self.rows[some].astype(np.float64) for some in pairs[start : start + PAIRS_AT_ONCE].T
+            )
+            dots[start : start + PAIRS_AT_ONCE] = left.multiply(right).sum(axis=1)
         lengths = self.norms[pairs].prod(axis=1)
         return np.divide(dots, lengths, out=np.zeros(len(pairs)), where=lengths > 0)
-
-
-@njit(cache=True, nogil=True)
-def _sparse_dots(indptr: Int64s, indices: Int32s, data: Float32s, pairs: Int64s) -> Float64s:
-    dots = np.zeros(len(pairs))
-    for i in range(len(pairs)):
-        p, q = indptr[pairs[i, 0]], indptr[pairs[i, 1]]
-        p_end, q_end = indptr[pairs[i, 0] + 1], indptr[pairs[i, 1] + 1]
-        while p < p_end and q < q_end:
-            if indices[p] < indices[q]:
-                p += 1
-            elif indices[p] > indices[q]:
-                q += 1
-            else:
-                dots[i] += np.float64(data[p]) * np.float64(data[q])
-                p += 1
-                q += 1
-    return dots
 
 
 def nearest_words(

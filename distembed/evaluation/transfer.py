@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import dask.array as da
 import numpy as np
 from scipy import stats
+from scipy.spatial.distance import jensenshannon
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.scoring import pearson
@@ -53,17 +54,13 @@ def score_transfer(inferred: Any, true: Any) -> TransferScores:
         raise ValueError("a feature value is NaN or infinite: score the rows that have values")
     squares = (found - wanted) ** 2
     p, q = on_simplex(found), on_simplex(wanted)
-    middle, divergence = (p + q) / 2, np.zeros(len(p))
-    for side in (p, q):
-        ratio = np.divide(side, middle, out=np.ones_like(side), where=(side > 0) & (middle > 0))
-        divergence += (side * np.log(ratio)).sum(axis=1) / 2
     varies = (np.ptp(found, axis=0) > 0) & (np.ptp(wanted, axis=0) > 0)
     return TransferScores(
         float(np.sqrt(squares.mean())),
         np.sqrt(squares.mean(axis=0)),
         np.where(varies, pearson(found.T, wanted.T), np.nan),
         float(np.sqrt(0.5 * ((np.sqrt(p) - np.sqrt(q)) ** 2).sum(axis=1)).mean()),
-        float(np.sqrt(np.maximum(divergence, 0.0)).mean()),
+        float(jensenshannon(p, q, axis=1).mean()),
     )
 
 

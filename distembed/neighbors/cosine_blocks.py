@@ -21,7 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg.blas import sgemm
 
-from distembed.dtypes import Float32s, Float64s, Floats, Int32s, Int64s
+from distembed.dtypes import Float32s, Float64s, Floats, Int32s
 from distembed.temporaries import block
 
 # Additions beyond the d of a product itself in the bound of its rounding: the cast after centring, the two norms, their

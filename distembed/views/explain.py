@@ -8,9 +8,7 @@ from importlib import import_module
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple, NoReturn
 
-import dask.array as da
 import numpy as np
-import scipy.sparse as sp
 
 from distembed.corpus.concordance import find_passages, place_of
 from distembed.display import plural
@@ -18,7 +16,6 @@ from distembed.dtypes import Float64s, Int64s
 from distembed.evaluation.contexts import SimilarityExplanation, explain_similarity
 from distembed.job.model import Job
 from distembed.job.stage import read_vectors, system_of
-from distembed.lift import lift
 from distembed.linalg.operators import whole_csr
 from distembed.spelling import did_you_mean
 from distembed.stages.corpus import titled_tokens
@@ -27,7 +24,6 @@ from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.views.answers import Answer, known_words
 from distembed.views.report.page import Passages, ShownTable
-from distembed.weighting.blocks import chosen_columns
 from distembed.weighting.pmi import marginals
 
 
@@ -143,7 +139,7 @@ def explain_words(workspace: Workspace, request: Request, *, window: int) -> Ans
     found = explain_similarity(
         vectors, first, second, contexts=contexts, n=request.n, n_lowering=min(LOWERING, request.n)
     )
-    counts, remark, passages = WordCounts.of(workspace, vectors), "", list[Passages]()
+    table, remark, passages = _table(found, workspace, vectors), "", list[Passages]()
     near = [one.word for one in found.raising if one.word not in (first, second)][:CONTEXTS_SEARCHED]
     # The words are contexts of each other: one pair is enough to show where.
     pairs = [(first, second), *((word, context) for context in near for word in (first, second))]
@@ -161,7 +157,9 @@ def explain_words(workspace: Workspace, request: Request, *, window: int) -> Ans
         passages = [group for group in groups if group.lines]
     half = f"; half of it is reached by the {found.n_half:,} largest" if found.n_half > 1 else ""
     terms = f"The cosine is the sum of {plural(found.n_contexts, 'term')}, one for each context word{half}."
-    sentences = [*notes, terms, *counts.remarks(first, second), remark]
+    if not any(all(row.get(f"with {word}") for word in (first, second)) for row in table.rows):
+        terms += " None of these contexts was counted with both: they are near since their contexts are near."
+    sentences = [*notes, terms, remark]
     return Answer(
         f"{first} and {second}: cosine {found.cosine:.3f}",
         [sentence for sentence in sentences if sentence],
@@ -170,80 +168,32 @@ def explain_words(workspace: Workspace, request: Request, *, window: int) -> Ans
             "raising": [one._asdict() for one in found.raising],
             "lowering": [one._asdict() for one in found.lowering],
         },
-        [_table(found, counts)],
+        [table],
         passages,
     )
 
 
-class WordCounts(NamedTuple):
-    """The counts of a workspace, with what PMI needs.
+def _table(found: SimilarityExplanation, workspace: Workspace, vectors: WordVectors) -> ShownTable:
+    """Return the contexts with their terms, counts and PMI; the column of terms adds up to the cosine.
 
-    Attributes
-    ----------
-    pairs : Dask array (n, n) of csr_array row blocks
-    totals, shares : (n,) float64
-        Pairs with the word on the left, and the word's share of all occurrences.
-    vectors : WordVectors
-        Whose words the rows are.
-    two_sided : bool
-        Whether a cell holds both orders of its words.
+    The rows of the two words and of the contexts are read, and no others.
     """
-
-    pairs: da.Array
-    totals: Float64s
-    shares: Float64s
-    vectors: WordVectors
-    two_sided: bool
-
-    @classmethod
-    def of(cls, workspace: Workspace, vectors: WordVectors) -> WordCounts:
-        """Return the counts of a workspace."""
-        pairs = workspace.array("cooccurrence")
-        occurrences = workspace.table("vocabulary")["count"].to_numpy().astype(np.float64)
-        stored = "row_totals" in {name for stage in workspace.stages().values() for name in stage.outputs}
-        totals: Any = workspace.table("row_totals")["n_pairs"].to_numpy() if stored else marginals(pairs).rows
-        two_sided = workspace.describe("cooccurrence").spec.dims[0] != "left_word"
-        return cls(pairs, totals, occurrences / occurrences.sum(), vectors, two_sided)
-
-    def cells(self, rows: Int64s, columns: Int64s) -> Float64s:
-        """Return how often the words of some rows stand near those of some columns."""
-        known, places = np.unique(rows, return_inverse=True)
-        return whole_csr(self.pairs[known])[:, columns].toarray()[places].astype(np.float64)
-
-    def remarks(self, first: str, second: str) -> list[str]:
-        """Return what is to be remarked on the counts of two words: that no context has been counted with both."""
-        rows = np.sort(self.vectors.index([first, second]))
-        counted = whole_csr(self.pairs[rows])
-        if self._shared(counted):
-            return []
-        if not self.two_sided:
-            options: dict[str, Any] = {
-                "sizes": {"k": 2},
-                "dtype": np.float64,
-                "sparse": True,
-                "columns": rows,
-            }
-            columns = lift(chosen_columns, "wc->wk", self.pairs, **options)
-            if self._shared(counted + sp.csr_array(whole_csr(columns).T)):
-                return []
-        return [
-            "No context was counted with both words: what makes them near is that their contexts are themselves near."
-        ]
-
-    @staticmethod
-    def _shared(pair: sp.csr_array) -> bool:
-        return bool(np.intersect1d(pair[[0]].indices, pair[[1]].indices).size)
-
-
-def _table(found: SimilarityExplanation, counts: WordCounts) -> ShownTable:
-    """Return the contexts with their terms, counts and PMI; the column of terms adds up to the cosine."""
-    named = [*found.raising, *found.lowering]
+    named, pairs = [*found.raising, *found.lowering], workspace.array("cooccurrence")
     words, contexts = [found.first, found.second], [one.word for one in named]
-    places, others = counts.vectors.index(words), counts.vectors.index(contexts)
-    together, expected = counts.cells(places, others), np.outer(counts.totals[places], counts.shares[others])
-    if not counts.two_sided:
-        together = together + counts.cells(others, places).T
-        expected = expected + np.outer(counts.shares[places], counts.totals[others])
+    places, others = vectors.index(words), vectors.index(contexts)
+    occurrences = workspace.table("vocabulary")["count"].to_numpy().astype(np.float64)
+    shares = occurrences / occurrences.sum()
+    stored = "row_totals" in {name for stage in workspace.stages().values() for name in stage.outputs}
+    totals: Any = workspace.table("row_totals")["n_pairs"].to_numpy() if stored else marginals(pairs).rows
+
+    def cells(rows: Int64s, columns: Int64s) -> Float64s:
+        known, at = np.unique(rows, return_inverse=True)
+        return whole_csr(pairs[known])[:, columns].toarray()[at].astype(np.float64)
+
+    together, expected = cells(places, others), np.outer(totals[places], shares[others])
+    if workspace.describe("cooccurrence").spec.dims[0] == "left_word":  # a cell holds one order of its words
+        together = together + cells(others, places).T
+        expected = expected + np.outer(shares[places], totals[others])
     rows: list[dict[str, Any]] = []
     for j, one in enumerate(named):
         rows.append({"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine})

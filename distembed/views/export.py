@@ -19,18 +19,17 @@ import pyarrow.parquet as pq
 from scipy.sparse import csr_array
 
 from distembed.counting.tables import words_beside
+from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.streams import writing
 from distembed.job.opening import Source, VectorFile, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import APART, MakeTable, Table, distances_table, with_numbers
-from distembed.linalg.blocks import row_cosines
 from distembed.linalg.operators import count_values
 from distembed.storage.workspace import Workspace
 from distembed.vectors import WordVectors
 from distembed.vectors.files import WRITTEN_FORMATS, vector_format
-from distembed.vectors.rows import row_blocks
 
 TableFormat = Literal["parquet", "csv", "tsv", "npy"]
 
@@ -245,16 +244,8 @@ def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) ->
             "vector there"
         )
     size = f"{size}, with {kept.subwords.contents} for other words"
-    left_out = list(vectors.words[len(kept) :])
-    if not left_out:
-        return size
-    table: Any = vectors.subwords
-    rest = row_blocks(left_out, vectors.vectors[len(kept) :])
-    cosines = np.concatenate([row_cosines(block, table.compose(words)) for words, block in rest])
-    return (
-        f"{size}; {len(left_out):,} words are composed there: the median cosine with their own vectors is "
-        f"{np.median(cosines):.2f}"
-    )
+    left_out = len(vectors) - len(kept)
+    return f"{size}; {plural(left_out, 'word')} are composed there" if left_out else size
 
 
 def _refuse_options(options: ExportOptions, names: Sequence[str], format: str) -> None:  # noqa: A002

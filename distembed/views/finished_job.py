@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from distembed.corpus.texts import Texts, store_texts
-from distembed.display import html_view, plural
+from distembed.display import first_repeat, html_view, plural
 from distembed.job.load import checked_job, read_sections
 from distembed.job.model import Job
 from distembed.job.opening import check_outside, refuse_own_workspace
@@ -417,14 +417,12 @@ def impute(
     key, frame, written = "name", cast("Any", table), str(inputs / "table.parquet")
     while key in frame.columns:
         key += "_"
-    columns = {key: pa.array([str(name) for name in frame.index], pa.string())}
-    for number, column in enumerate(map(str, frame.columns)):
-        cells = frame.iloc[:, number]
-        values, missing = cells.to_numpy(), cells.isna()
-        if values.dtype.kind not in "fiub":
-            values = [None if gone else str(one) for one, gone in zip(values, missing, strict=True)]
-        columns[column] = pa.array(values)
-    pq.write_table(pa.table(columns), written, write_page_checksum=True)
+    frame = frame.set_axis(map(str, frame.columns), axis=1)
+    if found := first_repeat(frame.columns):
+        raise ValueError(f"the table has the column {found[0]!r} twice: keep one")
+    texts = dict.fromkeys(frame.select_dtypes(exclude=["number", "bool"]).columns, "string")
+    named = frame.astype(texts).set_axis(map(str, frame.index)).rename_axis(key).reset_index()
+    pq.write_table(pa.Table.from_pandas(named, preserve_index=False), written, write_page_checksum=True)
     best = system_named("imputation").presets["best"]
     job = {
         "job": {"system": "imputation", "title": "Imputation"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array, random_array
 
-from distembed.evaluation import contexts, documents, topics, transfer
+from distembed.evaluation import contexts, topics, transfer
 from distembed.lift import lift
 from distembed.systems.topics import stages
 from tests.temporaries import assert_declared, measured
@@ -18,7 +18,6 @@ def test_the_block_functions_of_evaluation_declare_what_they_hold():
     labels, lengths = rng.integers(0, 20, 3000), np.ones(60)
 
     def every():
-        lift(documents._rows_and_columns, "wc,r,k->rk", X, np.arange(0, 3000, 10), np.arange(0, 2000, 10))
         lift(topics.documents_with_word, "wd,w->td", X, labels, n_topics=20)
         lift(transfer.ranks_of_rows, "rd,r,nd->r", rows[:45], np.arange(45), rows)
         lift(contexts._terms_block, "cd,md,md,m->cm", rows, pairs, pairs, lengths)

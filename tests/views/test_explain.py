@@ -13,9 +13,8 @@ import distembed as de
 from distembed.corpus.concordance import Passage
 from distembed.execution import compute
 from distembed.job.opening import open_job
-from distembed.linalg.operators import row_blocks
 from distembed.views.answers import Answer, as_page, as_text
-from distembed.views.explain import NO_TOKENS, Request, WordCounts, explain_job
+from distembed.views.explain import NO_TOKENS, Request, explain_job
 from distembed.views.report.page import Passages, ShownTable
 from distembed.views.texts import NewFiles, infer_job
 from tests.commands import run, succeed
@@ -110,16 +109,6 @@ def test_without_tokens_the_terms_remain(copy: Path) -> None:
     assert NO_TOKENS in done.output
     assert "contexts:" in done.output
     assert NO_TOKENS in run("explain", copy, "music").output
-
-
-@pytest.mark.parametrize(("left", "right", "shared"), [("a", "b", True), ("b", "a", True), ("a", "c", False)])
-def test_words_that_share_no_context_are_remarked_on(left: str, right: str, shared: bool) -> None:
-    """The words a and b share z, which stands right of one and left of the other; c has x alone."""
-    pairs = np.zeros((5, 5), np.float32)
-    pairs[0, 4] = pairs[4, 1] = pairs[2, 3] = 1
-    words = de.WordVectors(["a", "b", "c", "x", "z"], np.eye(5))
-    counts = WordCounts(row_blocks(pairs), pairs.sum(axis=1), np.full(5, 0.2), words, two_sided=False)
-    assert bool(counts.remarks(left, right)) is not shared
 
 
 def test_what_is_written_cannot_steer_terminal_or_page() -> None:
