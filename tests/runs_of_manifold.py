@@ -46,13 +46,10 @@ def imputation() -> None:
     system = {"inside": inside, "carried": carried, "known": known}
     limits = {"tol": 1e-6, "max_iter": 20}
     lift(imputation_systems.krylov, "nc->cr", Y, sizes={"r": q + 258}, **WIDE, **limits, **system).compute()
-    state, sizes = da.zeros((n_columns, q), chunks=(20, -1)), {"r": q + 16}
+    state, sizes = da.zeros((n_columns, q + 1), chunks=(20, -1)), {"r": q + 17}
     swept = lift(
         imputation_systems.power_sweeps, "nc,cs->cr", Y, state, sizes=sizes, **WIDE, last=8, **system
     ).persist()
-    lift(
-        imputation_systems.power_residuals, "nc,cs->cr", Y, swept, sizes={"r": 1}, **WIDE, **system
-    ).compute()
     lift(imputation_systems.fill, "nc,cq->nc", Y, swept[:, :q], known=known).compute()
     found = predictions(Ridge().fit(rows, rows_of(n, n_columns)), rows, n_columns)
     with_known(Y, found, known).compute()

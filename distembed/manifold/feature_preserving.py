@@ -25,16 +25,17 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, one_blas_thread, shared, tell
+from distembed.execution import compute, in_this_thread, one_blas_thread, shared, tell
 from distembed.lift import block, lift
 from distembed.linalg import columns
 from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
 from distembed.manifold.eigenmaps import smallest_eigenpairs
-from distembed.manifold.new_rows import place_rows
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.distances import Metric
+from distembed.neighbors.graph_blocks import unit_squares
 from distembed.neighbors.graphs import (
+    LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
     Symmetry,
@@ -43,11 +44,13 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     laplacian,
     neighbor_affinity,
+    row_is_used,
 )
+from distembed.neighbors.search import nearest_neighbors
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import block_memory, keep, newest, scope
 from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
-from distembed.validation import check_matrix, new_matrix, seed_of, training_matrix
+from distembed.validation import check_matrix, seed_of, training_matrix
 
 SYSTEM_COPIES, SYSTEM_GROUPS, LEAST_SYSTEMS = 8, 8, 4
 """Copies of its columns that a task of `solve_group` holds, and the most groups and the fewest systems of one: in
@@ -246,6 +249,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         if V1 is None and correspondences is not None:
             raise ValueError("correspondences are given without V1: call fit(X1, X2, V1, correspondences)")
         sets, joined = self._training_sets(*((X1,) if V1 is None else (X1, X2))), {}
+        options: dict[str, Any] = {"metric": self.metric, "random_state": seed_of(self.random_state)}
         if V1 is None:
             values, confidence = known_values(X2, sets[0].shape[0])
         else:
@@ -255,11 +259,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 raise ValueError(
                     "there are no correspondences, so nothing joins the two sets: give at least one pair"
                 )
-            if self.propagate:
-                options: dict[str, Any] = {"metric": self.metric, "random_state": seed_of(self.random_state)}
-                links = propagate_correspondences(sets[0], sets[1], links, **options).links
-            self.links_, joined = links, {(0, 1): links}
-            values, confidence = shared_values(V1, links)
+            self.links_ = (
+                propagate_correspondences(*sets, links, **options).links if self.propagate else links
+            )
+            joined = {(0, 1): self.links_}
+            values, confidence = shared_values(V1, self.links_)
         names = ("affinity", "symmetry", "metric")
         graph_options: dict[str, Any] = {name: getattr(self, name) for name in names}
         check_n_components(self.n_components, len(values))  # before the long work
@@ -329,7 +333,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         target = np.where(weights[:, None] > 0, values - self.mean_, 0.0)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         with one_blas_thread(), scope("embedding", self.get_params(), self.adjacency_, V, confidence):
-            found = alternate(self, Problem(smoother, weights, target), unreached)
+            found = alternate(self, (smoother, weights, target), unreached)
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_, self.solver_residuals_ = found
         self._degrees = degrees_of(self.adjacency_)
@@ -408,27 +412,22 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             raise ValueError(
                 f"data_set is {data_set}, but the model was fitted to {len(self.sets_)} sets of rows"
             )
-        fitted, sparse = self.sets_[data_set], self._takes_sparse()
-        if not data_set:
-            rows = new_matrix(self, X, learned="embedding_", sparse=sparse)
-        else:
-            rows = check_matrix(X, estimator=self, sparse=sparse)
-            if rows.shape[1] != fitted.shape[1]:
-                raise ValueError(
-                    f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has "
-                    f"{fitted.shape[1]}"
-                )
-        begin, options = sum(self.sizes_[:data_set]), self._fitted_options
+        fitted, options = self.sets_[data_set], self._fitted_options
+        rules: dict[str, Any] = {"sparse": self._takes_sparse(), "reset": None if data_set else False}
+        rows = check_matrix(X, estimator=self, **rules)
+        if rows.shape[1] != fitted.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but set {data_set} of {type(self).__name__} has {fitted.shape[1]}"
+            )
+        begin, lazy = sum(self.sizes_[:data_set]), isinstance(rows, da.Array)
         of_set = slice(begin, begin + self.sizes_[data_set])
         degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
         scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
-        lazy = isinstance(rows, da.Array)
-        held: list[Any] = [fitted, self.embedding_[of_set] / scale[:, None], scale]
-        given = [shared(value) for value in held] if lazy else held
         return lift(
             place_rows, "wc->wk", whole_rows(rows) if lazy else rows,
-            dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=given[0],
-            embedding=given[1], scale=given[2], k=options["n_neighbors"], metric=options["metric"],
+            dtype=np.float64, sizes={"k": self.embedding_.shape[1]}, fitted=shared(fitted) if lazy else fitted,
+            embedding=self.embedding_[of_set] / scale[:, None], scale=scale, k=options["n_neighbors"],
+            metric=options["metric"],
         )  # fmt: skip
 
     @overload
@@ -457,14 +456,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             return np.asarray(embedding @ self.regression_ + self.mean_)
 
 
-class Problem(NamedTuple):
-    """What is the same in every round."""
-
-    L: Any
-    c: Float64s
-    V: Float64s
-
-
 class Embedding(NamedTuple):
     """Z and F, with the objective before the first round and after each, and what was left of the systems of each."""
 
@@ -474,25 +465,28 @@ class Embedding(NamedTuple):
     residuals: Float64s
 
 
+Problem = tuple[Any, Float64s, Float64s]
+"""L, c and V, which are the same in every round."""
+
+
 def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: Any) -> Embedding:
     """Improve Z and F in turn until the objective falls by less than the share tol; each round is kept.
 
     Eigenvectors that are constant over the known rows explain nothing, and no round departs from them: then the start
     is random.
     """
-    state = compute(newest("round", Embedding)[1])
+    state, seed = compute(newest("round", Embedding)[1]), seed_of(model.random_state)
     for init in (model.init, "random") if state is None else ():
-        seed = seed_of(model.random_state)
         if init == "random":
             Z = np.random.default_rng(seed).uniform(-1, 1, (len(unreached), model.n_components))
         else:
             Z = smallest_eigenpairs(model.adjacency_, model.n_components, random_state=seed).vectors
         if model.missing == "masked":
             Z[unreached] = 0.0
-        known = fill_unknown(model, problem, np.zeros_like(problem.V))
-        Z, F, value = regress(model, problem, Z, known)
+        confidence, target = known = fill_unknown(model, problem, np.zeros_like(problem[2]))
+        Z, F, value = regress(model, problem, Z, *known)
         state = Embedding(Z, F, np.array([value]), np.zeros(0))
-        if np.abs(known[0][:, None] * (Z @ F)).max() > EXPLAINED * np.abs(known[1]).max():
+        if np.abs(confidence[:, None] * (Z @ F)).max() > EXPLAINED * np.abs(target).max():
             break
     while not has_settled(state, model) and len(state.residuals) < model.max_iter:
         number = len(state.residuals) + 1
@@ -515,13 +509,13 @@ def has_settled(found: Embedding, model: FeaturePreservingEmbedding) -> bool:
 
 def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedding) -> Embedding:
     """Return the best Z for F by k sparse systems, and the best F for that, with their largest relative residual."""
-    L, (Z, F, objective, residuals) = problem.L, state
-    confidence, target = known = fill_unknown(model, problem, Z @ F)
+    L, (Z, F, objective, residuals) = problem[0], state
+    confidence, target = fill_unknown(model, problem, Z @ F)
     shifts, basis = np.linalg.eigh(F @ F.T)
     shifts[shifts < ZERO_EIGENVALUE * max(shifts[-1], 0.0)] = 0.0
     right = (confidence[:, None] * target) @ (F.T @ basis)
     right[:, shifts == 0] = 0.0
-    width = group_width(right.shape[0], right.shape[1], block_memory())
+    width = group_width(*right.shape, block_memory())
     solved = lift(
         solve_group, "k,nk,nk->mk", da.from_array(shifts, chunks=width),
         *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
@@ -529,7 +523,7 @@ def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedd
         tol=model.solver_tol, max_iter=model.solver_max_iter,
     )  # fmt: skip
     *_, left = found = compute(solved)
-    Z, F, value = regress(model, problem, found[:-1] @ np.ascontiguousarray(basis.T), known)
+    Z, F, value = regress(model, problem, found[:-1] @ np.ascontiguousarray(basis.T), confidence, target)
     return Embedding(Z, F, np.append(objective, value), np.append(residuals, float(left.max())))
 
 
@@ -547,19 +541,19 @@ def fill_unknown(
 
 
 def regress(
-    model: FeaturePreservingEmbedding, problem: Problem, Z: Float64s, known: tuple[Float64s, Float64s]
+    model: FeaturePreservingEmbedding, problem: Problem, Z: Float64s, confidence: Float64s, target: Float64s
 ) -> tuple[Float64s, Float64s, float]:
     """Return Z and the best F = (ZᵀCZ + ridge I)^+ ZᵀCV for it, in the best scale, and the objective."""
-    ridge, scaled = model.regularization * model.variance_, Z * known[0][:, None]
-    gram, right = scaled.T @ Z, scaled.T @ known[1]
+    L, c, V = problem
+    ridge, scaled = model.regularization * model.variance_, Z * confidence[:, None]
+    gram, right = scaled.T @ Z, scaled.T @ target
     if ridge > 0:
         gram.flat[:: len(gram) + 1] += ridge
         F = np.asarray(np.linalg.solve(gram, right), np.float64)
     else:
         F = np.asarray(np.linalg.pinv(gram, rcond=ZERO_EIGENVALUE, hermitian=True) @ right, np.float64)
     if ridge > 0 and F.any():
-        Z, F = balance_factors(Z, F, Z.T @ columns.apply_power(problem.L, Z, model.smoothness), ridge)
-    L, c, V = problem
+        Z, F = balance_factors(Z, F, Z.T @ columns.apply_power(L, Z, model.smoothness), ridge)
     smooth = float(np.trace(Z.T @ columns.apply_power(L, Z, model.smoothness)))
     misfit = float((c[:, None] * (Z @ F - V) ** 2).sum())
     return Z, F, smooth + misfit + ridge * float((F**2).sum())
@@ -596,3 +590,32 @@ def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
     """Return the number of systems of one task, from the problem and the memory of a task."""
     fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
     return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)
+
+
+@block(temporaries=6.5)
+def place_rows(
+    X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric
+) -> Float64s:
+    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
+
+    Rows of an embedding are divided by their scale. The weights of the k nearest fitted rows are exp(-d²/h²), h the
+    distance to the `LOCAL_NEIGHBOR`-th of them, and sum to one. Where so many fitted rows are equal to a new row that h
+    is 0, they share the weight and the others have none.
+    """
+    is_sparse = sp.issparse(getattr(fitted, "_meta", fitted))
+    if is_sparse != sp.issparse(X):
+        X = sp.csr_array(X) if is_sparse else X.toarray()
+    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    k = min(k, used_fitted.size)
+    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
+    if used.any() and k:
+        with in_this_thread(), one_blas_thread():
+            found = nearest_neighbors(X[np.flatnonzero(used)], k, Y=fitted[used_fitted], metric=metric)
+            distances, near = compute(tuple(found))
+        squares = unit_squares(distances) if metric == "cosine" else distances**2
+        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+        raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
+        weights[used] = raw / raw.sum(axis=1, keepdims=True)
+        indices[used] = used_fitted[near]
+    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
+    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])

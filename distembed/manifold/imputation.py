@@ -20,6 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.display import first_words, plural
 from distembed.dtypes import Float64s, Floats, Int32s, Mask
+from distembed.execution import compute, one_blas_thread
+from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import solve_columns
 from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation_systems import (
@@ -29,9 +31,11 @@ from distembed.manifold.imputation_systems import (
     mst_knn_graph,
     reconstruction_weights,
 )
-from distembed.manifold.new_rows import infer
+from distembed.manifold.regressions import predictions
 from distembed.neighbors.distances import Metric, domain_rows
+from distembed.neighbors.search import lists_of
 from distembed.options import PositiveFloat, PositiveInt, check_options
+from distembed.states import block_memory
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
 from distembed.validation import array_of, training_matrix
 from distembed.vectors import WordVectors
@@ -177,9 +181,9 @@ class LatentSemanticImputation(BaseEstimator):
         [2. 1.]
         """
         check_options(self)
-        Y = framed(Y, X)
-        matrix, frames = self._training_matrix(X), (X, Y)
-        known = known_rows(Y := array_of(aligned(X, Y), "Y"), matrix.shape[0])  # before the long work
+        matrix = self._training_matrix(X)
+        given, Y = aligned(X, Y)
+        known = known_rows(Y, matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric)
         if graph is None:
             self.graph_ = mst_knn_graph(rows, self.min_degree)
@@ -193,7 +197,7 @@ class LatentSemanticImputation(BaseEstimator):
             self.weights_, Y, known, matrix,
             regressor=self.regressor, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
-        self.vectors_ = in_frame(vectors, *frames)
+        self.vectors_ = in_frame(vectors, X, given)
         self.n_iter_, self.residual_, self.converged_, self.history_ = solution[1:]
         return self
 
@@ -244,6 +248,8 @@ class LatentSemanticImputation(BaseEstimator):
         ------
         ValueError
             If X_new has other columns than X, or holds NaN or infinity.
+        KeyError
+            If X_new is a frame without some columns of X.
 
         Examples
         --------
@@ -255,12 +261,12 @@ class LatentSemanticImputation(BaseEstimator):
         [[3.0]]
         """
         check_is_fitted(self, "vectors_")
-        Y = framed(Y, X)
-        matrix, given = self._training_matrix(X), (X_new, Y)
-        known_rows(array_of(aligned(X, Y), "Y"), matrix.shape[0])
-        options = {"model": self.regressor_, **self.options_}
+        matrix, (given, values) = self._training_matrix(X), aligned(X, Y)
+        known_rows(values, matrix.shape[0])
+        same = X_new[X.columns] if is_frame(X_new) and is_frame(X) else X_new
         fitted = array_of(self.vectors_, "vectors_")
-        return in_frame(infer(same_columns(X_new, X), matrix, fitted, **options), *given)
+        vectors = infer(same, matrix, fitted, model=self.regressor_, **self.options_)
+        return in_frame(vectors, X_new, given)
 
 
 def is_frame(X: Any) -> bool:
@@ -268,23 +274,20 @@ def is_frame(X: Any) -> bool:
     return all(hasattr(X, name) for name in ("index", "columns", "reindex")) and not is_dask_collection(X)
 
 
-def framed(Y: Any, X: Any) -> Any:
-    """Return word vectors as a frame of the kind of X with the words as its index, any other Y as it is."""
-    return type(X)(Y.vectors, index=list(Y.words)) if isinstance(Y, WordVectors) and is_frame(X) else Y
+def aligned(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Return Y, and its values in the order of the rows of X, by their index; rows that Y lacks are NaN.
 
-
-def aligned(X: Any, Y: Any) -> Any:
-    """Return the rows of Y in the order of those of X, by their index; rows that Y lacks are NaN.
-
-    Where not both are data frames, Y stays as it is: its rows are those of X.
+    Word vectors beside a frame become one. Where not both are data frames, Y stays as it is: its rows are those of X.
 
     Raises
     ------
     ValueError
         If a name stands twice in an index, or no name stands in both.
     """
+    if isinstance(Y, WordVectors) and is_frame(X):
+        Y = type(X)(Y.vectors, index=list(Y.words))
     if not (is_frame(X) and is_frame(Y)):
-        return Y
+        return Y, array_of(Y, "Y")
     for frame, called in ((X, "X"), (Y, "Y")):
         twice = [str(name) for name, count in Counter(frame.index).items() if count > 1]
         if twice:
@@ -292,13 +295,13 @@ def aligned(X: Any, Y: Any) -> Any:
                 f"the index of {called} has {plural(len(twice), 'name')} more than once ({first_words(twice)}): keep "
                 "one row of each"
             )
-    if not any(name in X.index for name in Y.index):
+    if not Y.index.isin(X.index).any():
         begins = [first_words([str(name) for name in frame.index[:3]]) for frame in (X, Y)]
         raise ValueError(
             f"no row of Y is one of X: the index of X begins with {begins[0]}, and that of Y with {begins[1]}; set the "
             "names as the index of both frames"
         )
-    return Y.reindex(X.index)
+    return Y, array_of(Y.reindex(X.index), "Y")
 
 
 def in_frame(vectors: Any, X: Any, Y: Any) -> Any:
@@ -308,20 +311,57 @@ def in_frame(vectors: Any, X: Any, Y: Any) -> Any:
     return type(Y)(vectors, index=X.index, columns=Y.columns)
 
 
-def same_columns(X_new: Any, X: Any) -> Any:
-    """Return new rows with their columns in the order of those of X, where both are frames.
+# --- rows that come after a fit -----------------------------------------------------------------------------------
+
+
+def infer(
+    X_new: Any,
+    X: Any,
+    vectors: Any,
+    *,
+    model: Any = None,
+    min_degree: int,
+    metric: Metric,
+    weights: str,
+    floor: float,
+) -> Floats:
+    """Return the vectors of new rows from those of X, (m, s): the mixtures that `LatentSemanticImputation.infer` takes.
+
+    Parameters
+    ----------
+    X_new, X : rows (m, d) and (n, d)
+    vectors : NumPy or Dask array (n, s), those of X
+    model : the fitted regressor of which `vectors` hold predictions and imputed residuals, optional
+    min_degree, metric, weights, floor : see `LatentSemanticImputation`
 
     Raises
     ------
     ValueError
-        If X_new lacks columns of X.
+        If X_new has other columns than X, or holds NaN or infinity.
     """
-    if not (is_frame(X_new) and is_frame(X)):
-        return X_new
-    absent = [str(name) for name in X.columns if name not in X_new.columns]
-    if absent:
-        raise ValueError(f"X_new lacks {plural(len(absent), 'column')} of X: {first_words(absent)}")
-    return X_new[X.columns]
+    rows, X_new = domain_rows(X, metric=metric), array_of(X_new, "X_new")
+    if X_new.ndim != 2 or X_new.shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"X_new has the shape {X_new.shape}, but the rows of X have {rows.shape[1]} columns: give the same ones"
+        )
+    m, n, k = X_new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
+    with one_blas_thread():
+        new = domain_rows(X_new.astype(rows.dtype), metric=metric)
+        near = np.sort(compute(lists_of(new, k, columns=rows)[:, 1]).astype(np.int64), axis=1) + m
+        graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
+        both, simplex = da.concatenate([new, rows]), weights == "simplex"
+        mixed = reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]
+        values, found = vectors, []
+        if model is not None:
+            values = da.asarray(vectors) - predictions(model, X, vectors.shape[1])
+        size = row_chunk(m, 8 * k * values.shape[1], block_memory())
+        for part in (mixed[first : first + size] for first in range(0, m, size)):
+            needed = np.unique(part.indices)  # the rows that some of them need are read at a time
+            found.append(part[:, needed] @ np.asarray(compute(values[needed]), np.float64))
+        mixtures = np.concatenate(found)
+        if model is not None:
+            mixtures = compute(predictions(model, X_new.astype(rows.dtype), vectors.shape[1])) + mixtures
+        return np.asarray(mixtures).astype(vectors.dtype)
 
 
 # --- the composition of an imputed vector -------------------------------------------------------------------------
@@ -330,8 +370,8 @@ def same_columns(X_new: Any, X: Any) -> Any:
 # neighbor with probability w_ij, ends at each known row (absorption in a Markov chain).
 
 
-TOLERANCE, MAX_STEPS = 1e-10, 10_000
-"""The relative residual of the shares, and the most steps of the solver."""
+TOLERANCE = 1e-10
+"""The relative residual of the shares."""
 
 
 def known_shares(weights: sp.csr_array, known: Mask, row: int) -> Float64s:
@@ -371,9 +411,8 @@ def known_shares(weights: sp.csr_array, known: Mask, row: int) -> Float64s:
         raise ValueError(f"no path of weights leads from row {row} to a known row: connect it to one")
     rows = weights[inner]
     start = (inner == row).astype(np.float64)[:, None]
-    solved = solve_columns(
-        sp.csr_array(rows[:, inner].T), start, np.zeros((1, 1)), tol=TOLERANCE, max_iter=MAX_STEPS
-    )
+    inside = sp.csr_array(rows[:, inner].T)
+    solved = solve_columns(inside, start, np.zeros((1, 1)), tol=TOLERANCE, max_iter=10_000)
     shares = np.zeros(len(known))
     shares[outer] = rows[:, outer].T @ solved[: len(inner), 0]
     return shares

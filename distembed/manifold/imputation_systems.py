@@ -30,7 +30,7 @@ from distembed.linalg import columns
 from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
 from distembed.linalg.csr import rows_of
-from distembed.manifold.regressions import fit_known, predictions, with_known
+from distembed.manifold.regressions import fit_known, predictions
 from distembed.neighbors.search import kept_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import block_memory, keep, newest, scope
@@ -295,11 +295,10 @@ def impute(
         model, values = None, Y
         if regressor is not None:
             model = fit_known(regressor, X, Y, known)
-            base = predictions(model, X, Y.shape[1])
-            values = array_blocks(Y) - base
+            predicted = predictions(model, X, Y.shape[1])
+            values = da.asarray(Y) - predicted
         chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
-        is_lazy = isinstance(values, da.Array)
-        of_columns = values.rechunk(chunks) if is_lazy else da.from_array(values, chunks=chunks)
+        of_columns = values.rechunk(chunks) if isinstance(values, da.Array) else da.from_array(values, chunks)
         solved = (solve_by_krylov if solver == "krylov" else solve_by_power)(of_columns, system, **limits)
         if not solved.converged:
             warnings.warn(
@@ -309,15 +308,11 @@ def impute(
                 stacklevel=3,
             )
         found = solved.vectors.rechunk((of_columns.chunks[1], -1))  # it may be stored in other blocks
-        vectors = lift(fill, "nc,cq->nc", of_columns, found, dtype=values.dtype, known=known)
         if regressor is not None:
-            vectors = with_known(Y, base + vectors.rechunk(base.chunks), known)
+            found = predicted[np.flatnonzero(~known)].T.rechunk(found.chunks) + found
+            of_columns = da.asarray(Y).rechunk(chunks)
+        vectors = lift(fill, "nc,cq->nc", of_columns, found, dtype=Y.dtype, known=known)
         return vectors if isinstance(Y, da.Array) else compute(vectors), solved, model
-
-
-def array_blocks(array: Any) -> da.Array:
-    """Return an array in blocks."""
-    return array if isinstance(array, da.Array) else da.from_array(array)
 
 
 def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
@@ -358,51 +353,36 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
     """Iterate until a sweep moves at most tol of ‖Y_q‖₁ (equation 6).
 
     One task does SWEEPS_AT_ONCE for a block of columns; where the rule stops among them, they are done again up to
-    there. A state has the unknown vectors in rows of columns, then how far each sweep moved and from what size.
+    there. A state is what `power_sweeps` returns.
     """
     q = system["inside"].shape[0]
 
-    def totals(state: da.Array) -> Float64s:
+    def sweep(state: da.Array, last: int) -> da.Array:
+        state, sizes = state.rechunk((Y.chunks[1], -1)), {"r": q + 1 + 2 * last}  # it may be stored in others
+        return lift(power_sweeps, "nc,cs->cr", Y, state, dtype=np.float64, sizes=sizes, last=last, **system)
+
+    def moves_of(state: da.Array) -> Float64s:
         """Return ‖ΔY_q‖₁ of each sweep and ‖Y_q‖₁ before it, (2, sweeps)."""
-        return np.ascontiguousarray(compute(state[:, q:]).T).sum(axis=1).reshape(2, -1)
-
-    def advance(state: da.Array, done: int) -> tuple[da.Array, Float64s]:
-        """Return the state some sweeps later, or where the rule stops, and its totals."""
-
-        def swept(last: int) -> da.Array:
-            sizes = {"r": q + 2 * last}
-            return lift(
-                power_sweeps, "nc,cs->cr", Y, state, dtype=np.float64, sizes=sizes, last=last, **system
-            )
-
-        state = state.rechunk((Y.chunks[1], -1))  # it may be stored in other blocks
-        after = swept(min(done + SWEEPS_AT_ONCE, max_iter)).persist()
-        found = totals(after)
-        settled = np.flatnonzero(found[0] <= tol * found[1])
-        if not settled.size:
-            return after, found
-        last = int(settled[0]) + 1
-        return swept(last), found[:, :last]
+        return np.ascontiguousarray(compute(state[:, q + 1 :]).T).sum(axis=1).reshape(2, -1)
 
     number, state = newest("sweeps")
-    state = da.zeros((Y.shape[1], q)) if state is None else state
-    moves, lengths = totals(state)
-    while True:
-        done = len(moves)
-        is_settled = q == 0 or bool((moves[-1:] <= tol * lengths[-1:]).any())
-        if is_settled or done >= max_iter:
-            break
-        after, (moves, lengths) = advance(state, done)
+    state = da.zeros((Y.shape[1], q + 1)) if state is None else state
+    moves, lengths = moves_of(state)
+    is_settled = q == 0 or bool((moves <= tol * lengths).any())
+    while not is_settled and (done := len(moves)) < max_iter:
+        after = sweep(state, min(done + SWEEPS_AT_ONCE, max_iter)).persist()
+        moves, lengths = moves_of(after)
+        settled = np.flatnonzero(moves <= tol * lengths)
+        if is_settled := bool(settled.size):
+            last = int(settled[0]) + 1
+            after, moves, lengths = sweep(state, last), moves[:last], lengths[:last]
         number += 1
         state = keep("sweeps", partial(as_it_is, after), number=number)
         tell("sweeps", done)
-    left = lift(
-        power_residuals, "nc,cs->cr", Y, state.rechunk((Y.chunks[1], -1)),
-        dtype=np.float64, sizes={"r": 1}, **system,
-    )  # fmt: skip
-    shares, stride = moves / np.where(lengths > 0, lengths, 1.0), columns.record_stride(done)
-    history = np.column_stack([np.arange(1, done + 1), shares])[stride - 1 :: stride]
-    return Solution(state[:, :q], done, float(compute(left).max(initial=0.0)), is_settled, history)
+    shares, stride = moves / np.where(lengths > 0, lengths, 1.0), columns.record_stride(len(moves))
+    history = np.column_stack([np.arange(1, len(moves) + 1), shares])[stride - 1 :: stride]
+    residual = float(compute(state[:, q]).max(initial=0.0))
+    return Solution(state[:, :q], len(moves), residual, is_settled, history)
 
 
 def _sides(Y: Floats, carried: sp.csr_array, known: Mask) -> tuple[Float64s, Float64s]:
@@ -428,35 +408,28 @@ def power_sweeps(
     Parameters
     ----------
     Y : array, shape (n, s)
-    state : array, shape (s, q + 2 t)
-        Of each column the unknown vectors after t sweeps, ‖ΔY‖₁ of each, and ‖Y‖₁ before each.
+    state : array, shape (s, q + 1 + 2 t)
+        Of each column the unknown vectors after t sweeps, their relative residual, ‖ΔY‖₁ of each sweep, and ‖Y‖₁
+        before each.
     inside, carried, known : W_qq, W_qp and the known rows
     last : the number of sweeps then
 
     Returns
     -------
-    float64 array, shape (s, q + 2 last): the state then.
+    float64 array, shape (s, q + 1 + 2 last): the state then.
     """
     q, (B, mean) = inside.shape[0], _sides(Y, carried, known)
-    done = (state.shape[1] - q) // 2
+    done = (state.shape[1] - q - 1) // 2
     vectors = np.ascontiguousarray(state[:, :q].T) if done else np.repeat(mean, q, axis=0)
-    moves, sizes = (np.pad(old, ((0, 0), (0, last - done))) for old in np.split(state[:, q:], 2, axis=1))
+    moves, sizes = (np.pad(old, ((0, 0), (0, last - done))) for old in np.split(state[:, q + 1 :], 2, axis=1))
     for sweep in range(done, last):
         new = inside @ vectors
         new += B
         sizes[:, sweep] = np.abs(vectors).sum(axis=0)
         moves[:, sweep] = np.abs(new - vectors).sum(axis=0)
         vectors = new
-    return np.concatenate([vectors.T, moves, sizes], axis=1)
-
-
-@block(temporaries=4)
-def power_residuals(
-    Y: Floats, state: Float64s, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask
-) -> Float64s:
-    """Return ‖B - (I - W_qq) Y_q‖₂ / ‖B‖₂ of each column of a state, (s, 1)."""
-    vectors = np.ascontiguousarray(state[:, : inside.shape[0]].T)
-    return relative_residual(inside, _sides(Y, carried, known)[0], vectors).T
+    left = relative_residual(inside, B, vectors)
+    return np.concatenate([vectors.T, left.T, moves, sizes], axis=1)
 
 
 @block(temporaries=0.5)

@@ -20,7 +20,7 @@ from distembed.job.tables import Table, with_numbers
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import known_rows
 from distembed.manifold.imputation import OPTIONS_OF_FIT, known_shares, strongest_paths
-from distembed.manifold.new_rows import infer as impute_new
+from distembed.manifold.imputation import infer as impute_new
 from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
