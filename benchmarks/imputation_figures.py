@@ -19,7 +19,8 @@ from benchmarks.inputs import open_text
 from benchmarks.measures import run_main, tell, tell_head, tell_row
 from distembed.evaluation.imputation import NEIGHBOR_COUNTS, neighbor_label_accuracy
 from distembed.manifold.imputation import LatentSemanticImputation
-from distembed.tables.domain import join, read_domain, read_known
+from distembed.tables.domain import read_domain, read_known
+from distembed.tables.names import match_names
 from distembed.tables.sections import KnownSection, MatchingSection, PricesSection
 
 AUTHORS = {"weights": "normalise_after", "solver": "power", "tol": 1e-2}
@@ -45,8 +46,11 @@ def read_prices(folder: Path):
 def company_vectors(folder: Path, domain, space: str):
     """Return Y of the names, NaN where the space does not know them."""
     size = SPACES[space]
-    known = read_known(KnownSection(path=str(folder / f"{space}Mat.csv.xz"), drop=(str(size), str(size + 1))))
-    return join(domain, known, MatchingSection()).targets.astype(np.float64)
+    known, _ = read_known(
+        KnownSection(path=str(folder / f"{space}Mat.csv.xz"), drop=(str(size), str(size + 1)))
+    )
+    rows = match_names(domain.names, known.words, MatchingSection())
+    return np.where((rows >= 0)[:, None], known.vectors[rows], np.nan).astype(np.float64)
 
 
 def frequencies(folder: Path) -> dict[str, float]:

@@ -97,66 +97,38 @@ def infer_by_each_method(
     printed_rounds : int
         The rounds of "printed", which is left out for 0.
     """
-    means = np.nanmean(
-        sets.features, axis=0
-    )  # in place of unknown features, which the controls cannot handle
-    known = sets._replace(features=np.where(np.isnan(sets.features), means, sets.features))
-    found = linear_controls(known.first, known.second, known.features, links)
-    found["alignment"] = _infer_by_alignment(known, links, ALIGNMENT_COMPONENTS)
+    means = np.nanmean(sets.features, axis=0)  # for unknown features, which the controls cannot handle
+    values = np.where(np.isnan(sets.features), means, sets.features)
+    n, seed = links.shape[0], seed_of(model.random_state)
+
+    def by_embedding(links: sp.csr_array, fitted: FeaturePreservingEmbedding) -> Inference:
+        adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=fitted.correspondence_weight)
+        fitted = clone(fitted).fit_graph(adjacency, *shared_values(sets.features, links))
+        return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
+
+    found = linear_controls(sets.first, sets.second, values, links)
+    adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
+    n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
+    Z = smallest_eigenpairs(adjacency, min(ALIGNMENT_COMPONENTS, n_left), zeros="none").vectors
+    found["alignment"] = by_nearest(Z[:n], Z[n:], values)
     if printed_rounds:
-        printed = clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds)
-        found["printed"] = _infer_by_embedding(sets, links, printed)
-    found["embedding_given" if model.propagate else "embedding"] = _infer_by_embedding(sets, links, model)
+        found["printed"] = by_embedding(links, clone(model).set_params(**AS_PRINTED, max_iter=printed_rounds))
+    found["embedding_given" if model.propagate else "embedding"] = by_embedding(links, model)
     if model.propagate:
-        more = propagate_correspondences(
-            sets.first, sets.second, links, random_state=seed_of(model.random_state)
-        )
-        first, second = compute(more.spaces)
-        for name, k in (("matching", NEAREST), ("matching_1", 1)):
-            matched = nearest_features(first, second, known.features, n_neighbors=k)
-            found[name] = Inference(matched, (first, second))
-        found["embedding"] = _infer_by_embedding(sets, more.links, model)
+        more = propagate_correspondences(sets.first, sets.second, links, random_state=seed)
+        spaces = [unit_rows(rows) for rows in compute(more.spaces)]
+        found["matching"] = by_nearest(*spaces, values)
+        found["matching_1"] = by_nearest(*spaces, values, 1)
+        found["embedding"] = by_embedding(more.links, model)
     return found
 
 
-def _infer_by_alignment(sets: TwoSets, links: sp.csr_array, n_components: int) -> Inference:
-    adjacency = joint_adjacency(sets.graphs, {(0, 1): links})
-    n_left = adjacency.shape[0] - int(components(adjacency).max()) - 1
-    Z = smallest_eigenpairs(adjacency, min(n_components, n_left), zeros="none").vectors
-    spaces = Z[: links.shape[0]], Z[links.shape[0] :]
-    return Inference(_mean_of_nearest(*spaces, sets.features, NEAREST), spaces)
-
-
-def _infer_by_embedding(sets: TwoSets, links: sp.csr_array, model: FeaturePreservingEmbedding) -> Inference:
-    adjacency = joint_adjacency(sets.graphs, {(0, 1): links}, weight=model.correspondence_weight)
-    fitted = clone(model).fit_graph(adjacency, *shared_values(sets.features, links))
-    n = links.shape[0]
-    return Inference(fitted.features_[n:], (fitted.embedding_[:n], fitted.embedding_[n:]))
-
-
-# -------------------------------------------------------------------------------------- linear maps
-
-
-def nearest_features(first: Any, second: Any, V1: Any, *, n_neighbors: int = 1) -> Float64s:
-    """Return for each row of `second` the mean of V1 over its nearest rows of `first` by cosine, (m × f)."""
-    rows, others = (unit_rows(np.asarray(X, np.float64)) for X in (first, second))
-    return _mean_of_nearest(rows, others, np.asarray(V1, np.float64), n_neighbors)
-
-
-def _mean_of_nearest(first: Float64s, second: Float64s, values: Float64s, n_neighbors: int) -> Float64s:
+def by_nearest(first: Float64s, second: Float64s, values: Float64s, k: int = NEAREST) -> Inference:
+    """Return for each row of `second` the mean of the values of its k nearest rows of `first`."""
     with one_blas_thread():
-        search = NearestNeighbors(n_neighbors=min(n_neighbors, len(first))).fit(first)
+        search = NearestNeighbors(n_neighbors=min(k, len(first))).fit(first)
         means: Float64s = values[search.kneighbors(second, return_distance=False)].mean(axis=1)
-    return means
-
-
-def procrustes_map(X: Float64s, Y: Float64s, weights: Float64s) -> Float64s:
-    """Return the R (d × e) with orthonormal rows or columns that minimizes Σ w_i ‖x_i R - y_i‖².
-
-    scipy.linalg.orthogonal_procrustes is the equivalent without weights.
-    """
-    left, _, right = np.linalg.svd((X * weights[:, None]).T @ Y, full_matrices=False)
-    return left @ right
+    return Inference(means, (first, second))
 
 
 def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str, Inference]:
@@ -165,7 +137,7 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
     - "mean": the column means of V1;
     - "ridge": a ridge regression from x2 to the values of its counterpart, fitted to the links;
     - "ridge_map": a ridge regression from x2 to x1, then the mean of the 5 nearest rows' values;
-    - "procrustes": the same with the best rotation instead of the regression;
+    - "procrustes": the same with the best rotation, which has orthonormal rows or columns, instead of the regression;
     - "procrustes_1": the same with the one nearest row.
 
     Parameters
@@ -189,18 +161,15 @@ def linear_controls(X1: Any, X2: Any, V1: Any, links: sp.csr_array) -> dict[str,
     first, second = unit_rows(np.asarray(X1, np.float64)), unit_rows(np.asarray(X2, np.float64))
     here, there = first[pairs.row], second[pairs.col]
     with one_blas_thread():
-        rotated = second @ procrustes_map(there, here, pairs.data)
+        left, _, right = np.linalg.svd((there * pairs.data[:, None]).T @ here, full_matrices=False)
+        rotated = unit_rows(second @ (left @ right))
         ridge = Ridge(alpha=CONTROL_RIDGE)
-        regressed = ridge.fit(there, here).predict(second)
+        regressed = unit_rows(ridge.fit(there, here).predict(second))
         direct = ridge.fit(there, values[pairs.row]).predict(second)
-
-    def by_nearest(images: Float64s, n: int) -> Inference:
-        return Inference(nearest_features(first, images, values, n_neighbors=n), (first, images))
-
     return {
         "mean": mean,
         "ridge": Inference(direct, None),
-        "ridge_map": by_nearest(regressed, NEAREST),
-        "procrustes": by_nearest(rotated, NEAREST),
-        "procrustes_1": by_nearest(rotated, 1),
+        "ridge_map": by_nearest(first, regressed, values),
+        "procrustes": by_nearest(first, rotated, values),
+        "procrustes_1": by_nearest(first, rotated, values, 1),
     }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -32,9 +32,8 @@ from distembed.neighbors.graphs import row_is_used
 from distembed.neighbors.search import search_lists
 from distembed.states import block_memory, keep, keeping, newest, scope
 
-Rows: TypeAlias = Any
-"""The rows of a set: a NumPy array where both have at most `ROWS_AT_ONCE`, otherwise a Dask array of row blocks."""
-Spaces: TypeAlias = tuple[Rows, Rows]
+Spaces = tuple[Any, Any]
+"""The rows of both sets: NumPy arrays where both have at most `ROWS_AT_ONCE`, otherwise Dask arrays of row blocks."""
 
 N_ROUNDS = 8
 """Rounds in which the maps are fitted to more pairs each time."""
@@ -72,8 +71,6 @@ class Propagation(NamedTuple):
     """Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at most
     `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks. Tuple of arrays (n × r), (m × r).
     """
-    n_found: list[int]
-    """The number of found pairs to which the maps of each round were fitted in addition to the known ones."""
     temperature: float
     lost_share: float
     """The parameters of the probabilities, estimated from known pairs that were left out."""
@@ -123,18 +120,18 @@ def propagate_correspondences(
     """
     sets: Spaces = _comparable(X1, metric), _comparable(X2, metric)
     is_small = max(len(X) for X in sets) <= ROWS_AT_ONCE
-    search = _Search(compute(sets) if is_small else sets, metric)
+    sets = compute(sets) if is_small else sets
     with (
         one_blas_thread(),
         keeping(None) if is_small else nullcontext(),  # which takes longer than to search again
         scope("propagation", metric, random_state, X1, X2, links),
     ):
         with scope("all"):
-            spaces, n_found = search.find_spaces(links)
-        temperature, lost = _calibrate(search, links, random_state)
+            spaces = find_spaces(sets, metric, links)
+        temperature, lost = _calibrate(sets, metric, links, random_state)
         with scope("last"):
-            found = _with_probabilities(links, search.find_candidates(spaces), temperature, lost)
-    return Propagation(found, spaces, n_found, temperature, lost)
+            found = _with_probabilities(links, find_candidates(spaces, metric), temperature, lost)
+    return Propagation(found, spaces, temperature, lost)
 
 
 def _comparable(X: Any, metric: Metric) -> da.Array:
@@ -149,12 +146,47 @@ def _comparable(X: Any, metric: Metric) -> da.Array:
     return rows / size if size > 0 else rows
 
 
-class _Found(NamedTuple):
-    """The pairs found in a round: the counterpart of each row of the second set, or -1, and their number so far."""
+def find_spaces(sets: Spaces, metric: Metric, links: sp.csr_array) -> Spaces:
+    """Return both sets in the space of the last round; the counterparts that each round finds are kept."""
+    begun, state = newest("round")
+    counterparts = np.full(links.shape[1], -1) if state is None else compute(state)
+    for number in range(begun, N_ROUNDS):
+        make = partial(_improve, sets, metric, links, counterparts, number)
+        counterparts = compute(keep("round", make, number=number + 1))
+    return _map_sets(sets, metric, links, counterparts)
 
-    counterparts: Int64s
-    n_found: Int64s
-    """Of each round, -1 for those to come."""
+
+def _improve(
+    sets: Spaces, metric: Metric, links: sp.csr_array, counterparts: Int64s, number: int
+) -> da.Array:
+    """Return the row of the first set that each of the second is paired with, or -1, (m,).
+
+    Of the pairs in which each row is the other's best a share is taken, of equals the smaller row number.
+    """
+    spaces = _map_sets(sets, metric, links, counterparts)
+    rows, columns, scores = find_candidates(spaces, metric, links)
+    pairs = np.intersect1d(_best_of_each(rows, scores), _best_of_each(columns, scores))
+    share = FIRST_SHARE + (1 - FIRST_SHARE) * number / max(1, N_ROUNDS - 1)
+    best = pairs[np.argsort(-scores[pairs], kind="stable")[: int(np.ceil(share * len(pairs)))]]
+    found = np.full(links.shape[1], -1)
+    found[columns[best]] = rows[best]
+    return da.from_array(found, chunks=-1)
+
+
+def _map_sets(sets: Spaces, metric: Metric, links: sp.csr_array, counterparts: Int64s) -> Spaces:
+    """Return both sets in the space that the links and the pairs found fit best."""
+    columns = np.flatnonzero(counterparts >= 0)
+    pairs = np.full(columns.size, FOUND_WEIGHT), (counterparts[columns], columns)
+    links = sp.csr_array(links + sp.csr_array(pairs, shape=links.shape))
+    first, second = sets
+    sides, shape = (second, first_rows(second), first), (second.shape[1], first.shape[1])
+    product = compute(fold(total(linked_product), "wc,w,Nd", *sides, shape=shape, links=links))
+    maps = reweighted_maps(product, exponent=EXPONENT)[::-1]
+    one, other = (
+        lift(mapped, "wc,cr->wr", rows, weights, dtype=np.float64, is_unit=metric == "cosine")
+        for rows, weights in zip(sets, maps, strict=True)
+    )
+    return one, other
 
 
 class Candidates(NamedTuple):
@@ -165,68 +197,25 @@ class Candidates(NamedTuple):
     scores: Float64s
 
 
-class _Search(NamedTuple):
-    """Two sets of rows that can be compared, and the search for their pairs."""
-
-    sets: Spaces
-    metric: Metric
-
-    def find_spaces(self, links: sp.csr_array) -> tuple[Spaces, list[int]]:
-        """Return both sets in the space of the last round, and the pairs found in each round, which is kept."""
-        begun, state = newest("round", _Found)
-        found = compute(state) or _Found(np.full(links.shape[1], -1), np.full(N_ROUNDS, -1))
-        for number in range(begun, N_ROUNDS):
-            make = partial(self._improve, links, found, number)
-            found = compute(keep("round", make, _Found, number=number + 1))
-        return self._map_sets(links, found), found.n_found.tolist()
-
-    def _improve(self, links: sp.csr_array, found: _Found, number: int) -> _Found:
-        """Return the best pairs of those in which each row is the other's best; of equals the smaller row number."""
-        rows, columns, scores = self.find_candidates(self._map_sets(links, found), links)
-        pairs = np.intersect1d(_best_of_each(rows, scores), _best_of_each(columns, scores))
-        share = FIRST_SHARE + (1 - FIRST_SHARE) * number / max(1, N_ROUNDS - 1)
-        best = pairs[np.argsort(-scores[pairs], kind="stable")[: int(np.ceil(share * len(pairs)))]]
-        counterparts, n_found = np.full(links.shape[1], -1), found.n_found.copy()
-        counterparts[columns[best]], n_found[number] = rows[best], len(best)
-        return _Found(counterparts, n_found)
-
-    def _map_sets(self, links: sp.csr_array, found: _Found) -> Spaces:
-        """Return both sets in the space that the links and the pairs found fit best."""
-        columns = np.flatnonzero(found.counterparts >= 0)
-        pairs = np.full(columns.size, FOUND_WEIGHT), (found.counterparts[columns], columns)
-        links = sp.csr_array(links + sp.csr_array(pairs, shape=links.shape))
-        first, second = self.sets
-        sides, shape = (second, first_rows(second), first), (second.shape[1], first.shape[1])
-        product = compute(fold(total(linked_product), "wc,w,Nd", *sides, shape=shape, links=links))
-        maps = reweighted_maps(product, exponent=EXPONENT)[::-1]
-        one, other = (
-            lift(mapped, "wc,cr->wr", rows, weights, dtype=np.float64, is_unit=self.metric == "cosine")
-            for rows, weights in zip(self.sets, maps, strict=True)
-        )
-        return one, other
-
-    def find_candidates(self, spaces: Spaces, taken: sp.csr_array | None = None) -> Candidates:
-        """Return the candidate pairs of all rows, or of those without a link; rows without direction have none."""
-        used = [row_is_used(rows, self.metric) for rows in spaces]
-        if taken is not None:
-            used = [
-                each & (np.asarray(taken.sum(axis=axis)) == 0)
-                for each, axis in zip(used, (1, 0), strict=True)
-            ]
-        rows, columns = map(np.flatnonzero, used)
-        if not rows.size or not columns.size:
-            return Candidates(rows[:0], columns[:0], np.zeros(0))
-        here, there = (
-            X if each.all() else X[np.flatnonzero(each)] for X, each in zip(spaces, used, strict=True)
-        )
-        k = min(CANDIDATES, rows.size, columns.size)
-        forth, back = partial(_search_lists, here, there, k), partial(_search_lists, there, here, k)
-        lists = keep("forth", forth), keep("back", back)
-        i, j, scores = candidate_pairs(*compute(lists))
-        return Candidates(rows[i], columns[j], scores)
+def find_candidates(spaces: Spaces, metric: Metric, taken: sp.csr_array | None = None) -> Candidates:
+    """Return the candidate pairs of all rows, or of those without a link; rows without direction have none."""
+    used = [row_is_used(rows, metric) for rows in spaces]
+    if taken is not None:
+        used = [
+            each & (np.asarray(taken.sum(axis=axis)) == 0) for each, axis in zip(used, (1, 0), strict=True)
+        ]
+    rows, columns = map(np.flatnonzero, used)
+    if not rows.size or not columns.size:
+        return Candidates(rows[:0], columns[:0], np.zeros(0))
+    here, there = (X if each.all() else X[np.flatnonzero(each)] for X, each in zip(spaces, used, strict=True))
+    k = min(CANDIDATES, rows.size, columns.size)
+    forth, back = partial(_search_lists, here, there, k), partial(_search_lists, there, here, k)
+    lists = keep("forth", forth), keep("back", back)
+    i, j, scores = candidate_pairs(*compute(lists))
+    return Candidates(rows[i], columns[j], scores)
 
 
-def _search_lists(rows: Rows, columns: Rows, k: int) -> Rows:
+def _search_lists(rows: Any, columns: Any, k: int) -> Any:
     """Return the neighbor lists (rows, 2, k) of one set in the other."""
     marks = np.zeros(len(rows), np.int64), np.ones(len(columns), np.int64)
     if isinstance(rows, np.ndarray):
@@ -238,7 +227,7 @@ def _search_lists(rows: Rows, columns: Rows, k: int) -> Rows:
 # -------------------------------------------------------------------------------------- probabilities
 
 
-def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple[float, float]:
+def _calibrate(sets: Spaces, metric: Metric, links: sp.csr_array, random_state: int) -> tuple[float, float]:
     """Return the temperature and the lost share, estimated from folds of known pairs left out in turn."""
     known = links.tocoo()
     if known.nnz < 2:
@@ -250,7 +239,7 @@ def _calibrate(search: _Search, links: sp.csr_array, random_state: int) -> tuple
     def find_margins() -> Float64s:
         kept = folds != fold
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
-        found = search.find_candidates(search.find_spaces(rest)[0])
+        found = find_candidates(find_spaces(sets, metric, rest), metric)
         return true_margins(found, known.row[~kept], known.col[~kept])
 
     while n_judged < JUDGED_PAIRS and fold < n_folds:

@@ -190,15 +190,19 @@ def ridge_regression(
     RuntimeWarning
         If a residual is above `tol` at the end.
     """
-    if sp.issparse(getattr(X, "_meta", X)):
-        rows = _with_ones(row_blocks(X)) if constant else row_blocks(X)
-        normal = _Normal(rows, transpose_row_blocks(rows).persist(), alpha)
+    is_sparse = sp.issparse(getattr(X, "_meta", X))
+    if is_sparse:
+        rows = row_blocks(X)
     else:
         chunk = row_chunk(X.shape[0], 8 * X.shape[1], BLOCK_MEMORY)
         rows = X.rechunk({1: -1}) if isinstance(X, da.Array) else dense_blocks(X, chunk)
         rows = rows.astype(np.float64)
-        normal = _Normal(_with_ones(rows) if constant else rows, None, alpha)
-    n, m = normal.rows.shape
+    if constant:
+        ones = da.ones((X.shape[0], 1), chunks=(rows.chunks[0], 1), dtype=rows.dtype)
+        both = [rows, row_blocks(ones) if is_sparse else ones]
+        rows = da.concatenate(both, axis=1).rechunk({1: -1})
+    normal = _Normal(rows, transpose_row_blocks(rows).persist() if is_sparse else None, alpha)
+    n, m = rows.shape
     if min(n, m) > DIRECT_SIDE:
         right, squares = compute((normal.carried(targets), normal.squares()))
         numbers, scales = count(1), 1 / (squares + alpha)
@@ -273,24 +277,6 @@ class _Normal(NamedTuple):
         if self.transposed is None:
             return column_powers(self.rows, 2)
         return lift(row_lengths, "wc->w", self.transposed, dtype=np.float64) ** 2
-
-
-def _with_ones(rows: da.Array) -> da.Array:
-    """Return rows with a column of ones after their columns."""
-    sizes, is_sparse = {"c": rows.shape[1] + 1}, sp.issparse(rows._meta)
-    return lift(with_ones, "wc->wc", rows, dtype=rows.dtype, sparse=is_sparse, sizes=sizes)
-
-
-@block(temporaries=0.5)
-def with_ones(block: Any) -> Any:
-    """Return a block of rows, sparse or dense, with a column of ones after its columns."""
-    n, m = block.shape
-    if not sp.issparse(block):
-        return np.hstack([block, np.ones((n, 1), block.dtype)])
-    ends, indptr = block.indptr[1:], block.indptr + np.arange(n + 1, dtype=block.indptr.dtype)
-    return sp.csr_array(
-        (np.insert(block.data, ends, 1), np.insert(block.indices, ends, m), indptr), (n, m + 1)
-    )
 
 
 @block(temporaries=0.5)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from distembed.display import first_repeat, plural
-from distembed.dtypes import Float32s, Floats, Int64s
+from distembed.dtypes import Floats, Int64s
 from distembed.execution import one_blas_thread
 from distembed.formats.names import TABLE_SUFFIXES, suffix_of
 from distembed.formats.tables import Table, TableError, names_of, read_table, some
@@ -20,15 +18,15 @@ from distembed.job.inputs import file_sizes
 from distembed.job.stage import vectors_at
 from distembed.storage.workspace import Workspace
 from distembed.tables import rows
-from distembed.tables.names import match_names
 from distembed.tables.rows import Domain, LeftOut, Scales, read_rows, refusal
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
+from distembed.tables.sections import DomainSection, KnownSection, PricesSection
 from distembed.urls import opened
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
-ONLY_OF_TABLES = ("columns", "drop", "name_column", "label_column")
-"""Keys of the section that say nothing of a vector file."""
+NUMBER = r" [-+]?[.\d]+(?:[eE][-+]?\d+)?"
+VECTOR_LINE = re.compile(rf"(\d+|[^\s,;|]+(?:{NUMBER})+){NUMBER}\s*")
+"""The first line of vectors as text: their numbers, or a word and its vector of two components or more."""
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
 """Endings of files whose numbers are written as text, not compressed."""
@@ -55,9 +53,9 @@ def read_domain(section: DomainSection) -> Domain:
         domain, problems = read_rows(section, columns=section.columns, label=section.label_column)
     domain = rows.settled(renamed(domain, section), section, "domain", problems)
     own = [each._replace(name=domain.spellings.get(each.name, each.name)) for each in domain.left_out]
-    domain = domain._replace(left_out=own)
     has_features = is_table and section.transform == "none"
     standardize = has_features if section.standardize is None else section.standardize
+    domain = domain._replace(left_out=own)
     return rows.scaled(domain, standardize=standardize) if has_features or standardize else domain
 
 
@@ -75,19 +73,14 @@ def holds_vectors(path: str, chosen: str) -> bool:
     if by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES:
         return False
     with opened(path, "rb", compression="infer") as file:
-        line = file.readline(1 << 16).decode(errors="replace")
-    fields = line.split()
-    try:
-        values = [*map(float, fields if len(fields) == 2 else fields[1:])]
-    except ValueError:
-        return False
-    return len(fields) > 1 and not re.search(r"[,;\t|]", line) and all(map(math.isfinite, values))
+        return VECTOR_LINE.fullmatch(file.readline(1 << 20).decode(errors="replace")) is not None
 
 
 def _from_vectors(section: DomainSection) -> Domain:
     """Return vectors of words as a domain: a row per word, as it came."""
-    named = ["transform"] if section.transform != "none" else []
-    if named := [*named, *(name for name in ONLY_OF_TABLES if getattr(section, name))]:
+    of_tables = section.model_dump(include={"columns", "drop", "name_column", "label_column"})
+    named = [name for name, value in of_tables.items() if value]
+    if named := ["transform"] * (section.transform != "none") + named:
         raise TableError(
             f"{section.path} holds vectors of words, of which domain.{named[0]} says nothing: leave it out, or set "
             'domain.format = "table"'
@@ -95,8 +88,11 @@ def _from_vectors(section: DomainSection) -> Domain:
     vectors = vectors_at(section.path, max_words=section.max_words)
     words, matrix = list(vectors.words), np.asarray(vectors.vectors)
     columns = [f"component {number}" for number in range(matrix.shape[1])]
-    note = f"{section.path} holds vectors of words: {len(words):,} words x {matrix.shape[1]} components"
-    return Domain(words, matrix, columns, [""] * len(words), [], [note], holds_vectors=True)
+    note = (
+        f"{section.path} holds vectors of words: {len(words):,} words x {matrix.shape[1]} components, whose directions "
+        'imputation.metric = "cosine" compares'
+    )
+    return Domain(words, matrix, columns, [""] * len(words), [], [note])
 
 
 def renamed(domain: Domain, section: DomainSection) -> Domain:
@@ -155,8 +151,7 @@ def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales
                 "columns per name: give vectors of the same set"
             )
     else:
-        read = section.model_copy(update={"drop": (), "missing": "median"})
-        domain, problems = read_rows(read, columns=columns)
+        domain, problems = read_rows(section.model_copy(update={"drop": ()}), columns=columns)
         if not problems and (left := [name for name in columns if name not in domain.columns]):
             raise TableError(
                 f"{section.path} has numbers of the job in the column {left[0]!r}, where names are looked for: name "
@@ -164,12 +159,7 @@ def read_new_rows(section: DomainSection, columns: Sequence[str], scales: Scales
             )
     if not domain.names:
         raise TableError(f"{section.path} has no row: give one per new name")
-    if section.missing == "median" and not problems and np.isnan(domain.matrix).any():
-        domain = rows.filled(domain, scales.medians)
-    if section.missing != "drop_row" and (cells := rows.missing_cells(domain)):
-        problems.append(f'{cells}: fill the cells in, or set domain.missing = "median" or "drop_row"')
-    rest = section.model_copy(update={"missing": "drop_row"})
-    domain = rows.settled(renamed(domain, section), rest, "domain", problems)
+    domain = rows.settled(renamed(domain, section), section, "domain", problems, medians=scales.medians)
     return domain._replace(matrix=rows.on_scales(domain.matrix, scales), scales=scales)
 
 
@@ -197,12 +187,6 @@ def from_prices(section: PricesSection) -> Domain:
     chosen = _rows_in_time(section, read.names)
     found = returns_of(read.matrix[chosen], read.columns, max_missing=section.max_missing)
     if len(found.names) < 2:
-        days = [read.names[row] for row in chosen.tolist()]
-        if twice := next((day for day, after in pairwise(days) if day == after), None):
-            raise TableError(
-                f"{section.path} has the date {twice!r} in several rows: turn the table: a row is a day, and each "
-                "name is a column (DataFrame.pivot in pandas)"
-            )
         often, remedy = "every date", "set domain.max_missing = 0.2, which keeps names with gaps"
         if section.max_missing:
             often, remedy = "enough dates", f"raise domain.max_missing, which is {section.max_missing}"
@@ -223,6 +207,11 @@ def _rows_in_time(section: PricesSection, dates: Sequence[str]) -> Int64s:
         raise TableError(
             f"{section.path} has the date {other!r}: write dates with the year first, such as 2020-01-31, and name "
             "their column with domain.name_column"
+        )
+    if twice := first_repeat(filter(None, dates)):
+        raise TableError(
+            f"{section.path} has the date {twice[0]!r} in several rows: turn the table: a row is a day, and each name "
+            "is a column (DataFrame.pivot in pandas)"
         )
     digits = [re.sub(r"\D", "", date) for date in dates]
     first, last = (re.sub(r"\D", "", bound or "") for bound in (section.first, section.last))
@@ -256,10 +245,9 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> D
     shares = np.isnan(prices).mean(axis=0) if len(prices) else np.ones(len(names))
     returns = prices[1:] / prices[:-1] - 1
     moves = [np.unique(column[~np.isnan(column)]).size > 1 for column in returns.T]
-    left_out = []
+    left_out, reason = [], "a price is missing or not positive"
     remedy = "choose dates on which it has one with domain.first and domain.last"
     for name, share, is_moving in zip(names, shares.tolist(), moves, strict=True):
-        reason = "a price is missing or not positive"
         if max_missing:
             reason = f"{share:.1%} of its prices are missing or not positive, more than domain.max_missing"
         if share > max_missing:
@@ -286,15 +274,8 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> D
 # ---- known vectors -----------------------------------------------------------------------------------------------
 
 
-class Known(NamedTuple):
-    """The vectors a job knows, and what was done to the table they came from."""
-
-    vectors: WordVectors
-    notes: list[str]
-
-
-def read_known(section: KnownSection) -> Known:
-    """Return the vectors a job knows, from a vector file, a workspace or a table.
+def read_known(section: KnownSection) -> tuple[WordVectors, list[str]]:
+    """Return the vectors a job knows, from a vector file, a workspace or a table, and what was done to that.
 
     Raises
     ------
@@ -304,9 +285,9 @@ def read_known(section: KnownSection) -> Known:
         If the vector file is damaged, or a name stands twice.
     """
     if not _is_table(section):
-        return Known(vectors_at(section.path, max_words=section.max_words), [])
+        return vectors_at(section.path, max_words=section.max_words), []
     read, n = rows.read_values(section, key="known"), section.max_words
-    return Known(WordVectors(read.names[:n], read.matrix[:n]), read.notes)
+    return WordVectors(read.names[:n], read.matrix[:n]), read.notes
 
 
 def _is_table(section: KnownSection) -> bool:
@@ -321,7 +302,7 @@ def known_size(section: KnownSection) -> tuple[int, int]:
     These are at most those of their file. A component of four bytes takes about nine characters as text, and about four
     where that is compressed.
     """
-    first = read_known(section).vectors if _is_table(section) else vectors_at(section.path, max_words=1)
+    first = read_known(section)[0] if _is_table(section) else vectors_at(section.path, max_words=1)
     width = int(first.vectors.shape[1])
     if Workspace.exists(section.path):
         n_bytes = 4 * math.prod(Workspace.open(section.path).describe("vectors").spec.shape)
@@ -334,58 +315,26 @@ def known_size(section: KnownSection) -> tuple[int, int]:
 # ---- both joined -------------------------------------------------------------------------------------------------
 
 
-class Joined(NamedTuple):
-    """A domain joined with known vectors: n names, then the words that are no name of it.
+def joined_words(domain: Domain, known: Sequence[str], rows: Int64s, others: Int64s) -> pa.Table:
+    """Return word, name in the table, origin and label of the names of a domain, and of other words below them.
 
-    Attributes
+    Parameters
     ----------
     domain : Domain
-    rows : int64 (n,)
-        The row of a name among the known vectors, -1 where it is to be imputed.
-    known : Known
-    others : int64
-        The rows of known vectors that no name matched.
-    """
-
-    domain: Domain
-    rows: Int64s
-    known: Known
-    others: Int64s
-
-    @property
-    def words(self) -> Sequence[str]:
-        """The words with a known vector."""
-        return self.known.vectors.words
-
-    @property
-    def targets(self) -> Float32s:
-        """The vectors of the names, float32 (n, s), NaN where they are to be imputed."""
-        vectors = self.known.vectors.vectors[self.rows]
-        vectors[self.rows < 0] = np.nan
-        return vectors
-
-    def vocabulary(self, *, with_others: bool) -> pa.Table:
-        """Return word, name in the table, origin and label of each row of the vectors."""
-        names = [self.domain.spellings.get(name, name) for name in self.domain.names]
-        more = [self.words[row] for row in self.others] if with_others else []
-        pairs = zip(self.rows.tolist(), self.domain.names, strict=True)
-        words = [*(self.words[row] if row >= 0 else name for row, name in pairs), *more]
-        if found := first_repeat(words):
-            raise TableError(f"the joined table has the word {found[0]!r} twice: keep one")
-        origin = [*("known" if row >= 0 else "imputed" for row in self.rows), *["other"] * len(more)]
-        blank = [""] * len(more)
-        return pa.table(
-            {"word": words, "name": names + blank, "origin": origin, "label": [*self.domain.labels, *blank]}
-        )
-
-
-def join(domain: Domain, known: Known, matching: MatchingSection) -> Joined:
-    """Join a domain with known vectors by name; see `match_names`.
+    known : the words with a vector
+    rows : the row of each name among these, -1 where it is to be imputed, as `match_names` finds it
+    others : the rows of the words that are no name
 
     Raises
     ------
     TableError
-        If no name matches.
+        If a word stands twice.
     """
-    found = match_names(domain.names, known.vectors.words, matching)
-    return Joined(domain, found, known, np.setdiff1d(np.arange(len(known.vectors)), found))
+    pairs, more = zip(rows.tolist(), domain.names, strict=True), [known[row] for row in others]
+    words = [*(known[row] if row >= 0 else name for row, name in pairs), *more]
+    if found := first_repeat(words):
+        raise TableError(f"the joined table has the word {found[0]!r} twice: keep one")
+    names = [domain.spellings.get(name, name) for name in domain.names]
+    origin = [*np.where(rows >= 0, "known", "imputed").tolist(), *["other"] * len(more)]
+    blank = [""] * len(more)
+    return pa.table({"word": words, "name": names + blank, "origin": origin, "label": domain.labels + blank})

@@ -53,7 +53,6 @@ class Domain(NamedTuple):
     labels : n labels, "" where there is none
     left_out : names without a row
     notes : what was done to the table, one sentence each
-    holds_vectors : whether rows are vectors of words, which are compared by their directions
     scales : how the columns came to one scale; None where they are no columns of one table
     spellings : by name, how the table has it, where a table of names calls it otherwise
     """
@@ -64,7 +63,6 @@ class Domain(NamedTuple):
     labels: list[str]
     left_out: list[LeftOut]
     notes: list[str]
-    holds_vectors: bool = False
     scales: Scales | None = None
     spellings: Mapping[str, str] = {}
 
@@ -188,7 +186,14 @@ def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ())
 # ---- a name twice, a cell without a number ------------------------------------------------------------------------
 
 
-def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[str]) -> Domain:
+def settled(
+    domain: Domain,
+    section: TableSection,
+    key: str,
+    problems: Sequence[str],
+    *,
+    medians: Float64s | None = None,
+) -> Domain:
     """Return a table in which every row has a name of its own and a number in every cell, as its section says.
 
     Parameters
@@ -197,6 +202,7 @@ def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[
     section : its policies
     key : the name of the section
     problems : found before: they are told together with those found here
+    medians : those that fill cells without a number; by default of the columns of the table
 
     Raises
     ------
@@ -204,37 +210,43 @@ def settled(domain: Domain, section: TableSection, key: str, problems: Sequence[
         If there is a problem that the section refuses.
     """
     found = list(problems)
-    empty = np.array([row for row, name in enumerate(domain.names) if not name], np.int64)
-    lines = ", ".join(str(row + 2) for row in empty[:5].tolist()) + (" …" if empty.size > 5 else "")
+    empty = np.flatnonzero([not name for name in domain.names])
     reasons = [f"row {row + 2} has no name (the header is row 1)" for row in empty.tolist()]
-    note = f"{plural(empty.size, 'row')} without a name left out (row {lines}, the header being row 1)"
+    note = f"{plural(empty.size, 'row')} without a name left out"
     domain = domain.without(empty, [LeftOut("", reason, "give it a name") for reason in reasons], note)
     twice = [name for name, count in Counter(domain.names).items() if count > 1]
     if twice and section.duplicates == "refuse":
-        names = f"the name {twice[0]!r}" if len(twice) == 1 else f"{len(twice)} names"
-        what = f"{names} twice" + (f" ({some(twice)})" if len(twice) > 1 else "")
-        found.append(f'has {what}: keep one, or set {key}.duplicates = "first"')
+        found.append(
+            f'has {plural(len(twice), "name")} twice ({some(twice)}): keep one, or set {key}.duplicates = "first"'
+        )
     elif twice:
         further = np.setdiff1d(np.arange(len(domain.names)), np.unique(domain.names, return_index=True)[1])
         note = f"{plural(len(twice), 'name')} stood more than once ({some(twice)}): the first row was kept"
-        domain = domain.without(
-            further, [LeftOut(name, "a further row of this name") for name in twice], note
-        )
+        again = [LeftOut(name, "a further row of this name") for name in twice]
+        domain = domain.without(further, again, note)
     if section.missing == "refuse" and (cells := missing_cells(domain)):
         found.append(f'{cells}: fill the cells in, or set {key}.missing = "median" or "drop_row"')
     if found:
         raise refusal(section.path, found)
     missing = np.isnan(domain.matrix)
-    if section.missing == "median":
-        if missing.all(axis=0).any():
+    if section.missing == "median" and missing.any():
+        if medians is None and missing.all(axis=0).any():
             raise refusal(section.path, ["has a column without any number: leave it out with drop"])
-        return filled(domain, np.nanmedian(domain.matrix, axis=0)) if missing.any() else domain
-    rows, left_out = np.flatnonzero(missing.any(axis=1)), list[LeftOut]()
-    for row in rows.tolist():
-        gone = some(name for name, is_gone in zip(domain.columns, missing[row], strict=True) if is_gone)
-        left_out.append(LeftOut(domain.names[row], f"no number in {gone}", 'missing = "median" keeps it'))
-    note = f"{plural(rows.size, 'name')} with a cell without a number left out"
-    domain = domain.without(rows, left_out, note)
+        medians = np.nanmedian(domain.matrix, axis=0) if medians is None else medians
+        columns = (domain.columns[column] for column in np.flatnonzero(missing.any(axis=0)))
+        cells = plural(int(missing.sum()), "cell")
+        note = f"{cells} without a number took the median of the column, in {some(columns)}"
+        matrix = np.where(missing, medians, domain.matrix)
+        domain, missing = domain._replace(matrix=matrix, notes=[*domain.notes, note]), np.isnan(matrix)
+    rows = np.flatnonzero(missing.any(axis=1))
+    gone = [some(np.array(domain.columns, object)[missing[row]].tolist()) for row in rows.tolist()]
+    left_out = [
+        LeftOut(domain.names[row], f"no number in {columns}", 'missing = "median" keeps it')
+        for row, columns in zip(rows.tolist(), gone, strict=True)
+    ]
+    domain = domain.without(
+        rows, left_out, f"{plural(rows.size, 'name')} with a cell without a number left out"
+    )
     if not domain.matrix.size:
         left = f'has nothing left after {key}.missing = "{section.missing}": take another'
         raise refusal(section.path, [left])
@@ -254,14 +266,6 @@ def missing_cells(domain: Domain) -> str:
     ]
     more = [f"{columns.size - SHOWN} more columns"] if columns.size > SHOWN else []
     return f"has no finite number for {' and '.join([', '.join(where), *more])}"
-
-
-def filled(domain: Domain, medians: Float64s) -> Domain:
-    """Return a table with the median of its column in every cell without a number."""
-    missing = np.isnan(domain.matrix)
-    columns = (domain.columns[column] for column in np.flatnonzero(missing.any(axis=0)))
-    note = f"{plural(int(missing.sum()), 'cell')} without a number took the median of the column, in {some(columns)}"
-    return domain._replace(matrix=np.where(missing, medians, domain.matrix), notes=[*domain.notes, note])
 
 
 # ---- scales ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from distembed.evaluation.transfer import on_simplex, score_methods, score_trans
 from distembed.linalg.csr import unit_rows
 from distembed.manifold import inference
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.manifold.inference import TwoSets, infer_by_each_method, linear_controls, nearest_features
+from distembed.manifold.inference import TwoSets, by_nearest, infer_by_each_method, linear_controls
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from tests.evaluation.test_transfer import proportions
 from tests.references import alignment as reference
@@ -94,7 +94,7 @@ def test_controls(monkeypatch):
     X2 = X1 @ np.linalg.qr(generator.standard_normal((6, 6)))[0]
     V = proportions(60)
     links = sp.csr_array((np.ones(20), (np.arange(20), np.arange(20))), shape=(60, 60))
-    monkeypatch.setattr(inference, "NEAREST", 1)
+    monkeypatch.setattr(inference.by_nearest, "__defaults__", (1,))
     inferred = linear_controls(X1, X2, V, links)
     found = {name: one.features for name, one in inferred.items()}
     np.testing.assert_allclose(found["mean"], np.tile(V.mean(axis=0), (60, 1)))
@@ -103,4 +103,4 @@ def test_controls(monkeypatch):
     expected = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], V[:20]).predict(unit_rows(X2))
     np.testing.assert_allclose(found["ridge"], expected)
     mapped = Ridge(alpha=0.3).fit(unit_rows(X2)[:20], unit_rows(X1)[:20]).predict(unit_rows(X2))
-    np.testing.assert_allclose(found["ridge_map"], nearest_features(unit_rows(X1), mapped, V))
+    np.testing.assert_allclose(found["ridge_map"], by_nearest(unit_rows(X1), unit_rows(mapped), V)[0])

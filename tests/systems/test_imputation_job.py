@@ -17,7 +17,7 @@ from distembed.execution import compute
 from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
-from distembed.systems.imputation import report, solving, stages
+from distembed.systems.imputation import report, stages
 from distembed.tables.domain import read_domain
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
@@ -51,7 +51,7 @@ def test_the_table_is_read_for_the_plan_and_for_its_rows(
 ) -> None:
     read: list[Any] = []
     monkeypatch.setattr(
-        solving, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
+        stages, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
     )
     succeed("run", job, "--workspace", tmp_path / "w", "--until", "join")
     assert len(read) <= 2
@@ -177,7 +177,7 @@ def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_d
         "How the tables were read",
         "took the median",
         "Names that nearly match",
-        "left out (row 6",
+        "without a name left out",
     ):
         assert words in page
     planned = run("plan", job, "--workspace", tmp_path / "other", *settings)

@@ -14,7 +14,7 @@ import distembed as de
 from distembed.execution import compute
 from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.systems.imputation import stages
-from distembed.systems.imputation.solving import REGRESSORS
+from distembed.systems.imputation.stages import REGRESSORS
 from distembed.tables.domain import read_known
 from distembed.tables.sections import KnownSection
 from tests.commands import job_fixtures, run, run_once, succeed
@@ -69,10 +69,10 @@ def test_exported_names_are_loaded_again(job: Path, renamed: Path, tmp_path: Pat
     loaded = de.WordVectors.load(tmp_path / "names.parquet")
     assert len(loaded) == N_NAMES - 1
     assert loaded["late"].tobytes() == own["late"].tobytes()
-    known = read_known(KnownSection(path=str(tmp_path / "names.csv")))
-    assert len(known.vectors) == N_NAMES - 1
+    known, _ = read_known(KnownSection(path=str(tmp_path / "names.csv")))
+    assert len(known) == N_NAMES - 1
     assert "1 row without any number" in known.notes
-    np.testing.assert_allclose(known.vectors["Late AG"], own["late"], rtol=1e-5)
+    np.testing.assert_allclose(known["Late AG"], own["late"], rtol=1e-5)
 
 
 def test_neighbors_and_explain_take_the_names_of_the_table(renamed: Path) -> None:

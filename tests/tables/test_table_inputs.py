@@ -28,7 +28,6 @@ def test_a_vector_file_is_a_domain_as_it_stands(tmp_path: Path, vectors: de.Word
     vectors.save(tmp_path / name)
     domain = read_domain(DomainSection(path=str(tmp_path / name)))
     assert domain.names == WORDS
-    assert domain.holds_vectors
     np.testing.assert_allclose(domain.matrix, vectors.vectors, rtol=1e-6)
     assert read_domain(DomainSection(path=str(tmp_path / name), max_words=3)).names == WORDS[:3]
 

@@ -17,11 +17,10 @@ import pytest
 import sklearn.preprocessing
 
 from distembed.formats.tables import TableError, read_table, texts_of
-from distembed.tables.domain import Known, join, read_domain, read_known
+from distembed.tables.domain import joined_words, read_domain, read_known
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, warn_of_one_column
 from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
-from distembed.vectors import WordVectors
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
 PRICES = (
@@ -118,7 +117,7 @@ def test_the_published_domain_matrix(shared: Path) -> None:
 RETURNS = {"transform": "return_correlation"}
 DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
 REFUSED = [
-    ("t.csv", "name,a\nu,1\nu,2\n", {}, "the name 'u' twice"),
+    ("t.csv", "name,a\nu,1\nu,2\n", {}, r"1 name twice \('u'\)"),
     ("t.csv", "name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
     ("t.csv", "name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
     ("t.csv", "name,a\nu,one\nv,zwei\n", {}, "no column of numbers"),
@@ -166,15 +165,15 @@ def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: 
 def test_names_that_a_table_maps_to_one_are_refused(tmp_path: Path) -> None:
     names = write(tmp_path, "from,to\nFord,Cars\nShell,Cars\n", "names.csv")
     path = write(tmp_path, FEATURES)
-    with pytest.raises(TableError, match="the name 'Cars' twice"):
+    with pytest.raises(TableError, match=r"1 name twice \('Cars'\)"):
         read_domain(DomainSection(path=path, names=names, drop=("sector",)))
 
 
 def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path: Path) -> None:
     table = write(tmp_path, "w,0,1,label\nu,1,2,7\nv,3,4,8\n")
     (tmp_path / "v.txt").write_text("2 2\nu 1 2\nv 3 4\n")
-    from_table = read_known(KnownSection(path=table, drop=("label",))).vectors
-    from_file = read_known(KnownSection(path=str(tmp_path / "v.txt"))).vectors
+    from_table = read_known(KnownSection(path=table, drop=("label",)))[0]
+    from_file = read_known(KnownSection(path=str(tmp_path / "v.txt")))[0]
     assert from_table.words == from_file.words
     np.testing.assert_array_equal(from_table.vectors, from_file.vectors)
 
@@ -212,7 +211,7 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
         "(3) it has 1 cell without a number in the column 'staff', first '€ 7' in the row of '' (row 5): correct or "
         "empty it, or leave the column out with drop" in told
     )
-    assert """(4) it has the name 'Nova' twice: keep one, or set domain.duplicates = "first\"""" in told
+    assert """(4) it has 1 name twice ('Nova'): keep one, or set domain.duplicates = "first\"""" in told
     assert "first 'Bolt', 1 of 5 names in the column 'staff', first 'Cell'" in told
     assert told.endswith('or set domain.missing = "median" or "drop_row"')
 
@@ -223,7 +222,7 @@ def test_missing_cells_take_the_median(tmp_path: Path) -> None:
     assert domain.labels == ["cars", "cars", "oil", "oil"]
     np.testing.assert_array_equal(domain.matrix, [[1200.5, 10], [100, 20], [50, 20], [100, 40]])
     assert domain.notes == [
-        "1 row without a name left out (row 5, the header being row 1)",
+        "1 row without a name left out",
         "1 name stood more than once ('Nova'): the first row was kept",
         "2 cells without a number took the median of the column, in 'revenue', 'staff'",
     ]
@@ -372,10 +371,9 @@ def test_spellings(
 
 def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:
     domain = read_domain(DomainSection(path=write(tmp_path, FEATURES), label_column="sector"))
-    known = Known(WordVectors(["Shell", "other", "General_Motors"], np.arange(6).reshape(3, 2)), [])
-    both = join(domain, known, MatchingSection())
-    table = both.vocabulary(with_others=True).to_pydict()
+    words = ["Shell", "other", "General_Motors"]
+    rows = match_names(domain.names, words, MatchingSection())
+    table = joined_words(domain, words, rows, np.array([1])).to_pydict()
     assert table["word"] == ["General_Motors", "Ford", "Shell", "other"]
     assert table["origin"] == ["known", "imputed", "known", "other"]
     assert table["label"] == ["cars", "cars", "oil", ""]
-    np.testing.assert_array_equal(both.targets, [[4, 5], [np.nan, np.nan], [0, 1]])

@@ -19,13 +19,13 @@ from distembed.linalg.operators import whole_csr
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import REGRESSORS
 from distembed.systems.imputation.stages import (
     AMONG,
     BASELINES,
     CHOSEN,
     IN_PAPER,
     METHODS,
+    REGRESSORS,
     SHUFFLED,
     VOTED,
     too_few_to_choose,

@@ -25,8 +25,7 @@ from distembed.manifold.regressions import LinearRidge, fit_known
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation import outputs
 from distembed.systems.imputation.job import ImputationJob
-from distembed.systems.imputation.solving import REGRESSORS
-from distembed.systems.imputation.stages import METHODS
+from distembed.systems.imputation.stages import METHODS, REGRESSORS
 from distembed.tables.domain import read_new_rows
 from distembed.tables.names import folded
 from distembed.tables.rows import Scales

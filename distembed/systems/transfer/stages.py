@@ -213,7 +213,7 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
         first, other = (rows_of(ctx.job, ctx.workspace, one) for one in (ctx.job.first, side))
         found = propagate_correspondences(first, other, links, random_state=ctx.job.alignment.random_state)
         links = found.links
-        facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}
+        facts = {"temperature": found.temperature, "lost_share": found.lost_share}
     store_memory(ctx, outputs.LINKS.of(side=side), links)
     return {**facts, "n_links": int(links.nnz)}
 
