@@ -135,10 +135,9 @@ SYSTEMS = {
             "alignment.n_neighbors=120": (FOUND, "120 neighbors of each row are asked for"),
             "pairs.shares=0.1": (ITSELF, "did you mean share?"),
             "pairs.share=0.0": (ITSELF, "pairs.share"),
-            "representation.kind=psdvec": (ITSELF, "give collections.first.vectors"),
             "representation.kind=tf_idf": (
                 ITSELF,
-                "'tf_idf' has no such key: methods with it are lsa, psdvec",
+                "'tf_idf' has no such key: methods with it are lsa",
             ),
             "evaluation.topic=4": (ITSELF, "there are 4 topics: choose 0 to 3"),
         },

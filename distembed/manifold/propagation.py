@@ -71,6 +71,8 @@ class Propagation(NamedTuple):
     """Unit rows of both sets in the space in which they were last compared: NumPy arrays where both sets have at most
     `ROWS_AT_ONCE` rows, otherwise Dask arrays by row blocks. Tuple of arrays (n × r), (m × r).
     """
+    n_found: int
+    """The number of found pairs to which the maps of the last round were fitted in addition to the known ones."""
     temperature: float
     lost_share: float
     """The parameters of the probabilities, estimated from known pairs that were left out."""
@@ -127,11 +129,11 @@ def propagate_correspondences(
         scope("propagation", metric, random_state, X1, X2, links),
     ):
         with scope("all"):
-            spaces = find_spaces(sets, metric, links)
+            spaces, n_found = find_spaces(sets, metric, links)
         temperature, lost = _calibrate(sets, metric, links, random_state)
         with scope("last"):
             found = _with_probabilities(links, find_candidates(spaces, metric), temperature, lost)
-    return Propagation(found, spaces, temperature, lost)
+    return Propagation(found, spaces, n_found, temperature, lost)
 
 
 def _comparable(X: Any, metric: Metric) -> da.Array:
@@ -146,14 +148,14 @@ def _comparable(X: Any, metric: Metric) -> da.Array:
     return rows / size if size > 0 else rows
 
 
-def find_spaces(sets: Spaces, metric: Metric, links: sp.csr_array) -> Spaces:
-    """Return both sets in the space of the last round; the counterparts that each round finds are kept."""
+def find_spaces(sets: Spaces, metric: Metric, links: sp.csr_array) -> tuple[Spaces, int]:
+    """Return both sets in the space of the last round, and its number of pairs; those of each round are kept."""
     begun, state = newest("round")
     counterparts = np.full(links.shape[1], -1) if state is None else compute(state)
     for number in range(begun, N_ROUNDS):
         make = partial(_improve, sets, metric, links, counterparts, number)
         counterparts = compute(keep("round", make, number=number + 1))
-    return _map_sets(sets, metric, links, counterparts)
+    return _map_sets(sets, metric, links, counterparts), int((counterparts >= 0).sum())
 
 
 def _improve(
@@ -239,7 +241,7 @@ def _calibrate(sets: Spaces, metric: Metric, links: sp.csr_array, random_state: 
     def find_margins() -> Float64s:
         kept = folds != fold
         rest = sp.csr_array((known.data[kept], (known.row[kept], known.col[kept])), shape=links.shape)
-        found = find_candidates(find_spaces(sets, metric, rest), metric)
+        found = find_candidates(find_spaces(sets, metric, rest)[0], metric)
         return true_margins(found, known.row[~kept], known.col[~kept])
 
     while n_judged < JUDGED_PAIRS and fold < n_folds:

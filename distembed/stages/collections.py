@@ -54,15 +54,9 @@ SIDE_OUTPUTS = (SIDE_TOKENS, SIDE_DOCUMENTS, SIDE_VOCABULARY, SIDE_TERMS)
 
 def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
-    made_of = ("tokens", "vocabulary")
-    terms = StageSpec(
-        "terms",
-        made_of,
-        sections(terms={"sublinear"}, grid=True),
-        run_terms,
-        plan_document_terms,
-        counts=True,
-    )
+    of_terms = sections(terms={"sublinear"}, grid=True)
+    inputs = ("tokens", "vocabulary")
+    terms = StageSpec("terms", inputs, of_terms, run_terms, plan_document_terms, counts=True)
     return tuple(of_collection(spec, side) for spec in (TOKENS, DOCUMENTS, VOCABULARY, terms))
 
 
@@ -220,29 +214,12 @@ def pair_columns(path: str, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
     return columns
 
 
-CHECKED_BYTES = 64 << 20
-"""Bytes of a collection, at most, that is read for its ids before a job runs."""
-
-
 def check_pairs(job: Any, *, side: str) -> list[str]:
-    """Open the table of pairs of the first collection and another, where there is one, and return how many it has.
-
-    Raises
-    ------
-    ValueError
-        If it names an id that is not there, which is looked up in collections of a moderate size.
-    """
-    path = pair_options(job, side)["path"]
+    """Open the table of pairs of the first collection and another, where there is one, and return how many it has."""
+    path = job.collections[side].pairs
     if path is None:
         return []
-    names = (next(iter(job.collections)), side)
-    columns = pair_columns(path, names)
-    for name in names:
-        corpus = corpus_of_side(job, name)
-        if sum(partition.n_bytes for partition in corpus.partitions) <= CHECKED_BYTES:
-            ids = pa.chunked_array([[one.id for one in corpus.documents()]], pa.string())
-            check_unique(ids, name)
-            _rows(path, name, columns[name], ids)
+    columns = pair_columns(path, (next(iter(job.collections)), side))
     return [f"{len(columns[side]):,} pairs in {path}"]
 
 

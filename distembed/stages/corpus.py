@@ -127,7 +127,7 @@ def of_collection(spec: StageSpec, side: str) -> StageSpec:
 #
 # These stages are those of `[corpus]`, or of a collection, of which `side` is the name (`stage_of`).
 
-LATER = {"metadata", "path_fields", "stop_words", "stop_words_file", "vectors", "pairs", "features"}
+LATER = {"metadata", "path_fields", "stop_words", "stop_words_file", "pairs", "features"}
 """The keys of a section of texts that do not decide its tokens."""
 
 OF_VOCABULARY = {"min_count", "max_size", "keep", "min_documents", "max_share"}

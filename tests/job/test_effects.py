@@ -24,8 +24,7 @@ REFUSED = [
     ("topics", ["topics.method='orthogonal_nmf'"], "topics.solver='hals'", "are consensus, semantic_nmf, nmf"),
     ("topics", ["topics.method='spherical_kmeans'"], "topics.init='random'", "semantic_nmf, nmf, orthogonal_nmf"),
     ("transfer", ["representation.kind='tf_idf'", "alignment.propagate=false"], "representation.n_components=5",
-     "'tf_idf' has no such key: methods with it are lsa, psdvec"),
-    ("transfer", ["representation.kind='psdvec'"], "representation.random_state=5", "methods with it are lsa"),
+     "'tf_idf' has no such key: methods with it are lsa"),
     ("imputation", [], "domain.max_missing=0.5", "methods with it are return_correlation"),
     ("wordspaces", [], "recipes.a.alpha=0.5", "'ppmi' has no such key: methods with it are lpp"),
 ]  # fmt: skip

@@ -146,7 +146,7 @@ def test_a_plan_tells_the_rows_of_the_table(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id,a\ndoc 1,1\ndoc 1,2\n", "the name 'doc 1' twice: keep one, or set features.duplicates"),
+        ("id,a\ndoc 1,1\ndoc 1,2\n", "1 name twice ('doc 1'): keep one, or set features.duplicates"),
         (
             "id,a,b\ndoc 1,1,2\ndoc 2,,3\n",
             "no finite number for 1 of 2 names in the column 'a', first 'doc 2'",

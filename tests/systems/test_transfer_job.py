@@ -22,7 +22,7 @@ from distembed.systems.transfer import stages as stage_graphs
 from distembed.systems.transfer.job import TransferJob
 from tests.commands import job_fixtures, run, succeed, untimed
 from tests.references import alignment as reference
-from tests.small_jobs.transfer import N_DOCUMENTS, N_WORDS, SHUFFLED, records, word, write
+from tests.small_jobs.transfer import N_DOCUMENTS, records, write
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 
@@ -180,26 +180,6 @@ def test_tf_idf_rows_and_given_pairs_only(job: Path, copy: Path) -> None:
     assert table["feature-preserving embedding"][0] < 0.8 * table["column mean"][0]
 
 
-def test_mean_word_vectors(job: Path, copy: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    vectors = rng.standard_normal((N_WORDS, 30))
-    de.WordVectors([word(w, "e") for w in range(N_WORDS)], vectors).save(tmp_path / "e.txt")
-    de.WordVectors([word(w, "g") for w in SHUFFLED], vectors).save(tmp_path / "g.txt")
-    settings = {
-        "representation.kind": "psdvec",
-        "collections.first.vectors": str(tmp_path / "e.txt"),
-        "collections.second.vectors": str(tmp_path / "g.txt"),
-        "evaluation.n_seeds": 1,
-    }
-    done = succeed("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert errors(done.output)["feature-preserving embedding"][0] < 0.06
-    settings["collections.second.vectors"] = settings["collections.first.vectors"]
-    done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
-    assert re.search(
-        r"no word of the second collection \(the first is 'g\w+'\) has a vector in .*e\.txt", done.output
-    )
-
-
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -215,7 +195,7 @@ def test_faulty_pairs_are_named(job: Path, copy: Path, tmp_path: Path, lines: st
     done = run("run", job, "--workspace", copy, "--replace", *words_of(settings))
     assert done.exit_code == 2
     assert message in done.output.splitlines()[-1]
-    if "confidence" not in lines:
+    if "nowhere" not in lines and "confidence" not in lines:
         assert message in run("plan", job, "--workspace", tmp_path / "none", *words_of(settings)).output
 
 
@@ -285,7 +265,7 @@ def test_a_plan_counts_the_options_of_its_steps(job: Path, option: str) -> None:
     kept = {} if section == "representation" else after[section]  # rows of tf-idf have no components
     after[section] = kept | {name: others[option]}
     old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
-    changed = {stage for stage in old if old[stage] != new[stage]}
+    changed = {stage for stage in old if old[stage] != new.get(stage)}
     assert changed >= seen_in.get(
         option, {"embedding", "second_links" if section == "pairs" else "first_graph"}
     )

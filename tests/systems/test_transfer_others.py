@@ -194,14 +194,6 @@ def test_features_of_a_table_are_carried_to_the_third(job: Path, copy: Path, tmp
         ({"collections.third.pairs": "both.jsonl"}, "both.jsonl has no column 'first'"),
         ({"collections.third.paths": ["absent.jsonl"]}, "absent.jsonl"),
         ({"collections.third.stop_words_file": "absent.txt"}, "absent.txt"),
-        (
-            {
-                "representation.kind": "psdvec",
-                "collections.first.vectors": "v",
-                "collections.second.vectors": "v",
-            },
-            "give collections.third.vectors, a workspace or a vector file",
-        ),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(

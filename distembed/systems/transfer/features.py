@@ -14,23 +14,16 @@ import scipy.sparse as sp
 from distembed.counting.documents import count_document_terms
 from distembed.display import plural
 from distembed.dtypes import Float64s
-from distembed.execution import compute, whole
+from distembed.execution import compute
+from distembed.factorization import nmf_rounds
 from distembed.factorization.lda import online_lda, share_topics
 from distembed.factorization.lsa import LSA
 from distembed.factorization.nmf import NMF
-from distembed.factorization.nmf_rounds import (
-    SAMPLE_COPIES,
-    SEEDING_SAMPLE,
-    STACKED_SUMS,
-    STATE_WORDS,
-    step_documents,
-)
 from distembed.formats.tables import TableError, some
 from distembed.job.inputs import file_sizes
 from distembed.job.outputs import ArrayOutput
-from distembed.job.stage import Context, sections, vectors_at
-from distembed.linalg.blocks import sparse_times_dense
-from distembed.linalg.operators import row_blocks, sparse_times
+from distembed.job.stage import Context
+from distembed.linalg.operators import row_blocks
 from distembed.manifold.correspondences import shared_values
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages.collections import SIDE_TERMS, SIDE_TOKENS, check_unique, ids_of, rows_of_ids
@@ -40,10 +33,9 @@ from distembed.stages.singular import plan_of_triplets
 from distembed.states import keep
 from distembed.storage.workspace import Workspace
 from distembed.systems.transfer import outputs
-from distembed.systems.transfer.job import DenseRepresentation, LSARepresentation, TransferJob
+from distembed.systems.transfer.job import LSARepresentation, TransferJob
 from distembed.tables.rows import Domain, read_values
 from distembed.tables.sections import TableSection
-from distembed.vectors import WordVectors
 
 
 def store_memory(ctx: Context, output: ArrayOutput, array: Any) -> None:
@@ -165,11 +157,10 @@ def plan_features(job: TransferJob, dims: Dimensions) -> StagePlan:  # noqa: ARG
 def _tables(job: TransferJob) -> dict[str, Domain]:
     """Return the table of each collection that has one, the others with the columns of the first."""
     found: dict[str, Domain] = {}
+    options = job.features.model_dump(exclude={"columns", "standardize"})
     for side, path in _feature_paths(job).items():
         columns = found[job.first].columns if found else job.features.columns
-        shared = set(TableSection.model_fields) - {"path"}
-        section = TableSection(path=path, **job.features.model_dump(include=shared))
-        found[side] = read_values(section, key="features", columns=columns)
+        found[side] = read_values(TableSection(path=path, **options), key="features", columns=columns)
     return found
 
 
@@ -185,10 +176,9 @@ def check_features(job: TransferJob) -> list[str]:
 def run_features(ctx: Context) -> dict[str, Any]:
     """Read the values of documents, and join them with the documents by their ids."""
     job: TransferJob = ctx.job
-    facts: dict[str, Any] = {"n_known": {}}
-    strangers: dict[str, list[str]] = {"table": [], "id": []}
+    n_known, strangers = dict[str, int](), list[dict[str, str]]()
     for side, table in _tables(job).items():
-        path, ids = job.collections[side].features, ids_of(ctx.workspace, side)
+        path, ids = str(job.collections[side].features), ids_of(ctx.workspace, side)
         check_unique(ids, side)
         rows = rows_of_ids(ids, table.names)
         if (rows < 0).all():
@@ -201,13 +191,9 @@ def run_features(ctx: Context) -> dict[str, Any]:
         store_memory(ctx, outputs.KNOWN_FEATURES.of(side=side), values)
         if side == job.first:
             deviation = np.nanstd(values, axis=0)
-            columns = {
-                "feature": table.columns,
-                "mean": np.nanmean(values, axis=0),
-                "deviation": np.where(deviation > 0, deviation, 1.0),
-                "least": np.nanmin(values, axis=0),
-                "largest": np.nanmax(values, axis=0),
-            }
+            columns = {"feature": table.columns, "mean": np.nanmean(values, axis=0)}
+            columns |= {"deviation": np.where(deviation > 0, deviation, 1.0)}
+            columns |= {"least": np.nanmin(values, axis=0), "largest": np.nanmax(values, axis=0)}
             ctx.store_table(outputs.FEATURE_COLUMNS, pa.table(columns))
         for note in table.notes:
             ctx.reporter.note(f"  features: {note}")
@@ -217,12 +203,11 @@ def run_features(ctx: Context) -> dict[str, Any]:
                 f"warning: {plural(len(unknown), 'id')} of {path} of {len(table.names):,} name no document of the "
                 f"{side} collection: {some(unknown)} (the table unknown_ids has all)"
             )
-        strangers["table"] += [str(path)] * len(unknown)
-        strangers["id"] += unknown
-        facts["n_known"][side] = len(table.names) - len(unknown)
+        strangers += [{"table": path, "id": name} for name in unknown]
+        n_known[side] = len(table.names) - len(unknown)
     schema = pa.schema([("table", pa.string()), ("id", pa.string())])
-    ctx.store_table(outputs.UNKNOWN_IDS, pa.table(strangers, schema=schema))
-    return facts
+    ctx.store_table(outputs.UNKNOWN_IDS, pa.Table.from_pylist(strangers, schema))
+    return {"n_known": n_known}
 
 
 # --- topics ----------------------------------------------------------------------------------------------------
@@ -236,19 +221,16 @@ def plan_topics(job: TransferJob, dims: Dimensions) -> StagePlan:
     first, k = dims.part(f"{job.first}_"), job.topics.n_topics
     terms, rows = first.block("term", itemsize=PAIR_BYTES), first.block("document", k)
     documents, words = first.whole("document", k, itemsize=8), first.whole("word", k, itemsize=8)
-    held, n_tasks = (
-        [STATE_WORDS * words, 3 * documents],
-        2 * first.n_blocks("term"),
-    )  # and shares in the client
+    held, n_tasks = [nmf_rounds.STATE_WORDS * words, 3 * documents], 2 * first.n_blocks("term")
     if job.topics.method == "lda":
         of_block = task(share_topics, terms, output=rows)
         learning = stage_plan(of_block, whole=held, stored=documents, n_tasks=n_tasks)
         return in_turn(plan_document_terms(job, first), learning)
-    share = min(1, SEEDING_SAMPLE / first.size("document"))
-    drawn = int(first.whole("term", SAMPLE_COPIES, itemsize=PAIR_BYTES) * share)
+    share = min(1, nmf_rounds.SEEDING_SAMPLE / first.size("document"))
+    drawn = int(first.whole("term", nmf_rounds.SAMPLE_COPIES, itemsize=PAIR_BYTES) * share)
     return stage_plan(
-        task(step_documents, terms, rows, words, output=rows + words),
-        STACKED_SUMS * words,
+        task(nmf_rounds.step_documents, terms, rows, words, output=rows + words),
+        nmf_rounds.STACKED_SUMS * words,
         whole=[*held, drawn], stored=documents, n_tasks=n_tasks, states=documents + 2 * words,
     )  # fmt: skip
 
@@ -257,7 +239,6 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     """Learn the topics of the first collection and the share of each in its documents."""
     options, side = ctx.job.topics, ctx.job.first
     vocabulary = vocabulary_of(ctx.workspace, side=side)
-    proportions: Float64s
     word_weights: Any
     objective: Any
     if options.method == "lda":
@@ -270,7 +251,11 @@ def run_topics(ctx: Context) -> dict[str, Any]:
         model = NMF(options.n_topics, max_iter=options.n_iter, random_state=options.random_state)
         model.fit(SIDE_TERMS.read(ctx.workspace, side=side))
         word_weights, objective = model.word_factors_, model.objective_
-        proportions = proportions_of(model.document_factors_, word_weights)
+        # Columns of words are brought to sum one, as the topics of LDA are; documents without any weight are NaN.
+        weights = np.asarray(model.document_factors_, np.float64)
+        weights *= np.asarray(word_weights, np.float64).sum(axis=0)
+        sums = weights.sum(axis=1, keepdims=True)
+        proportions = np.divide(weights, sums, out=np.full_like(weights, np.nan), where=sums > 0)
     store_memory(ctx, known_output(ctx.job), proportions.astype(np.float32))
     top = np.argsort(-np.asarray(word_weights, np.float64), axis=0, kind="stable")[:TOP_WORDS].T
     words, share = np.array(vocabulary.words, object), np.nanmean(proportions, axis=0)
@@ -278,16 +263,6 @@ def run_topics(ctx: Context) -> dict[str, Any]:
     ctx.store_table(outputs.TOPIC_WORDS, pa.table(topics))
     ctx.store_table(outputs.TOPIC_OBJECTIVE, pa.table({"objective": np.asarray(objective, np.float64)}))
     return {"n_rounds": len(objective)}
-
-
-def proportions_of(document_factors: Any, word_factors: Any) -> Float64s:
-    """Return the share of each topic in the weight of each document, (n × k), NaN for documents without any.
-
-    z_ik ‖w_k‖₁ / Σ_k z_ik ‖w_k‖₁: columns of words are brought to sum one, as the topics of LDA are.
-    """
-    Z = np.asarray(document_factors, np.float64) * np.asarray(word_factors, np.float64).sum(axis=0)
-    sums = Z.sum(axis=1, keepdims=True)
-    return np.divide(Z, sums, out=np.full_like(Z, np.nan), where=sums > 0)
 
 
 # --- the rows among which neighbors are sought -----------------------------------------------------------------
@@ -298,19 +273,16 @@ def set_of(job: TransferJob, dims: Dimensions) -> tuple[int, str]:
 
     The dimensions are those of one collection.
     """
-    if isinstance(job.representation, DenseRepresentation):
-        return job.representation.n_components, ""
-    return dims.size("word"), "term"
+    form = job.representation
+    return (form.n_components, "") if isinstance(form, LSARepresentation) else (dims.size("word"), "term")
 
 
 def set_bytes(job: TransferJob, dims: Dimensions, *, itemsize: int = 4) -> int:
     """Return the bytes of these rows; a sparse value has a column of four bytes."""
     width, values = set_of(job, dims)
-    return (
-        dims.whole(values, itemsize=itemsize + 4)
-        if values
-        else dims.whole("document", width, itemsize=itemsize)
-    )
+    if values:
+        return dims.whole(values, itemsize=itemsize + 4)
+    return dims.whole("document", width, itemsize=itemsize)
 
 
 def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
@@ -319,62 +291,24 @@ def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
     return rows.read(workspace, side=side)
 
 
+def _lsa(job: TransferJob, shape: tuple[int, ...]) -> LSA:
+    """Return the decomposition of a collection of so many documents and words."""
+    n_components = max(1, min(job.representation.n_components, min(shape) - 1))
+    return LSA(n_components, random_state=job.representation.random_state)
+
+
 def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
-    """Return the plan of the rows that neighbors are sought among; tf-idf rows are those of the terms."""
-    form = job.representation
-    if isinstance(form, LSARepresentation):
-        model, k = LSA(), _rank_of(form, (dims.size("document"), dims.size("word")))
-        passes = {"n_passes": model.n_passes, "oversampling": model.oversampling}
-        return plan_of_triplets(dims, k, rows="document", columns="word", values="term", **passes)
-    if not isinstance(form, DenseRepresentation):
-        return stage_plan(n_tasks=0)
-    k, terms = form.n_components, dims.block("term", itemsize=8)
-    return stage_plan(
-        task(sparse_times_dense, terms, output=dims.block("document", k)),
-        whole=[dims.whole("word", k)],
-        stored=dims.whole("document", k),
-        n_tasks=dims.n_blocks("term"),
+    """Return the plan of the LSA coordinates of a collection."""
+    model = _lsa(job, (dims.size("document"), dims.size("word")))
+    passes = {"n_passes": model.n_passes, "oversampling": model.oversampling}
+    return plan_of_triplets(
+        dims, model.n_components, rows="document", columns="word", values="term", **passes
     )
 
 
-def vector_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
-    """Return the representation, and where word vectors are given."""
-    return {**sections("representation")(job), "vectors": job.collections[side].vectors}
-
-
-def check_vectors(job: TransferJob, *, side: str) -> list[str]:
-    """Open the vectors that are given for the words of a collection."""
-    url = job.collections[side].vectors
-    if url is not None and Workspace.exists(url):
-        Workspace.open(url).describe("vectors")
-    elif url is not None:
-        WordVectors.load(url, max_words=1)
-    return []
-
-
-def _rank_of(form: LSARepresentation, shape: tuple[int, ...]) -> int:
-    return max(1, min(form.n_components, min(shape) - 1))
-
-
 def run_vectors(ctx: Context, *, side: str) -> dict[str, Any]:
-    """Make the rows that neighbors are sought among; tf-idf rows are those of the terms."""
-    form, terms = ctx.job.representation, SIDE_TERMS.read(ctx.workspace, side=side)
-    if isinstance(form, LSARepresentation):
-        rows = LSA(_rank_of(form, terms.shape), random_state=form.random_state).fit_transform(terms)
-    elif isinstance(form, DenseRepresentation):
-        # The mean of the vectors of a document's words, weighted by tf-idf, the mean of all words removed.
-        words, path = vocabulary_of(ctx.workspace, side=side).words, ctx.job.collections[side].vectors
-        vectors = vectors_at(path).postprocess()
-        known = [row for row, word in enumerate(words) if word in vectors]
-        if not known:
-            raise ValueError(
-                f"no word of the {side} collection (the first is {words[0]!r}) has a vector in {path} (its first word "
-                f"is {vectors.words[0]!r})"
-            )
-        table = np.zeros((len(words), vectors.vectors.shape[1]), np.float32)
-        table[known] = vectors[[words[row] for row in known]]
-        rows = sparse_times(terms, whole(table))
-    else:
-        return {}
+    """Decompose the weighted words of the documents of a collection."""
+    terms = SIDE_TERMS.read(ctx.workspace, side=side)
+    rows = _lsa(ctx.job, terms.shape).fit_transform(terms)
     ctx.store(outputs.VECTORS.of(side=side), rows)
     return {"n_components": int(rows.shape[1])}

@@ -42,8 +42,6 @@ class CollectionSection(ParallelSection):
     """The language whose function words are left out: "none", "english", or another of the package stop-words."""
     stop_words_file: InputPath | None = None
     """A text file with further words to leave out, one per line."""
-    vectors: InputPath | None = None
-    """The workspace or file of vectors of its words, for `representation.kind = "psdvec"`."""
     pairs: InputPath | None = None
     """A file of pairs of ids of the first collection and this one, with a column named as each and perhaps confidence;
     by default the known pairs are a share of the documents with equal ids, as `[pairs]` says.
@@ -71,28 +69,21 @@ class TransferTermsSection(Section):
 class RepresentationSection(Section):
     """`[representation]`: the rows that neighbors are sought among."""
 
-    kind: Literal["lsa", "tf_idf", "psdvec"] = "lsa"
-    """What the rows of documents are: LSA coordinates, tf-idf, or sums of the vectors of their words."""
+    kind: Literal["lsa", "tf_idf"] = "lsa"
+    """What the rows of documents are: LSA coordinates, or tf-idf."""
 
 
-class DenseRepresentation(RepresentationSection):
-    """`[representation]` of few dimensions."""
+class LSARepresentation(RepresentationSection):
+    """`[representation]` by LSA."""
 
     n_components: int = Field(default=150, ge=1)
     """The dimensions of the rows."""
-
-
-class LSARepresentation(DenseRepresentation):
-    """`[representation]` by LSA."""
-
     random_state: int = Field(default=0, ge=0)
     """The seed of the decomposition."""
 
 
 Representation = Annotated[
-    Annotated[LSARepresentation, Tag("lsa")]
-    | Annotated[RepresentationSection, Tag("tf_idf")]
-    | Annotated[DenseRepresentation, Tag("psdvec")],
+    Annotated[LSARepresentation, Tag("lsa")] | Annotated[RepresentationSection, Tag("tf_idf")],
     chosen_by("kind", "lsa"),
 ]
 
@@ -204,19 +195,14 @@ class TransferJob(Job):
 
     @model_validator(mode="after")
     def _sections_fit_together(self) -> Self:
-        topic, kind = self.evaluation.topic, self.representation.kind
+        topic = self.evaluation.topic
         for name, section in self.collections.items():
             if section.features is not None and self.has_topics:
                 raise ValueError(
                     f"collections.{name}.features needs collections.{self.first}.features: it names known values of "
                     "another collection"
                 )
-            if kind == "psdvec" and section.vectors is None:
-                raise ValueError(
-                    f"representation.kind = 'psdvec' needs the vectors of a PSDVec job for each collection; give "
-                    f"collections.{name}.vectors, a workspace or a vector file"
-                )
-        if kind == "tf_idf" and self.alignment.propagate:
+        if self.representation.kind == "tf_idf" and self.alignment.propagate:
             raise ValueError(
                 "alignment.propagate = true rotates one collection onto the other, and words of two languages "
                 "are no common axes; set alignment.propagate = false, or representation.kind = 'lsa'"

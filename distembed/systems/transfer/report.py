@@ -101,7 +101,7 @@ def _convergence(job: TransferJob, workspace: Workspace) -> str:
     for side in job.others if job.alignment.propagate else ():
         links = done[f"{side}_links"].facts
         lines.append(
-            f"{links['found'][-1]:,} further pairs of the {side} collection were found; by the known ones, left out in "
+            f"{links['found']:,} further pairs of the {side} collection were found; by the known ones, left out in "
             f"turn, {links['lost_share']:.1%} of the counterparts are not among the candidates."
         )
     return " ".join(lines)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -24,28 +25,15 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
+from distembed.manifold import feature_preserving as embeddings
+from distembed.manifold import inference
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.feature_preserving import (
-    FeaturePreservingEmbedding,
-    check_n_components,
-    group_width,
-    solve_group,
-)
-from distembed.manifold.inference import ALIGNMENT_COMPONENTS, TwoSets, infer_by_each_method
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
 from distembed.neighbors.graphs import affinity_rows, joint_adjacency, neighbor_affinity, row_sizes
 from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
-from distembed.stages.collections import (
-    SIDE_OUTPUTS,
-    check_pairs,
-    collection_dimensions,
-    collection_stages,
-    find_pairs,
-    ids_of,
-    n_documents_of,
-    pair_options,
-)
+from distembed.stages import collections
+from distembed.stages.collections import ids_of, n_documents_of, pair_options
 from distembed.stages.corpus import of_collection
 from distembed.stages.graphs import EDGE_BYTES, eigenvector_bytes, plan_of_affinity, plan_of_search
 from distembed.states import keep, keeping
@@ -95,11 +83,11 @@ def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions
     ValueError
         If more neighbors, components or topics are asked for than documents that are counted can have.
     """
-    dims, options = collection_dimensions(job, counted), job.alignment
+    dims, options = collections.collection_dimensions(job, counted), job.alignment
     if dims["document"].counted:
         for side in job.collections:
             check_n_neighbors(options.n_neighbors, dims.size(f"{side}_document"))
-        check_n_components(options.n_components, dims.size("document"))
+        embeddings.check_n_components(options.n_components, dims.size("document"))
     terms = None if counted is None else counted.stages.get(f"{job.first}_terms")
     if terms is not None and job.has_topics and job.topics.method == "nmf":
         n_filled = int(terms.facts["n_filled"])
@@ -113,15 +101,17 @@ def transfer_dimensions(job: TransferJob, counted: Counted | None) -> Dimensions
         n_links = known + (CANDIDATES * n if options.propagate else 0)
         for name, size in (("edge", n_edges), ("known", known), ("link", n_links)):
             more[f"{side}_{name}"] = Dimension(size, size, is_counted)
-    width = group_width(max(1, dims.size("document")), options.n_components, job.resources.block_memory)
+    width = embeddings.group_width(
+        max(1, dims.size("document")), options.n_components, job.resources.block_memory
+    )
     more["axis"] = Dimension(options.n_components, width)
     more["feature"] = Dimension(features.n_values(job, dims), 1)
     return dims.extended(more)
 
 
-def model_of(job: TransferJob) -> FeaturePreservingEmbedding:
+def model_of(job: TransferJob) -> embeddings.FeaturePreservingEmbedding:
     """Return the estimator of a job."""
-    return FeaturePreservingEmbedding(**job.alignment.model_dump())
+    return embeddings.FeaturePreservingEmbedding(**job.alignment.model_dump())
 
 
 # --- pairs, neighbors, further pairs ---------------------------------------------------------------------------
@@ -133,15 +123,10 @@ def plan_pairs(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:
     return stage_plan(whole=both, stored=dims.whole(f"{side}_document", 24, itemsize=1))
 
 
-def pair_parameters(job: TransferJob, *, side: str) -> dict[str, Any]:
-    """Return what says which pairs of the first collection and another are known."""
-    return {"pairs": pair_options(job, side)}
-
-
 def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
     """Find the documents of the first collection and another that are the same, and which are known to be."""
     ids = {one: ids_of(ctx.workspace, one) for one in (ctx.job.first, side)}
-    pairs = find_pairs(ids, **pair_options(ctx.job, side))
+    pairs = collections.find_pairs(ids, **pair_options(ctx.job, side))
     correspondence_matrix(
         np.column_stack([pairs.rows, pairs.confidence])[pairs.known], *(len(one) for one in ids.values())
     )
@@ -153,11 +138,8 @@ def run_pairs(ctx: Context, *, side: str) -> dict[str, Any]:
 
 def plan_graph(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of the neighbors within a collection."""
-    k, memory, (width, values) = (
-        job.alignment.n_neighbors,
-        job.resources.block_memory,
-        features.set_of(job, dims),
-    )
+    k, memory = job.alignment.n_neighbors, job.resources.block_memory
+    width, values = features.set_of(job, dims)
     search = plan_of_search(dims, "document", k, width=width, values=values, memory=memory)
     return in_turn(search, plan_of_affinity(dims, "document", k, memory=memory, stored=True))
 
@@ -213,7 +195,7 @@ def run_links(ctx: Context, *, side: str) -> dict[str, Any]:
         first, other = (rows_of(ctx.job, ctx.workspace, one) for one in (ctx.job.first, side))
         found = propagate_correspondences(first, other, links, random_state=ctx.job.alignment.random_state)
         links = found.links
-        facts = {"temperature": found.temperature, "lost_share": found.lost_share}
+        facts = {"temperature": found.temperature, "lost_share": found.lost_share, "found": found.n_found}
     store_memory(ctx, outputs.LINKS.of(side=side), links)
     return {**facts, "n_links": int(links.nnz)}
 
@@ -235,7 +217,7 @@ def plan_fit(dims: Dimensions, sides: Sequence[str]) -> StagePlan:
     group, values = n * dims.block("axis", itemsize=8), dims.whole("feature", itemsize=8)
     rounds = VALUE_COPIES * n * (dims.whole("axis", itemsize=8) + values) + 3 * edges
     return stage_plan(
-        task(solve_group, group, group, output=group),
+        task(embeddings.solve_group, group, group, output=group),
         whole=[edges, max(rounds, eigenvector_bytes(n, k) + 3 * edges)],
         n_tasks=dims.n_blocks("axis"),
         states=n * dims.whole("axis", itemsize=8),
@@ -294,8 +276,8 @@ def method_names(job: TransferJob) -> list[str]:
 
 def in_paper(job: TransferJob) -> dict[str, list[str]]:
     """Return the names that figures of a paper may have."""
-    labels = [label_of(job, method) for method in METHODS]
-    return {"rows": labels, "columns": list(map(MEAN.format, MEASURES))}
+    columns = list(map(MEAN.format, MEASURES))
+    return {"rows": [label_of(job, method) for method in METHODS], "columns": columns}
 
 
 def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
@@ -307,7 +289,7 @@ def plan_evaluation(job: TransferJob, dims: Dimensions) -> StagePlan:
     ranked = task(ranks_of_rows, output=min(cosines, job.resources.block_memory // 4))
     parts = [dims.part(f"{side}_") for side in sides]
     rows = [set_bytes(job, part) + CONTROL_COPIES * set_bytes(job, part, itemsize=8) for part in parts]
-    alignment = eigenvector_bytes(sum(map(dims.size, sizes)), ALIGNMENT_COMPONENTS)
+    alignment = eigenvector_bytes(sum(map(dims.size, sizes)), inference.ALIGNMENT_COMPONENTS)
     return stage_plan(
         max(fit.task_bytes, found.task_bytes, ranked),
         whole=[*rows, fit.whole_bytes, found.whole_bytes, alignment],
@@ -321,7 +303,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     read = [rows_of(job, workspace, side) for side in job.judged]
     first, second = (whole_csr(rows) if sp.issparse(rows._meta) else compute(rows) for rows in read)
     graphs = [whole_csr(outputs.GRAPH.read(workspace, side=side)) for side in job.judged]
-    sets = TwoSets(first, second, (graphs[0], graphs[1]), first_values(job, workspace))
+    sets = inference.TwoSets(first, second, (graphs[0], graphs[1]), first_values(job, workspace))
     table = outputs.PAIRS.read(workspace, side=job.judged[1])
     pairs = np.column_stack([np.asarray(table["first"]), np.asarray(table["other"])])
     pairs = pairs[~np.isnan(sets.features[pairs[:, 0]]).any(axis=1)]
@@ -344,7 +326,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     return {"n_draws": len(cells), "n_pairs": len(pairs), "collections": facts}
 
 
-def _dominated(ctx: Context, sets: TwoSets, pairs: Int64s) -> tuple[TwoSets, Int64s]:
+def _dominated(ctx: Context, sets: inference.TwoSets, pairs: Int64s) -> tuple[inference.TwoSets, Int64s]:
     """Return the documents dominated by a topic with their counterparts as two sets, and their pairs.
 
     Raises
@@ -363,11 +345,13 @@ def _dominated(ctx: Context, sets: TwoSets, pairs: Int64s) -> tuple[TwoSets, Int
     first, second = sets.first[kept[:, 0]], sets.second[kept[:, 1]]
     k = min(job.alignment.n_neighbors, len(kept) - 1)
     graphs = [neighbor_affinity(rows, k, **_graph_options(job)) for rows in (first, second)]
-    some = TwoSets(first, second, (graphs[0], graphs[1]), sets.features[kept[:, 0]])
+    some = inference.TwoSets(first, second, (graphs[0], graphs[1]), sets.features[kept[:, 0]])
     return some, np.column_stack([np.arange(len(kept))] * 2)
 
 
-def _scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed: int) -> list[MethodScore]:
+def _scores(
+    ctx: Context, sets: inference.TwoSets, pairs: Int64s, n_known: int, seed: int
+) -> list[MethodScore]:
     """Return the scores of one draw of known pairs, kept in the stage under names of its own."""
     names = method_names(ctx.job)
 
@@ -379,7 +363,7 @@ def _scores(ctx: Context, sets: TwoSets, pairs: Int64s, n_known: int, seed: int)
         with keeping(None), warnings.catch_warnings():  # a draw is small enough to be made again
             # Few known pairs leave some documents without a value; what that costs is what is measured here.
             warnings.filterwarnings("ignore", message=".* joined to no known value")
-            found = infer_by_each_method(sets, links, model_of(ctx.job), printed_rounds=rounds)
+            found = inference.infer_by_each_method(sets, links, model_of(ctx.job), printed_rounds=rounds)
             ordered = {name: found[name] for name in names}
             scores = score_methods(ordered, sets.features[left[:, 0]], left[:, 0], left[:, 1])
         return da.from_array(np.array([score[1:] for score in scores]), chunks=-1)
@@ -425,69 +409,56 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     def named(kinds: Sequence[str], *sides: str) -> tuple[str, ...]:
         return tuple(f"{side}_{kind}" for side in sides for kind in kinds)
 
-    vectors = StageSpec(
-        "vectors",
-        ("terms", "vocabulary"),
-        features.vector_parameters,
-        features.run_vectors,
-        features.plan_vectors,
-        features.check_vectors,
-    )
+    def of_pairs(job: TransferJob, *, side: str) -> dict[str, Any]:
+        return {"pairs": pair_options(job, side)}
+
+    form = sections("representation")
+    has_vectors = job.representation.kind == "lsa"
+    compared = ("vectors",) if has_vectors else ("terms",)
+    vectors = StageSpec("vectors", ("terms",), form, features.run_vectors, features.plan_vectors)
     of_graph = sections(alignment={"n_neighbors", "affinity", "symmetry"}, grid=True)
-    graph = StageSpec("graph", ("terms", "vectors"), of_graph, run_graph, plan_graph)
-    of_texts = {side: collection_stages(side) for side in job.collections}
-    rows = [of_collection(spec, side) for side in job.collections for spec in (vectors, graph)]
+    graph = StageSpec("graph", compared, of_graph, run_graph, plan_graph)
+    kinds = [vectors, graph] if has_vectors else [graph]
+    of_texts = {side: collections.collection_stages(side) for side in job.collections}
     of_links = sections(alignment={"propagate", "random_state"}, grid=True)
     pairs, links = [], []
     for side in others:
-        joined, found = named(("documents",), first, side), named(("terms", "vectors"), first, side)
-        spec = StageSpec(
-            f"{side}_pairs", joined, pair_parameters, run_pairs, plan_pairs, check_pairs, counts=True
-        )
+        inputs, check = named(("documents",), first, side), collections.check_pairs
+        spec = StageSpec(f"{side}_pairs", inputs, of_pairs, run_pairs, plan_pairs, check, counts=True)
         pairs.append(spec.of(side=side))
-        spec = StageSpec(f"{side}_links", (*found, spec.name), of_links, run_links, plan_links)
-        links.append(spec.of(side=side))
+        inputs = (*named(compared, first, side), spec.name)
+        links.append(StageSpec(f"{side}_links", inputs, of_links, run_links, plan_links).of(side=side))
     if job.has_topics:
         inputs = named(("tokens", "vocabulary", "terms"), first)
         values = StageSpec("topics", inputs, sections("topics"), features.run_topics, features.plan_topics)
     else:
-        values = StageSpec(
-            "features",
-            named(("documents",), *job.collections),
-            features.feature_parameters,
-            features.run_features,
-            features.plan_features,
-            features.check_features,
-        )
+        read, check = features.feature_parameters, features.check_features
+        inputs = named(("documents",), *job.collections)
+        values = StageSpec("features", inputs, read, features.run_features, features.plan_features, check)
     units: dict[str, Any] = {} if job.has_topics else {"features": {"standardize"}}
     fitted = (values.name, *named(("graph",), *job.collections), *named(("links",), *others))
-    judged = ("embedding", *named(("pairs",), *others))
+    of_fit, judged = sections("alignment", **units), ("embedding", *named(("pairs",), *others))
+    of_scores, check = sections("evaluation", "alignment", **units), partial(check_figures, **in_paper(job))
     return (
         *(spec for specs in of_texts.values() for spec in specs[:2]),  # tokens and documents
         *pairs,
         *(spec for specs in of_texts.values() for spec in specs[2:]),
-        *rows,
+        *(of_collection(spec, side) for side in job.collections for spec in kinds),
         values,
         *links,
-        StageSpec("embedding", fitted, sections("alignment", **units), run_embedding, plan_embedding),
-        StageSpec(
-            "evaluation",
-            judged,
-            sections("evaluation", "alignment", **units),
-            run_evaluation,
-            plan_evaluation,
-            lambda job: check_figures(job, **in_paper(job)),
-        ),
+        StageSpec("embedding", fitted, of_fit, run_embedding, plan_embedding),
+        StageSpec("evaluation", judged, of_scores, run_evaluation, plan_evaluation, check),
     )
 
 
+REPORT = "distembed.systems.transfer.report"
 SYSTEM = System(
     TransferJob,
     stages,
     transfer_dimensions,
-    "distembed.systems.transfer.report",
-    "distembed.systems.transfer.report",
-    explorer="distembed.systems.transfer.report",
-    outputs=(*SIDE_OUTPUTS, *declared_in(outputs)),
+    REPORT,
+    REPORT,
+    explorer=REPORT,
+    outputs=(*collections.SIDE_OUTPUTS, *declared_in(outputs)),
     presets=PRESETS,
 )
