@@ -17,6 +17,7 @@ from distembed.manifold import imputation_systems, propagation
 from distembed.manifold.eigenmaps import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, solve_group
 from distembed.manifold.regressions import predictions, ridge_regression, with_known
+from distembed.neighbors.graphs import row_is_used
 
 WIDE: dict[str, Any] = {"dtype": np.float64}
 
@@ -58,6 +59,7 @@ def projection() -> None:
     dense = rows_of(3000, 80)
     dense *= dense > 0.8
     dense[:, 0] += 0.1
+    row_is_used(dense, "cosine")
     graph = row_blocks(csr_array(random_array((6000, 6000), density=2e-3, format="csr", rng=0)))
     parts = row_blocks(csr_array(np.ones((6000, 1))))
     vectors, constants = (da.from_array(rows_of(n, 40), chunks=-1) for n in (6000, 1))

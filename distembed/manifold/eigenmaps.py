@@ -21,12 +21,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, one_blas_thread
+from distembed.execution import compute, in_this_thread, one_blas_thread
 from distembed.lift import block, lift
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import gathered, row_blocks, sparse_times
-from distembed.neighbors.graphs import Normalization, components, degrees_of, laplacian
+from distembed.neighbors.distances import Metric
+from distembed.neighbors.graph_blocks import unit_squares
+from distembed.neighbors.graphs import (
+    LOCAL_NEIGHBOR,
+    Normalization,
+    components,
+    degrees_of,
+    laplacian,
+    row_is_used,
+)
+from distembed.neighbors.search import nearest_neighbors
 from distembed.states import scope
 
 DENSE_ROWS = 1000
@@ -192,3 +202,35 @@ def _nontrivial(graph: FlippedLaplacian, k: int, random_state: int, tol: float) 
     cut = FlippedLaplacian(matrix, trivial, graph.bound, row_blocks(sp.csr_array(graph.trivial.T)).persist())
     found = filtered_eigenpairs(cut, k, lower=0.0, upper=graph.bound, tol=tol, random_state=random_state)
     return np.maximum(graph.bound - found.values, 0.0), compute(found.vectors)
+
+
+# --- new rows among those of an embedding ----------------------------------------------------------------------
+
+
+@block(temporaries=6.5)
+def place_rows(
+    X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric
+) -> Float64s:
+    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
+
+    Rows of an embedding are divided by their scale. The weights of the k nearest fitted rows are exp(-d²/h²), h the
+    distance to the `LOCAL_NEIGHBOR`-th of them, and sum to one. Where so many fitted rows are equal to a new row that h
+    is 0, they share the weight and the others have none.
+    """
+    is_sparse = sp.issparse(getattr(fitted, "_meta", fitted))
+    if is_sparse != sp.issparse(X):
+        X = sp.csr_array(X) if is_sparse else X.toarray()
+    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    k = min(k, used_fitted.size)
+    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
+    if used.any() and k:
+        with in_this_thread(), one_blas_thread():
+            found = nearest_neighbors(X[np.flatnonzero(used)], k, Y=fitted[used_fitted], metric=metric)
+            distances, near = compute(tuple(found))
+        squares = unit_squares(distances) if metric == "cosine" else distances**2
+        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+        raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
+        weights[used] = raw / raw.sum(axis=1, keepdims=True)
+        indices[used] = used_fitted[near]
+    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
+    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])

@@ -25,17 +25,15 @@ from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s
-from distembed.execution import compute, in_this_thread, one_blas_thread, shared, tell
+from distembed.execution import compute, one_blas_thread, shared, tell
 from distembed.lift import block, lift
 from distembed.linalg import columns
 from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
-from distembed.manifold.eigenmaps import smallest_eigenpairs
+from distembed.manifold.eigenmaps import place_rows, smallest_eigenpairs
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.neighbors.distances import Metric
-from distembed.neighbors.graph_blocks import unit_squares
 from distembed.neighbors.graphs import (
-    LOCAL_NEIGHBOR,
     Affinity,
     Normalization,
     Symmetry,
@@ -44,9 +42,7 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     laplacian,
     neighbor_affinity,
-    row_is_used,
 )
-from distembed.neighbors.search import nearest_neighbors
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import block_memory, keep, newest, scope
 from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
@@ -259,9 +255,9 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 raise ValueError(
                     "there are no correspondences, so nothing joins the two sets: give at least one pair"
                 )
-            self.links_ = (
-                propagate_correspondences(*sets, links, **options).links if self.propagate else links
-            )
+            if self.propagate:
+                links = propagate_correspondences(sets[0], sets[1], links, **options).links
+            self.links_ = links
             joined = {(0, 1): self.links_}
             values, confidence = shared_values(V1, self.links_)
         names = ("affinity", "symmetry", "metric")
@@ -515,7 +511,7 @@ def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedd
     shifts[shifts < ZERO_EIGENVALUE * max(shifts[-1], 0.0)] = 0.0
     right = (confidence[:, None] * target) @ (F.T @ basis)
     right[:, shifts == 0] = 0.0
-    width = group_width(*right.shape, block_memory())
+    width = group_width(right.shape[0], right.shape[1], block_memory())
     solved = lift(
         solve_group, "k,nk,nk->mk", da.from_array(shifts, chunks=width),
         *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
@@ -590,32 +586,3 @@ def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:
     """Return the number of systems of one task, from the problem and the memory of a task."""
     fitting = max(1, block_memory // (SYSTEM_COPIES * 8 * n_rows))
     return min(fitting, max(LEAST_SYSTEMS, -(-n_systems // SYSTEM_GROUPS)), n_systems)
-
-
-@block(temporaries=6.5)
-def place_rows(
-    X: Any, *, fitted: Any, embedding: Float64s, scale: Float64s, k: int, metric: Metric
-) -> Float64s:
-    """Return the embedding of new rows (r × k): the mean of those of the fitted rows that they are near to.
-
-    Rows of an embedding are divided by their scale. The weights of the k nearest fitted rows are exp(-d²/h²), h the
-    distance to the `LOCAL_NEIGHBOR`-th of them, and sum to one. Where so many fitted rows are equal to a new row that h
-    is 0, they share the weight and the others have none.
-    """
-    is_sparse = sp.issparse(getattr(fitted, "_meta", fitted))
-    if is_sparse != sp.issparse(X):
-        X = sp.csr_array(X) if is_sparse else X.toarray()
-    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
-    k = min(k, used_fitted.size)
-    weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
-    if used.any() and k:
-        with in_this_thread(), one_blas_thread():
-            found = nearest_neighbors(X[np.flatnonzero(used)], k, Y=fitted[used_fitted], metric=metric)
-            distances, near = compute(tuple(found))
-        squares = unit_squares(distances) if metric == "cosine" else distances**2
-        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
-        raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
-        weights[used] = raw / raw.sum(axis=1, keepdims=True)
-        indices[used] = used_fitted[near]
-    means = np.einsum("rj,rjk->rk", weights, embedding[indices])
-    return np.asarray(means * np.einsum("rj,rj->r", weights, scale[indices])[:, None])

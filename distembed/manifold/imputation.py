@@ -263,9 +263,11 @@ class LatentSemanticImputation(BaseEstimator):
         check_is_fitted(self, "vectors_")
         matrix, (given, values) = self._training_matrix(X), aligned(X, Y)
         known_rows(values, matrix.shape[0])
-        same = X_new[X.columns] if is_frame(X_new) and is_frame(X) else X_new
+        rows: Any = X_new
+        if is_frame(X_new) and is_frame(X):
+            rows = rows[list(X.columns)]  # type: ignore[union-attr]
         fitted = array_of(self.vectors_, "vectors_")
-        vectors = infer(same, matrix, fitted, model=self.regressor_, **self.options_)
+        vectors = infer(rows, matrix, fitted, model=self.regressor_, **self.options_)
         return in_frame(vectors, X_new, given)
 
 

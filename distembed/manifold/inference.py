@@ -116,9 +116,9 @@ def infer_by_each_method(
     found["embedding_given" if model.propagate else "embedding"] = by_embedding(links, model)
     if model.propagate:
         more = propagate_correspondences(sets.first, sets.second, links, random_state=seed)
-        spaces = [unit_rows(rows) for rows in compute(more.spaces)]
-        found["matching"] = by_nearest(*spaces, values)
-        found["matching_1"] = by_nearest(*spaces, values, 1)
+        first, second = (unit_rows(rows) for rows in compute(more.spaces))
+        found["matching"] = by_nearest(first, second, values)
+        found["matching_1"] = by_nearest(first, second, values, 1)
         found["embedding"] = by_embedding(more.links, model)
     return found
 

@@ -65,7 +65,7 @@ def table_dimensions(job: ImputationJob, counted: Counted | None) -> Dimensions:
     The vectors of a word that is no name are known, too, and all names may be known, until both are joined.
     """
     if counted is not None and "join" in counted.stages:
-        facts, notes = counted.stages["join"].facts, tuple[str, ...]()
+        facts, notes = counted.stages["join"].facts, list[str]()
         (n, d), (_, s) = (counted.workspace.describe(name).spec.shape for name in ("domain", "known_vectors"))
         n_known, n_unknown = facts["n_known"], n - facts["n_known"]
         held = 4 * s * (n_known + facts["n_unmatched_words"])
@@ -120,12 +120,12 @@ def run_join(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note(note)
     ctx.store_table(outputs.VOCABULARY, joined_words(domain, known.words, rows, others))
     misses = near_misses(domain.names, known.words, rows, job.matching)
-    for output, kind, found in (
+    for table, kind, found in (
         (outputs.LEFT_OUT, LeftOut, domain.left_out),
         (outputs.NEAR_MISSES, NearMiss, misses),
     ):
         texts = {name: pa.array([getattr(row, name) for row in found], pa.string()) for name in kind._fields}
-        ctx.store_table(output, pa.table(texts))
+        ctx.store_table(table, pa.table(texts))
     ctx.store_table(outputs.READING, pa.table({"note": pa.array(notes, pa.string())}))
     if domain.scales is not None:
         scales = {"column": domain.columns, **domain.scales._asdict()}
@@ -511,9 +511,8 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
     solve = {*SOLVE_OPTIONS, "method"}
     solved, judged = sections(imputation=solve), sections("evaluation", imputation=solve)
     both = ("join", "weights")
-    check = partial(check_figures, **IN_PAPER)
     specs = [
-        StageSpec("join", (), joined, run_join, plan_join, check),
+        StageSpec("join", (), joined, run_join, plan_join, lambda job: check_figures(job, **IN_PAPER)),
         *kept_stages(job, KEPT_DISTANCES.stage_spec),
         StageSpec("graph", ("join",), graph, run_graph, plan_graph),
         StageSpec("weights", ("join", "graph"), weights, run_weights, plan_weights),

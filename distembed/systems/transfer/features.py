@@ -293,8 +293,9 @@ def rows_of(job: TransferJob, workspace: Workspace, side: str) -> da.Array:
 
 def _lsa(job: TransferJob, shape: tuple[int, ...]) -> LSA:
     """Return the decomposition of a collection of so many documents and words."""
-    n_components = max(1, min(job.representation.n_components, min(shape) - 1))
-    return LSA(n_components, random_state=job.representation.random_state)
+    form = job.representation
+    assert isinstance(form, LSARepresentation)
+    return LSA(max(1, min(form.n_components, min(shape) - 1)), random_state=form.random_state)
 
 
 def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001

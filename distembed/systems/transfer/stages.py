@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -423,8 +422,10 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
     of_links = sections(alignment={"propagate", "random_state"}, grid=True)
     pairs, links = [], []
     for side in others:
-        inputs, check = named(("documents",), first, side), collections.check_pairs
-        spec = StageSpec(f"{side}_pairs", inputs, of_pairs, run_pairs, plan_pairs, check, counts=True)
+        inputs = named(("documents",), first, side)
+        spec = StageSpec(
+            f"{side}_pairs", inputs, of_pairs, run_pairs, plan_pairs, collections.check_pairs, counts=True
+        )
         pairs.append(spec.of(side=side))
         inputs = (*named(compared, first, side), spec.name)
         links.append(StageSpec(f"{side}_links", inputs, of_links, run_links, plan_links).of(side=side))
@@ -432,13 +433,18 @@ def stages(job: TransferJob) -> tuple[StageSpec, ...]:
         inputs = named(("tokens", "vocabulary", "terms"), first)
         values = StageSpec("topics", inputs, sections("topics"), features.run_topics, features.plan_topics)
     else:
-        read, check = features.feature_parameters, features.check_features
         inputs = named(("documents",), *job.collections)
-        values = StageSpec("features", inputs, read, features.run_features, features.plan_features, check)
+        run, plan = features.run_features, features.plan_features
+        tables = features.feature_parameters
+        values = StageSpec("features", inputs, tables, run, plan, features.check_features)
     units: dict[str, Any] = {} if job.has_topics else {"features": {"standardize"}}
     fitted = (values.name, *named(("graph",), *job.collections), *named(("links",), *others))
     of_fit, judged = sections("alignment", **units), ("embedding", *named(("pairs",), *others))
-    of_scores, check = sections("evaluation", "alignment", **units), partial(check_figures, **in_paper(job))
+    of_scores = sections("evaluation", "alignment", **units)
+
+    def check(job: TransferJob) -> list[str]:
+        return check_figures(job, **in_paper(job))
+
     return (
         *(spec for specs in of_texts.values() for spec in specs[:2]),  # tokens and documents
         *pairs,
