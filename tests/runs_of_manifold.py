@@ -59,7 +59,6 @@ def projection() -> None:
     dense = rows_of(3000, 80)
     dense *= dense > 0.8
     dense[:, 0] += 0.1
-    row_is_used(dense, "cosine")
     graph = row_blocks(csr_array(random_array((6000, 6000), density=2e-3, format="csr", rng=0)))
     parts = row_blocks(csr_array(np.ones((6000, 1))))
     vectors, constants = (da.from_array(rows_of(n, 40), chunks=-1) for n in (6000, 1))
@@ -68,6 +67,7 @@ def projection() -> None:
         vectors, constants, **WIDE, bound=2.0,
     ).compute()  # fmt: skip
     for rows in (dense, csr_array(dense)):
+        row_is_used(rows, "cosine")
         ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10, constant=True)
 
 
