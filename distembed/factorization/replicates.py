@@ -13,7 +13,7 @@ core vectors, where a factor of each would take the rank times as many.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -103,38 +103,24 @@ def words_in_samples(
     pairs, occurrences = (np.concatenate([part[side] for part in parts], axis=1) for side in (1, 2))
     wanted = np.ones((len(pairs), len(parts)), bool) if wanted is None else wanted
     sizes = np.zeros(wanted.shape, np.int64) if sizes is None else sizes
-    ends = np.cumsum([0, *(len(part.counts) for part in parts)]).tolist()
-    context = Context(
-        [slice(*bounds) for bounds in pairwise(ends)],
-        [part.samples for part in parts],
-        occurrences.sum(axis=0).astype(np.float64),
-        pairs[: core.shape[0]].astype(np.float32),
-        occurrences[: core.shape[0]].astype(np.float32),
-        rules,
-    )
+    # of each part its samples, the occurrences of all words in each group, and the pairs and occurrences of core words
+    known = [
+        (
+            part.samples,
+            part.occurrences.sum(axis=0).astype(np.float64),
+            part.pairs[: core.shape[0]].astype(np.float32),
+            part.occurrences[: core.shape[0]].astype(np.float32),
+        )
+        for part in parts
+    ]
     counts = [group.rechunk((batch_words, -1)) for part in parts for group in part.counts]
     vectors = core.rechunk((-1, -1))
     indices = ",".join(["wp", "wp", "wg", "wg", "cd", "de", *["wc"] * len(counts)])
     return lift(
         measured_words, f"{indices}->wm", wanted, sizes, pairs, occurrences, vectors,
         column_products(vectors, vectors), *counts, sizes={"m": width},
-        context=shared(context), measure=measure, width=width,
+        parts=shared(known), rules=rules, measure=measure, width=width,
     )  # fmt: skip
-
-
-class Context(NamedTuple):
-    """What all words are solved with."""
-
-    groups: list[slice]
-    """The groups of each part."""
-    samples: list[Sequence[Floats]]
-    """The samples of each part, in several sizes."""
-    n_tokens: Floats
-    """The occurrences of all words in each group. Array (groups,)."""
-    core_pairs: Floats
-    core_occurrences: Floats
-    """Those of the core words in each group. Arrays (c, groups) float32."""
-    rules: Regression
 
 
 @block(temporaries=1)
@@ -146,23 +132,24 @@ def measured_words(
     core: Floats,
     core_gram: Floats,
     *counts: Any,
-    context: Context,
+    parts: list[Any],
+    rules: Regression,
     measure: Callable[[list[Floats | None]], Any],
     width: int,
 ) -> Floats:
     """Return what is measured of some words, each solved in all samples of all parts, (words, width)."""
-    _, ridge, uniform = context.rules
-    system = 2 * uniform * core_gram + ridge * np.identity(len(core_gram))
+    system = 2 * rules.uniform_weight * core_gram + rules.ridge * np.identity(len(core_gram))
     found, groups = np.full((len(wanted), width), np.nan, np.float32), [canonical_csr(one) for one in counts]
+    ends = np.cumsum([0, *(len(samples[0]) for samples, *_ in parts)]).tolist()
     for word in np.flatnonzero(wanted.any(axis=1)):
         rows = [slice(*group.indptr[word : word + 2]) for group in groups]
         each = [(group.indices[row], group.data[row]) for group, row in zip(groups, rows, strict=True)]
         vectors = list[Floats | None]()
-        for part, own in enumerate(context.groups):
-            given = each[own], pairs[word, own], occurrences[word, own], own
-            samples = context.samples[part][sizes[word, part]]
-            is_wanted = wanted[word, part]
-            vectors.append(sample_vectors(*given, samples, context, core, system) if is_wanted else None)
+        for place, (samples, *facing) in enumerate(parts):
+            own, taken = slice(*ends[place : place + 2]), samples[sizes[word, place]]
+            given = each[own], pairs[word, own], occurrences[word, own], facing, taken
+            is_wanted = wanted[word, place]
+            vectors.append(sample_vectors(*given, core, system, rules) if is_wanted else None)
         found[word] = measure(vectors)
     return found
 
@@ -171,11 +158,11 @@ def sample_vectors(
     rows: Sequence[tuple[Any, Any]],
     pairs: Floats,
     occurrences: Int64s,
-    groups: slice,
+    facing: Sequence[Floats],
     samples: Floats,
-    context: Context,
     core: Floats,
     system: Floats,
+    rules: Regression,
 ) -> Floats:
     """Return the vectors of a word in all samples of a part, (samples, d) float32.
 
@@ -188,15 +175,15 @@ def sample_vectors(
         The core words that the word has pairs with in each group of documents of the part, and their counts.
     pairs, occurrences : arrays (groups,)
         Of the word.
-    groups : slice
-        Those of the part among all.
+    facing : sequence of arrays (groups,), (c, groups), (c, groups)
+        The occurrences of all words in each group, and the pairs and the occurrences of the core words.
     samples : (groups, samples) float64
         How often each sample takes each group.
-    context : Context
     core : (c, d) float32
         V1.
     system : (d, d) float64
         What all words have in common: ``E + mu I``.
+    rules : Regression
     """
     support = np.unique(np.concatenate([columns for columns, _ in rows]))
     if not support.size:
@@ -206,16 +193,13 @@ def sample_vectors(
     counts = np.zeros((len(support), len(rows)), np.float32)
     for group, (columns, values) in enumerate(rows):
         counts[place[columns], group] = values
-    taken, n_tokens = samples.astype(np.float32), np.maximum(context.n_tokens[groups] @ samples, 1.0)
+    n_tokens, core_pairs, core_occurrences = facing
+    taken, n_tokens = samples.astype(np.float32), np.maximum(n_tokens @ samples, 1.0)
     weights, moments = _weights_and_moments(
-        counts @ taken,
-        pairs @ samples,
-        occurrences @ samples / n_tokens,
-        context.core_pairs[support, groups] @ taken,
-        context.core_occurrences[support, groups] @ taken / n_tokens,
-        context.rules.uniform_weight,
-        *context.rules.weighting,
-    )
+        counts @ taken, pairs @ samples, occurrences @ samples / n_tokens,
+        core_pairs[support] @ taken, core_occurrences[support] @ taken / n_tokens,
+        rules.uniform_weight, *rules.weighting,
+    )  # fmt: skip
     return _solve_samples(core[support], weights, moments, system).T
 
 
