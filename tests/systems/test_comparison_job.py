@@ -21,7 +21,7 @@ from distembed.systems.comparison.changes import (
     keyness,
     own_contexts,
 )
-from distembed.systems.comparison.views import course
+from distembed.systems.comparison.views import course, summary
 from distembed.views.finished_job import run_job
 from tests.commands import job_fixtures, run, succeed
 from tests.small_jobs import comparison
@@ -188,6 +188,30 @@ def test_words_of_few_novels_that_differ_have_no_change_below_zero(tmp_path):
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):
     done = succeed("run", job, "--workspace", copy, "--set", "comparison.false_alarms=0.9")
     assert "by chance, so that these are no evidence of a change" in done.stdout
+
+
+@pytest.mark.parametrize("share", [0.1, 1])
+def test_many_parts_in_which_each_word_changed_once_are_evidence(job, workspace, plain, share):
+    """Of 16 parts a word has 120 pairs, of which chance changes more than one, but not one of each word."""
+    draw, names, n_words = np.random.default_rng(0), [f"p{n:02}" for n in range(16)], 50
+    pairs = [(one, other) for place, one in enumerate(names) for other in names[place + 1 :]]
+    alone = {("noise", name, None): np.full(n_words, 0.1) for name in names}
+    of_pairs = {
+        (kind, *pair): np.full(n_words, -0.1)
+        for kind in ("distance", "change", "low", "high")
+        for pair in pairs
+    }
+    for word in range(int(share * n_words)):
+        pair = pairs[draw.integers(len(pairs))]
+        for kind in ("change", "low", "high"):
+            of_pairs[kind, *pair][word] = 1.0
+    counts = np.full((n_words, 16), 99)
+    many = plain._replace(
+        words=[f"w{n}" for n in range(n_words)], parts=names, counts=counts, documents=counts,
+        judged=counts > 0, measures=alone | of_pairs, floor=1.0,
+    )  # fmt: skip
+    said = summary(load_job(job), many, changed_words(many), de.Workspace.open(workspace))
+    assert ("no evidence" in said) == (share < 1)
 
 
 def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 1814") -> None:

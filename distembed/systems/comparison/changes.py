@@ -20,7 +20,7 @@ from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import ComparisonJob
-from distembed.systems.comparison.parts import groups_of_parts, part_counts
+from distembed.systems.comparison.stages import groups_of_parts, part_counts
 from distembed.vectors import WordVectors
 
 CHANGED, LEVEL, UNJUDGED = "changed", "no change seen", "cannot be judged"

@@ -63,24 +63,25 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
         ShownTable("Parts", workspace.table("parts").to_pylist()),
         _noise(found),
     ]
-    summary = _summary(job, found, changed, workspace)
+    said = summary(job, found, changed, workspace)
     names = ", ".join(shown(found.words[word]) for word in changed[:CLOSING_WORDS])
     ways = {
         "changes": "export {} --what changes --to changes.csv",
         "figures": "report {} --figures figures --format pdf",
     }
-    return page_of(
-        job, workspace, summary, facts, sections, closing=[summary, names], ways=ways, explorer=False
-    )
+    return page_of(job, workspace, said, facts, sections, closing=[said, names], ways=ways, explorer=False)
 
 
-def _summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
+def summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:
     n_judged = workspace.stages()["differences"].facts["n_judged"]
-    # a word is compared once for each two parts, and chance changes it in some of them
+    # a word is compared once for each two parts, and chance changes it in some of them: of many pairs in as many as
+    # there are words, though not each word once
     verdicts = np.array([found.between(*pair)["verdict"] for pair in found.pairs])
-    n_compared, n_changed = (int(n) for n in ((verdicts != UNJUDGED).sum(), (verdicts == CHANGED).sum()))
-    expected = job.comparison.false_alarms * n_compared
-    in_doubt = 0 < n_changed <= expected
+    is_judged, rate = verdicts != UNJUDGED, job.comparison.false_alarms
+    n_compared, n_changed = int(is_judged.sum()), int((verdicts == CHANGED).sum())
+    expected = rate * n_compared
+    words_by_chance = float((1 - (1 - rate) ** is_judged.sum(axis=0)).sum())
+    in_doubt = 0 < n_changed <= expected and len(changed) <= words_by_chance
     return (
         f"{plural(len(found.parts), 'part')}: {', '.join(found.parts)}. Of {plural(n_judged, 'word')} that can be "
         f"judged in two parts, {len(changed):,} {'has' if len(changed) == 1 else 'have'} changed above the floor. Of "
