@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from functools import partial
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -34,7 +35,7 @@ from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.lift import FAN_IN, lift
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import count_values
-from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
+from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import corpus as corpus_stages
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import core_counts, core_dimensions, plan_of_core
@@ -298,18 +299,19 @@ def design_of(job: ComparisonJob) -> replicates.Design:
 
 def plan_differences(job: ComparisonJob, dims: Dimensions) -> StagePlan:
     """Return the plan of solving words: a task has the pairs of a batch in all groups, and one word in all samples."""
-    k, pairs = job.psdvec.n_components, dims.block("pair_of_batch", itemsize=PAIR_BYTES)
-    width = len(replicates.measures_of(dims["part"].size))
-    numbers = NUMBERS_OF_A_PAIR * design_of(job).n_samples
-    measured = dims.block("batch", max(k, width))
-    return stage_plan(
-        task(replicates.measured_words, pairs, dims.whole("core", k), output=measured)
-        + dims.whole("core", k + dims["group"].size + numbers),
-        dims.block("group_pair", 3, itemsize=PAIR_BYTES),
+    k, width = job.psdvec.n_components, len(replicates.measures_of(dims["part"].size))
+    pairs = dims.block("pair_of_batch", itemsize=PAIR_BYTES)
+    solving = stage_plan(
+        task(replicates.measured_words, pairs, dims.whole("core", k), output=dims.block("batch", width)),
+        stored=dims.whole("word", width),
         whole=[dims.whole(2, "group", "word", 2, itemsize=8)],
-        stored=dims.whole("word", width) + dims.whole("part", "word", k),
-        n_tasks=dims.n_blocks("batch") * (1 + dims["group"].size),
+        n_tasks=prod((dims.n_blocks("batch"), dims.size("group"))),
     )
+    numbers = dims.whole("core", NUMBERS_OF_A_PAIR, design_of(job).n_samples)
+    reading = stage_plan(
+        dims.block("group_pair", 3, itemsize=PAIR_BYTES), stored=dims.whole("part", "word", k)
+    )
+    return in_turn(solving.beside(dims.whole("core", k), dims.whole("core", "group"), numbers), reading)
 
 
 def run_differences(ctx: Context) -> dict[str, Any]:
