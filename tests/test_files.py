@@ -20,8 +20,7 @@ import pytest
 
 import distembed as de
 from distembed import files
-from distembed.corpus.document_columns import DOCUMENTS_SCHEMA
-from distembed.corpus.partitions import Tokens, partition_writers, token_rows, write_group
+from distembed.corpus.partitions import DOCUMENTS_SCHEMA, Tokens, partition_writers, token_rows, write_group
 from distembed.corpus.paths import files_at
 from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from distembed.corpus.document_columns import PIECE
-from distembed.corpus.partitions import TokenBatch, Tokens
+from distembed.corpus.partitions import PIECE, TokenBatch, Tokens
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import line_of
 from distembed.dtypes import Int32s, Int64s

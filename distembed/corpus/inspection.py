@@ -15,14 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.paths import has_known_extension, name_files
+from distembed.corpus.paths import OF_WIKIPEDIA, name_files
 from distembed.corpus.readers import Corpus
-from distembed.corpus.records import Batch
-from distembed.corpus.segmentation import INSTALL, scripts_without_spaces
-from distembed.corpus.streams import CorpusError, Partition, Progress
-from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.corpus.records import Batch, CorpusError, Partition, Progress
+from distembed.corpus.tokenizer import INSTALL, Tokenizer, scanner, scripts_without_spaces
 from distembed.dtypes import Int64s
-from distembed.formats.names import suffix_of
+from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.linalg.chunks import evenly_spaced
 
 FORMAT_NAMES = {
@@ -49,9 +47,6 @@ MAX_BAD_RECORDS = 1000
 MAX_FILES = 1000
 """Files whose beginnings are read, evenly over the corpus where it has more."""
 
-
-FEWEST_FILES, SHORT_BYTES = 20, 1 << 16
-"""So many files, half of them no longer than that, are rather documents than lists of documents."""
 
 SAMPLE_BYTES = 1 << 20
 """Bytes of text in a sample: a tenth of a second of plain text, half of one of a compressed dump."""
@@ -84,7 +79,7 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     notes.append("files: " + ", ".join(f"{n:,} {name}" for name, n in counts.items()))
     kinds: dict[str, list[str]] = {}
     for part in files:
-        if part.format == "text" and not has_known_extension(part.url):
+        if part.format == "text" and not (suffix_of(part.url) in TEXT_FORMATS or OF_WIKIPEDIA in part.url):
             kinds.setdefault(suffix_of(part.url), []).append(part.url.rsplit("/", 1)[-1])
     listed = ", ".join(
         f"{len(names):,} {suffix or 'without extension'} ({name_files(names)})"
@@ -92,43 +87,28 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     )
     if kinds:
         notes.append(f"no known extension, taken for text (format= sets the format): {listed}")
-    if columns := [
-        *first.carry_fields,
-        *corpus.columns.names,
-    ]:  # with what the path of the first file gives them
+    if columns := [*first.carry_fields, *corpus.columns.names]:
+        # With what the path of the first file gives them.
         folders = {} if corpus.columns.paths is None else corpus.columns.paths.slice(0, 1).to_pylist()[0]
         names = [f"{name} ({folders[name]})" if name in folders else name for name in columns]
         notes.append(f"columns of documents, as of {first.name}: {', '.join(names)}")
-    size = sorted(part.n_bytes for part in files)[len(files) // 2]
-    n_lines = sum(batch.documents.num_rows for batch in beginnings if batch is not None) // len(beginnings)
-    are_lines = all(part.format == "text" and part.layout == "line" for part in files)
-    if are_lines and len(files) >= FEWEST_FILES and size <= SHORT_BYTES and n_lines > 1:
-        what = f"each line of {len(files):,} short files is a document"
-        notes.append(f'{what}: give layout="file" if each file is one')
-    return [*notes, *(_words_of(corpus, filled) if filled else []), *corpus.notes]
-
-
-def _words_of(corpus: Corpus, beginnings: Sequence[Batch]) -> list[str]:
-    """Return some words of the beginnings, and a warning where the tokenizer needs spaces that their script lacks."""
-    notes, tokenizer = list[str](), corpus.tokenizer
+    tokenizer = corpus.tokenizer
     if (
-        not callable(tokenizer.pattern) and ":" not in tokenizer.pattern
-    ):  # no function of a user before the run
+        filled and not callable(tokenizer.pattern) and ":" not in tokenizer.pattern
+    ):  # no function before the run
         words = scanner(replace(tokenizer, phrases_file=None, min_border_tokens=1))
-        words.scan(max(beginnings, key=lambda batch: batch.data.size))
+        words.scan(max(filled, key=lambda batch: batch.data.size))
         rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
         shown = ", ".join(word[:WORD_CHARACTERS] for word in words.words()["word"].take(rows).to_pylist())
         notes += [f"words: {shown}"] * bool(shown)
     if tokenizer.pattern in ("unicode", "ascii"):
-        data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in beginnings[:SAMPLED_FILES])
+        data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in filled[:SAMPLED_FILES])
         notes += [
             f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
             f'clauses: give pattern="icu" ({INSTALL}) or a function of a package ({script.packages})'
-            for script, share in scripts_without_spaces(
-                data.decode("utf-8", "ignore")
-            )  # characters may be cut
+            for script, share in scripts_without_spaces(data.decode("utf-8", "ignore"))
         ]
-    return notes
+    return [*notes, *corpus.notes]
 
 
 def _beginning(partition: Partition) -> Batch | None:
@@ -191,8 +171,7 @@ def sample_text(bundles: Sequence[Sequence[Partition]], tokenizer: Tokenizer) ->
             # beyond a range only the end of its last document is read; ranges of Parquet are of row groups
             if partition.stop is not None and partition.format != "parquet":
                 n_read = min(n_read, partition.stop - partition.start)
-            left, n_bytes = left - max(n_text, n_own), n_bytes + n_read
-            n_documents += max(n_own, int(n_text > 0))
+            left, n_bytes, n_documents = left - max(n_text, n_own), n_bytes + n_read, n_documents + n_own
             if left <= 0:
                 break
     counts, document_counts = (words.words()[name].to_numpy() for name in ("count", "document_count"))

@@ -223,20 +223,6 @@ def bracket(s: Strip, i: int) -> int:
 
 
 @_part
-def brace(s: Strip, i: int) -> int:
-    """Open or close a template or parameter, at { or }."""
-    byte = s.src[i]
-    if not matches(s.src, i, byte, byte):
-        emit(s, byte)
-        return i + 1
-    if byte == 123:
-        push(s, TEMPLATE)
-    else:
-        pop_and_cut(s, TEMPLATE)
-    return i + 2
-
-
-@_part
 def punctuation(s: Strip, i: int) -> int:
     """End the target of a link at its first bar; drop apostrophes that are markup, and a switch such as __NOTOC__.
 
@@ -398,8 +384,12 @@ def strip(s: Strip) -> int:
             i = bracket(s, i)
         elif byte == 60:
             i = angle(s, i)
-        elif byte in (123, 125):
-            i = brace(s, i)
+        elif byte in (123, 125) and matches(src, i, byte, byte):  # of a template or a parameter
+            if byte == 123:
+                push(s, TEMPLATE)
+            else:
+                pop_and_cut(s, TEMPLATE)
+            i += 2
         else:
             i = punctuation(s, i)
     return fields[OUT]

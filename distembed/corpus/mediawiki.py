@@ -18,8 +18,16 @@ from xml.parsers import expat
 import numpy as np
 
 from distembed.corpus import markup
-from distembed.corpus.records import Batch, batch_of, document_table, encoding_advice, whole_records
-from distembed.corpus.streams import CorpusError, Partition, Progress
+from distembed.corpus.records import (
+    Batch,
+    CorpusError,
+    Partition,
+    Progress,
+    batch_of,
+    document_table,
+    encoding_advice,
+    whole_records,
+)
 from distembed.formats.encodings import text_encoding
 
 # A dump's siteinfo is some KiB.
@@ -41,11 +49,9 @@ class Stripper:
 
     def __init__(self, namespace_names: tuple[tuple[int, str], ...] = ()):
         dropped = {FILE_NAMESPACE, CATEGORY_NAMESPACE, MEDIA_NAMESPACE}
-        names = {name for key, name in namespace_names if key in dropped and name}
+        names = [*ENGLISH_NAMES, *(name for key, name in namespace_names if key in dropped and name)]
         # Only ASCII is folded by the machine, and the first letter of a name may be of either case.
-        variants = {v.encode().lower() for name in names for v in (name, name.lower())}
-        variants |= {name.encode() for name in ENGLISH_NAMES}
-        ordered = sorted(variants)
+        ordered = sorted({form.encode().lower() for name in names for form in (name, name.lower())})
         self.names = np.frombuffer(b"".join(ordered), np.uint8)
         self.name_stops = np.cumsum([len(name) for name in ordered])
         self.stack = np.zeros((markup.MAX_DEPTH, 3), np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from hashlib import blake2b
@@ -13,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Day = tuple[int, int, int]
-"""Year, month and day."""
+from distembed.display import first_repeat
 
 NO_PART = -1
 """The part of a document that is in none."""
@@ -32,7 +30,7 @@ class Parts(NamedTuple):
     """The part of each document, `NO_PART` for none. Int32 array (documents,)."""
 
 
-def day_of(value: str, where: str) -> Day:
+def day_of(value: str, where: str) -> tuple[int, int, int]:
     """Return the day that a date stands for: of a year, or a month, the first.
 
     Parameters
@@ -111,20 +109,18 @@ def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Seq
         if first >= second:
             raise ValueError(f"parts.bins has {one} before {other}: give dates that rise, each once")
     days = [day_of(value, place) if value else None for value, place in zip(values, where, strict=True)]
-    names, is_one = tuple(_bin_name(*pair) for pair in pairwise(edges)), len(bounds) == 1
-    names = (f"before {edges[0]}", f"from {edges[0]} on") if is_one else names
-    rank = [None if day is None else sum(day >= bound for bound in bounds) for day in days]
-    place = np.array([NO_PART if n is None else n - (not is_one) for n in rank], np.int32)
-    place[place == len(names)] = NO_PART
-    return Parts(names, place)
-
-
-def _bin_name(first: str, second: str) -> str:
-    """Return the name of the bin from one edge to before the next."""
-    if first.strip().isdigit() and second.strip().isdigit():
-        last = int(second) - 1
-        return first.strip() if last == int(first) else f"{first.strip()}-{last}"
-    return f"{first} to before {second}"
+    names = [f"before {edges[0]}", f"from {edges[0]} on"]
+    if len(edges) > 1:
+        names = [f"{first} to before {second}" for first, second in pairwise(edges)]
+        for number, (begin, end) in enumerate(pairwise(map(str.strip, edges))):
+            if begin.isdigit() and end.isdigit():
+                names[number] = begin if int(end) == int(begin) + 1 else f"{begin}-{int(end) - 1}"
+    rank = [NO_PART if day is None else sum(day >= bound for bound in bounds) for day in days]
+    of = np.array(rank, np.int32)
+    if len(edges) > 1:
+        of[of >= 0] -= 1
+        of[of == len(names)] = NO_PART
+    return Parts(tuple(names), of)
 
 
 def even_edges(values: Sequence[str | None], years: int, where: Sequence[str]) -> list[str]:
@@ -151,12 +147,12 @@ def chosen_parts(parts: Parts, names: Sequence[str]) -> Parts:
     ValueError
         If a name is none of a part, or comes twice.
     """
-    unknown = next((name for name in names if name not in parts.names), None)
-    if unknown is not None:
-        raise ValueError(f"parts.names has {unknown!r}; the parts of the corpus are {', '.join(parts.names)}")
-    twice = next((name for name, n in Counter(names).items() if n > 1), None)
-    if twice is not None:
-        raise ValueError(f"parts.names has {twice!r} twice: name each part once")
+    if unknown := [name for name in names if name not in parts.names]:
+        raise ValueError(
+            f"parts.names has {unknown[0]!r}; the parts of the corpus are {', '.join(parts.names)}"
+        )
+    if twice := first_repeat(names):
+        raise ValueError(f"parts.names has {twice[0]!r} twice: name each part once")
     kept = [place for place, name in enumerate(parts.names) if name in set(names)]
     renumbered = np.full(len(parts.names) + 1, NO_PART, np.int32)
     renumbered[kept] = np.arange(len(kept))

@@ -121,11 +121,6 @@ def is_hidden(name: str) -> bool:
     return starts_with_dot or last.startswith("~$") or last in OF_DESKTOPS
 
 
-def has_known_extension(url: str) -> bool:
-    """Return whether the name of a file, without the extension of a compression, speaks of a format."""
-    return suffix_of(url) in TEXT_FORMATS or OF_WIKIPEDIA in url
-
-
 def format_of(url: str) -> str:
     """Return the format that the name of a file suggests, with or without the extension of a compression."""
     return TEXT_FORMATS.get(suffix_of(url), "mediawiki" if OF_WIKIPEDIA in url else "text")

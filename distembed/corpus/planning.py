@@ -14,13 +14,14 @@ import numpy as np
 
 from distembed.corpus.mediawiki import MAX_HEAD_BYTES, read_head
 from distembed.corpus.paths import FoundFile, format_of, readable_name
-from distembed.corpus.records import RECORD_BYTES, not_utf8
-from distembed.corpus.streams import (
+from distembed.corpus.records import (
+    RECORD_BYTES,
     BadRecord,
     CorpusError,
     Partition,
     Progress,
     not_decoded,
+    not_utf8,
     stored_pieces,
 )
 from distembed.corpus.tables import asked_fields, check_fields, stored_bytes

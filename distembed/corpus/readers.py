@@ -19,12 +19,18 @@ from zlib import crc32
 
 import pyarrow as pa
 
-from distembed.corpus.document_columns import FILE, OF_DOCUMENTS, DocumentColumns, read_metadata
-from distembed.corpus.partitions import Tokens, read_batches, tokenize_partition
+from distembed.corpus.partitions import (
+    FILE,
+    OF_DOCUMENTS,
+    DocumentColumns,
+    Tokens,
+    read_batches,
+    read_metadata,
+    tokenize_partition,
+)
 from distembed.corpus.paths import Format, find_files, name_files
 from distembed.corpus.planning import plan_files
-from distembed.corpus.records import HEADS
-from distembed.corpus.streams import BadRecord, CorpusError, Partition
+from distembed.corpus.records import HEADS, BadRecord, CorpusError, Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed

@@ -21,8 +21,8 @@ from distembed.corpus.partitions import (
     token_rows,
     write_group,
 )
+from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import hashes_of, tally
-from distembed.corpus.streams import CorpusError
 from distembed.dtypes import Mask
 from distembed.temporaries import block
 
@@ -97,8 +97,6 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
     number = np.cumsum(keep) - 1
     words, documents = tokens.words(partition), read_partition(partition, "documents").filter(pa.array(keep))
     stats = np.tile(np.array([0, 0, -1]), (words.num_rows, 1))  # tokens, documents, the last document
-    # A long document may hold a word by two ids, of two dictionaries: it is counted by the first.
-    own = np.append(pc.index_in(words["word"], value_set=words["word"]).to_numpy(), -1).astype(np.int32)
     with partition_writers(target, documents.schema) as writers:
         for batch in tokens.iter_partition(partition):
             stays = keep[batch.document]
@@ -107,7 +105,7 @@ def select_documents(tokens: Tokens, partition: str, keep: Mask, target: str) ->
                 stops = np.append(np.flatnonzero(np.diff(document)) + 1, len(ids))
                 of = document[stops - 1]
                 write_group(writers["tokens"], token_rows(ids, stops, of).columns)
-                tally(own[ids], np.append(0, stops[:-1]), stops, of, stats, np.empty(len(stops), np.int64))
+                tally(ids, np.append(0, stops[:-1]), stops, of, stats, np.empty(len(stops), np.int64))
         columns = [words["word"], pa.chunked_array([stats[:, 0]]), pa.chunked_array([stats[:, 1]])]
         for first in range(0, words.num_rows, DICTIONARY_WORDS):
             write_group(writers["words"], [column.slice(first, DICTIONARY_WORDS) for column in columns])

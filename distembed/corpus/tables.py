@@ -18,16 +18,18 @@ from distembed.corpus.records import (
     RECORD_BYTES,
     TOO_LONG,
     Batch,
+    CorpusError,
+    Partition,
+    Progress,
     batch_of,
     document_table,
     encoding_advice,
+    pieces_of,
     place_of,
     whole_records,
 )
-from distembed.corpus.streams import CorpusError, Partition, Progress, pieces_of
 from distembed.files import damage_told
-from distembed.formats.csv_blocks import find_rows
-from distembed.formats.delimited import first_rows, parse_rows
+from distembed.formats.delimited import find_rows, first_rows, parse_rows
 from distembed.formats.encodings import holds_utf8
 from distembed.formats.parquet import ParquetFile, is_text, read_batches
 from distembed.urls import opened

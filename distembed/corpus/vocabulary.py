@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from distembed.corpus.partitions import Tokens, open_partition
 from distembed.corpus.readers import Corpus
+from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import CorpusError
 from distembed.corpus.texts import Texts, tokenized
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.files import damage_told, read_small, replacing

@@ -21,9 +21,8 @@ from sklearn.utils import Tags
 
 from distembed.corpus import records
 from distembed.corpus.partitions import read_batches
-from distembed.corpus.records import HEADS, Batch
+from distembed.corpus.records import HEADS, Batch, Partition
 from distembed.corpus.scanners import Scanner
-from distembed.corpus.streams import Partition
 from distembed.corpus.texts import columns_of, text_array
 from distembed.corpus.tokenizer import APOSTROPHES, Tokenizer, scanner
 from distembed.display import plural
@@ -343,29 +342,28 @@ def batch_of(texts: Iterable[str], first: int = 0) -> Batch:
     return records.batch_of(text_array(texts, allow_missing=False, first=first))
 
 
-def encode_batch(encoder: TextEncoder, batch: Batch) -> EncodedTexts:
-    """Return the texts of a batch."""
-    # A short text counts, and no window has borders.
-    words = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
-    return encode_with(encoder, words, batch)
-
-
-def encode_with(encoder: TextEncoder, scanner: Scanner, batch: Batch) -> EncodedTexts:
-    """Return the texts of a batch, cut into words by a scanner, which is empty after."""
+def encode_batch(encoder: TextEncoder, batch: Batch, words: Scanner | None = None) -> EncodedTexts:
+    """Return the texts of a batch, cut into words by a scanner, which is empty after; by default a new one."""
+    words = word_scanner(encoder) if words is None else words
     vectors, weight, map_ = encoder._rest
-    scanned, words = scanner.scan(batch), scanner.words()["word"].to_pylist()
-    scanner.forget()
-    rows = np.append(vectors.index(words), -1)  # the last is for the id -1
+    scanned, spelled = words.scan(batch), words.words()["word"].to_pylist()
+    words.forget()
+    rows = np.append(vectors.index(spelled), -1)  # the last is for the id -1
     extra, places = encoder.rows_[:0], np.flatnonzero(rows[:-1] < 0)
     if encoder.unknown_ == "subwords" and places.size:
         table: Any = vectors.subwords
-        unknown = [words[place] for place in places.tolist()]
+        unknown = [spelled[place] for place in places.tolist()]
         # Those of which no n-gram is known are left out.
         rows[places] = np.where(table.n_known(unknown) == 0, -1, len(vectors) + np.arange(len(places)))
         with one_blas_thread():
             extra = weigh_rows(table.compose(unknown), weight, map_).astype(np.float32)
     means, n_known = mean_rows(encoder.rows_, extra, rows[scanned.ids], scanned.id_stops)
     return EncodedTexts(means, scanned.n_tokens, n_known)
+
+
+def word_scanner(encoder: TextEncoder) -> Scanner:
+    """Return a scanner of the words of an encoder: a short text counts, and no window has borders."""
+    return scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
 
 
 def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[pa.RecordBatch, EncodedTexts]]:
@@ -385,7 +383,7 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[p
     CorpusError
         If the partition cannot be read.
     """
-    words = scanner(replace(encoder.tokenizer_, border="document", min_border_tokens=1))
+    words = word_scanner(encoder)
     most = max(1, HELD_VALUES // encoder.n_features_out_)
     for whole in read_batches(partition):
         for first in range(0, len(whole.starts), most):
@@ -394,7 +392,7 @@ def encode_texts(encoder: TextEncoder, partition: Partition) -> Iterator[tuple[p
             texts = batch._replace(stops=np.minimum(stops, starts + 4 * SNIPPET_CHARACTERS)).texts()
             snippets = [text.decode("utf-8", "ignore")[:SNIPPET_CHARACTERS] for text in texts]
             heads = batch.documents.select(HEADS).append_column("snippet", pa.array(snippets, pa.string()))
-            yield heads.combine_chunks().to_batches()[0], encode_with(encoder, words, batch)
+            yield heads.combine_chunks().to_batches()[0], encode_batch(encoder, batch, words)
 
 
 # ---- the rows that texts are sums of ----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The encoding of a text from its first bytes: a byte-order mark, the form of UTF-16 or UTF-8, or else Windows-1252.
+"""The encoding of a text from its first bytes: a byte-order mark, the form of UTF-8, or else Windows-1252.
 
 UTF-8 is recognized by its form: text of another encoding is hardly ever valid UTF-8. Among the encodings of one byte
 per character nothing tells one from another but the language, so that what is not UTF-8 is taken for Windows-1252,
@@ -50,9 +50,8 @@ def detect_encoding(head: bytes) -> str:
     Returns
     -------
     str
-        The encoding of the byte-order mark; ``"utf-16-le"`` or ``"utf-16-be"`` where zeros stand as they do there;
-        ``"utf-8"`` where most of what is not ASCII has the form of UTF-8, so that a damaged byte does not turn a
-        whole file into another encoding; else ``"cp1252"``.
+        The encoding of the byte-order mark; ``"utf-8"`` where most of what is not ASCII has the form of UTF-8, so that
+        a damaged byte does not turn a whole file into another encoding; else ``"cp1252"``.
 
     Examples
     --------
@@ -64,9 +63,6 @@ def detect_encoding(head: bytes) -> str:
     """
     for mark, name in MARKS:
         if head.startswith(mark):
-            return name
-    for name, high in (("utf-16-le", 1), ("utf-16-be", 0)):
-        if b"\0" in head and has_form_of_utf16(head, name, high):
             return name
     is_cut = len(head) >= HEAD_BYTES
     with contextlib.suppress(UnicodeDecodeError):  # a hundred times as fast as what follows
@@ -205,13 +201,12 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
     line = data.count(b"\n", 0, place) + 1
     fault = f"{name} is not {known}: line {line} holds the byte {data[place]:#04x}"
     window = data[max(0, place - GUESSED_BYTES) : place + GUESSED_BYTES]
-    if detect_encoding(window) != ONE_BYTE:
-        remedy = "set encoding to that of the file" if has_option else "save it as UTF-8"
-        raise EncodingError(f"{fault}: correct it, or {remedy}")
-    guess = guess_encoding(window)
-    likely = guess.encoding if guess else ONE_BYTE
-    remedy = f'set encoding = "{likely}"' if has_option else "save it as UTF-8"
-    raise EncodingError(f"{fault}. It may be {likely}: {remedy}")
+    remedy, likely = "set encoding to that of the file", ""
+    if detect_encoding(window) == ONE_BYTE:
+        guess = guess_encoding(window)
+        encoding = guess.encoding if guess else ONE_BYTE
+        remedy, likely = f'set encoding = "{encoding}"', f". It may be {encoding}"
+    raise EncodingError(f"{fault}{likely}: correct it, or {remedy if has_option else 'save it as UTF-8'}")
 
 
 def holds_utf8(data: bytes | NDArray[np.uint8]) -> bool:
@@ -227,27 +222,3 @@ def holds_utf8(data: bytes | NDArray[np.uint8]) -> bool:
 def is_utf8(encoding: str) -> bool:
     """Return whether text of this encoding can be scanned as it is."""
     return codecs.lookup(encoding).name in {"utf-8", "ascii"}
-
-
-def has_form_of_utf16(head: bytes, encoding: str, high: int) -> bool:
-    """Return whether bytes have the form of UTF-16 of a byte order, although they have no byte-order mark.
-
-    In western scripts the high byte of most characters is zero, and hardly any low one. Text of any script has spaces
-    or line ends, and read in the other byte order it has none.
-
-    Parameters
-    ----------
-    head : bytes
-        The first bytes of the text, at least one.
-    encoding : str
-        ``"utf-16-le"`` or ``"utf-16-be"``.
-    high : int
-        Where the high byte of a pair stands, 0 or 1.
-    """
-    n_high, n_low = head[high::2].count(0), head[1 - high :: 2].count(0)
-    if 3 * n_high > len(head) and 10 * n_low < n_high:
-        return True
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
-    n_strange = sum(not (character.isprintable() or character.isspace()) for character in text)
-    n_blank = text.count(" ") + text.count("\n")
-    return 100 * (n_strange + text.count("\ufffd")) < len(text) < 100 * n_blank

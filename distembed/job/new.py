@@ -66,7 +66,6 @@ FIELD_NAMES = {
 }  # fmt: skip
 """What fields of records are mostly called, in lower case, with an underscore in place of other signs."""
 
-UNMARKED = (ONE_BYTE, "utf-16-le", "utf-16-be")
 """The encodings that a job has to give."""
 NUMBER = re.compile(r"[-+]?(?=[.,]*\d)[\d.,]+(?:[eE][-+]?\d+)?")
 DIVIDED = {"line": "one per line", "blocks": "between blank lines", "mediawiki": "one per page"}
@@ -239,9 +238,8 @@ def encoding_of(files: Sequence[FoundFile]) -> tuple[str | None, str]:
     for url in (lined[int(number)] for number in evenly_spaced(len(lined), SAMPLE_FILES)):
         head = _beginning_of(url, HEAD_BYTES)
         encoding, is_binary = detect_encoding(head), 100 * len(CONTROL.findall(head)) > len(head)
-        if encoding in UNMARKED and not (encoding == ONE_BYTE and is_binary) and not sniffed(head, url).what:
-            is_telling = encoding == ONE_BYTE and len(NOT_ASCII.findall(head)) >= FEWEST_SIGNS
-            guess = guess_encoding(head) if is_telling else None
+        if encoding == ONE_BYTE and not is_binary and not sniffed(head, url).what:
+            guess = guess_encoding(head) if len(NOT_ASCII.findall(head)) >= FEWEST_SIGNS else None
             encoding = guess.encoding if guess else encoding
             return encoding, f"{os.path.basename(url)} is not UTF-8, and seems to be {encoding}"  # noqa: PTH119
     return None, "UTF-8, or what a file says itself"

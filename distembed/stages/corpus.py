@@ -18,20 +18,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from distembed.corpus.blocks import MAX_TOKEN_BYTES
-from distembed.corpus.document_columns import DocumentColumns, read_metadata
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import (
     TOKENS_VERSION,
+    DocumentColumns,
     Tokens,
     open_partition,
+    read_metadata,
     read_partition,
     tokenize_bundle,
     tokenize_partition,
 )
-from distembed.corpus.phrases import names_in_words
 from distembed.corpus.readers import Corpus
+from distembed.corpus.records import NAMED_RECORDS, CorpusError
+from distembed.corpus.scanners import names_in_words
 from distembed.corpus.stop_words import stop_words_of
-from distembed.corpus.streams import NAMED_RECORDS, CorpusError
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary, join_slices, words_in_memory
 from distembed.counting.cooccurrence import (

@@ -15,7 +15,7 @@ import numpy as np
 from distembed.corpus.inspection import TextSample, sample_text
 from distembed.corpus.partitions import DICTIONARY_WORDS
 from distembed.corpus.readers import Corpus
-from distembed.corpus.streams import Partition
+from distembed.corpus.records import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.counting.documents import BYTES_PER_TOKEN

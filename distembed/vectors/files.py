@@ -46,7 +46,6 @@ from distembed.formats.heads import sniffed
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.parquet import ListError, ParquetFile, is_list, is_text, matrix_of_lists, read_batches
 from distembed.formats.streams import Stream, check_folder, local_copy, reading, writing
-from distembed.options import PositiveInt, check_options
 from distembed.urls import url_to_fs
 from distembed.vectors.fasttext import MAGIC as FASTTEXT_MAGIC
 from distembed.vectors.fasttext import read_fasttext
@@ -247,37 +246,13 @@ def vector_format(name: str) -> VectorFormat | None:
 
 
 def read_vectors(
-    path: str | Path,
-    *,
-    format: VectorFormat = "auto",  # noqa: A002 (the word every reader of files uses for this)
-    max_words: PositiveInt | None = None,
-    encoding: str = "utf-8",
-    errors: Literal["strict", "replace", "ignore"] = "strict",
-    duplicates: Literal["error", "first"] = "error",
+    name: str, chosen: str, max_words: int | None, encoding: str, errors: str, duplicates: str
 ) -> WordRows:
-    """Read words and vectors, and their n-grams, from a file or fsspec URL of any format of this module.
+    """Read words and vectors, and their n-grams, from a file or fsspec URL; see `WordVectors.load`.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file or URL; text and binary files are decompressed by their extension.
-    format : str
-        "auto" goes by the extension and the first bytes: fastText's models begin with bytes of their own, two whole
-        numbers on the first line are a word2vec header, and no header means GloVe text; after a header, numbers where
-        a line of text has its values mean text.
-    max_words : int, optional
-        Read only the first words of the file.
-    encoding : str
-        The encoding of the words in text and binary files: any that agrees with ASCII on spaces and digits.
-    errors : {"strict", "replace"}
-        Whether words that are not valid in the encoding are an error or are replaced.
-    duplicates : {"error", "first"}
-        "first" keeps the first of several equal words instead of refusing the file.
-
-    Returns
-    -------
-    WordRows
-        words, vectors float32 (n_words, n_components), and the table of n-grams of safetensors and fastText files.
+    The format "auto" goes by the extension and the first bytes: fastText's models begin with bytes of their own, two
+    whole numbers on the first line are a word2vec header, and no header means GloVe text; after a header, numbers where
+    a line of text has its values mean text.
 
     Raises
     ------
@@ -288,10 +263,8 @@ def read_vectors(
     FileNotFoundError
         If there is no such file.
     """
-    check_options(read_vectors, locals())
-    name = str(path)
     by_suffix = vector_format(name)
-    chosen = by_suffix if format == "auto" and by_suffix in ("parquet", "safetensors") else format
+    chosen = by_suffix if chosen == "auto" and by_suffix in ("parquet", "safetensors") else chosen
 
     with ExitStack() as opened:
         stream = None
@@ -337,26 +310,10 @@ def _sniff(head: bytes, name: str) -> VectorFormat:
     return "word2vec-binary" if is_binary else "word2vec"
 
 
-def write_vectors(
-    path: str | Path,
-    rows: WordRows,
-    *,
-    format: VectorFormat | None = None,  # noqa: A002
-    space: str | None = None,
-) -> None:
-    """Write words and vectors to a file or fsspec URL; a local file appears complete or not at all.
+def write_vectors(name: str, rows: WordRows, form_name: str | None, space: str | None) -> None:
+    """Write words and vectors to a file or fsspec URL; see `WordVectors.save`.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file or URL. Text and binary files are compressed by the extension (.gz, .bz2, .xz, .zst).
-    rows : WordRows
-        Words, and finite values. "safetensors" keeps the table of n-grams, the other formats leave it out.
-    format : str, optional
-        By default it follows the extension: .txt .vec .w2v word2vec text, .bin word2vec binary, .glove,
-        .parquet, .safetensors.
-    space : str, optional
-        The character written in place of spaces, tabs and line ends inside words (text and binary).
+    A local file appears complete or not at all.
 
     Raises
     ------
@@ -364,11 +321,10 @@ def write_vectors(
         If the name does not determine the format, a word cannot be written in it, or `space` would make two words
         equal.
     """
-    name = str(path)
-    chosen = format or vector_format(name)
+    chosen = form_name or vector_format(name)
     if chosen not in WRITTEN_FORMATS:
         ends = (".txt", ".bin", ".glove", ".parquet", ".safetensors")
-        raise unknown_format(name, ends, asked=format, formats=WRITTEN_FORMATS)
+        raise unknown_format(name, ends, asked=form_name, formats=WRITTEN_FORMATS)
     form: Any = FORMATS[chosen]
     if not form.is_stream and compression_of(name):
         raise ValueError(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from distembed.display import MAX_ROWS, first_repeat, first_words, html_view, plural
 from distembed.execution import one_blas_thread
 from distembed.linalg.blocks import centered_gram, row_cosines, without_directions
+from distembed.options import PositiveInt, check_options
 from distembed.typing import DenseInMemory, Frame, VectorLike, refuse_collection
 from distembed.vectors.files import VectorFormat, read_vectors, write_vectors
 from distembed.vectors.rows import (
@@ -92,7 +93,7 @@ class WordVectors:
         path: str | Path,
         *,
         format: VectorFormat = "auto",  # noqa: A002
-        max_words: int | None = None,
+        max_words: PositiveInt | None = None,
         encoding: str = "utf-8",
         errors: Literal["strict", "replace", "ignore"] = "strict",
         duplicates: Literal["error", "first"] = "error",
@@ -124,9 +125,8 @@ class WordVectors:
         >>> de.WordVectors.load("small.txt", max_words=1).words
         ('king',)
         """
-        rows = read_vectors(
-            path, format=format, max_words=max_words, encoding=encoding, errors=errors, duplicates=duplicates
-        )
+        check_options(cls.load, locals())
+        rows = read_vectors(str(path), format, max_words, encoding, errors, duplicates)
         return cls(rows.words, rows.vectors, subwords=rows.subwords)
 
     def save(
@@ -164,7 +164,7 @@ class WordVectors:
         ('king', 'New York')
         """
         rows = WordRows(list(self._words), self._vectors, self._subwords)
-        write_vectors(path, rows, format=format, space=space)
+        write_vectors(str(path), rows, format, space)
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 import distembed
 from distembed.corpus.readers import Corpus
-from distembed.corpus.streams import Partition
+from distembed.corpus.records import Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import first_words, plural
 from distembed.dtypes import Int64s

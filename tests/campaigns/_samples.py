@@ -22,8 +22,8 @@ import zstandard
 
 import distembed as de
 from benchmarks.measures import alone
-from distembed.corpus.document_columns import read_metadata
 from distembed.corpus.mediawiki import strip_wikitext
+from distembed.corpus.partitions import read_metadata
 from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.job.load import load_job

@@ -94,7 +94,7 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
 ) -> None:
     job, workspace = folder / "job.toml", folder / "companies-workspace"
     assert (
-        'is not utf-8: line 1 holds the byte 0x80. It may be cp1252: set encoding = "cp1252"'
+        'is not utf-8: line 1 holds the byte 0x80. It may be cp1252: correct it, or set encoding = "cp1252"'
         in refused_plan(job)
     )
     change(folder, "[known]", 'encoding = "cp1252"\n[known]')

@@ -11,8 +11,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus import records
-from distembed.corpus.records import Batch
-from distembed.corpus.streams import NAMED_RECORDS, Progress
+from distembed.corpus.records import NAMED_RECORDS, Batch, Progress
 
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">

@@ -14,7 +14,7 @@ import pytest
 import distembed as de
 from distembed.corpus import planning, readers
 from distembed.corpus.partitions import read_partition, tokenize_partition
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
 from distembed.job.load import load_job
 from distembed.job.plan import plan_job
 

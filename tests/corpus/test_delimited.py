@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
 
 ROWS = [("a1", 'Er sagte: "Äpfel; Birnen"', "x"), ("a2", "zwei\nZeilen, mit Komma", "y"), ("a3", "", "x")]
 

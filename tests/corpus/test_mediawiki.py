@@ -20,7 +20,7 @@ from distembed.corpus import records
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.partitions import read_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.streams import CorpusError, Progress, pieces_of
+from distembed.corpus.records import CorpusError, Progress, pieces_of
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import HEAD, page, total, write
 

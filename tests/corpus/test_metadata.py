@@ -12,7 +12,7 @@ import pytest
 
 import distembed as de
 from distembed.corpus.partitions import read_partition
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
 
 NOVELS = {
     "gaskell/1865/wives.txt": "Molly\n\nand Roger.\n",

@@ -11,7 +11,7 @@ import pytest
 
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.readers import read_corpus
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
 from distembed.job.inputs import stamps_at, versions_at
 
 
@@ -138,13 +138,3 @@ def test_links_are_stamped_and_pipes_are_no_files(folder: Path) -> None:
     (folder / "link.txt").symlink_to(folder / "b.txt")
     assert names(folder) == ["b.txt", "link.txt", "a.txt"]
     assert [url.rpartition("/")[2] for url in versions_at(str(folder))] == ["b.txt", "link.txt", "a.txt"]
-
-
-def test_many_short_files_whose_lines_are_documents_are_noted(tmp_path: Path) -> None:
-    for number in range(25):
-        (tmp_path / f"answer{number}.txt").write_text("I like it.\nMostly.\n")
-    note = 'each line of 25 short files is a document: give layout="file" if each file is one'
-    assert note in inspect_corpus(read_corpus(tmp_path))
-    docs = read_corpus(tmp_path, layout="file")
-    assert note not in inspect_corpus(docs)
-    assert sum(1 for _ in docs.documents()) == 25

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.phrases import Gazetteer, gazetteer
-from distembed.corpus.scanners import Scanner
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
+from distembed.corpus.scanners import Gazetteer, Scanner, gazetteer
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of, scanner, words_of
 from distembed.encoding.static import unreadable_words
 from tests.corpus.conftest import batch_of

@@ -23,8 +23,7 @@ from distembed.corpus import planning, records, tables
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import open_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.records import TEXT_BYTES
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import TEXT_BYTES, CorpusError
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import total, write
 from tests.references.tokens import ids_of

@@ -10,8 +10,8 @@ import pytest
 
 import distembed as de
 from distembed.corpus.inspection import inspect_corpus
-from distembed.corpus.segmentation import scripts_without_spaces
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
+from distembed.corpus.tokenizer import scripts_without_spaces
 
 CHINESE = "今天天气很好，我们去公园散步。"
 JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。"

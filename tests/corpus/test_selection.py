@@ -16,8 +16,8 @@ import distembed as de
 from distembed.corpus import partitions
 from distembed.corpus import selection as module
 from distembed.corpus.partitions import Tokens
+from distembed.corpus.records import CorpusError
 from distembed.corpus.selection import choose_documents, document_digests, select_documents
-from distembed.corpus.streams import CorpusError
 from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.counting.documents import count_document_terms
 from tests.corpus.conftest import counted_tokens

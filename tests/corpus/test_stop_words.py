@@ -28,7 +28,7 @@ def test_a_list_of_ones_own(tmp_path):
         (
             "none",
             "für\nähm\nüber\nmöchte\nfähig\n",
-            "is not utf-8: line 1 .* It may be cp1252: save it as UTF-8",
+            "is not utf-8: line 1 .* It may be cp1252: correct it, or save it as UTF-8",
         ),
     ],
 )

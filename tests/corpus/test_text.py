@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.streams import CorpusError, Partition
+from distembed.corpus.records import CorpusError, Partition
 from tests.corpus.conftest import write
 
 
@@ -102,7 +102,7 @@ def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path, name, la
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), layout=st.sampled_from(["line", "blocks", "file"]))
 @settings(max_examples=150, deadline=None)
 def test_documents_that_are_cut_have_the_same_text(tmp_path_factory, text, cuts, piece, layout):
-    text = text.replace("\r", "") if layout == "blocks" else text
+    text = text.replace("\r", "")
     path = write(tmp_path_factory.getbasetemp() / "long.txt", (text * 5 or "x").encode())
     bounds = sorted(cut for cut in cuts if cut < len(text * 5) and layout != "file")
     options, joined = {"format": "text", "layout": layout}, {}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
+from distembed.corpus.scanners import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
 from distembed.corpus.tokenizer import Tokenizer, scanner
-from distembed.corpus.words import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
 from tests.corpus.conftest import batch_of
 from tests.references.tokens import ids_of, tokens_of
 

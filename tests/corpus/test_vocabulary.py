@@ -17,8 +17,8 @@ from distembed.corpus import partitions, records
 from distembed.corpus import vocabulary as module
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import read_corpus
+from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import hashes_of
-from distembed.corpus.streams import CorpusError
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
 from distembed.counting.cooccurrence import count_cooccurrences

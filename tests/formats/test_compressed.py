@@ -14,7 +14,7 @@ import zstandard
 
 import distembed as de
 from distembed import files
-from distembed.corpus.streams import find_bz2_stream
+from distembed.corpus.records import find_bz2_stream
 from distembed.formats.tables import TableError, read_table
 from distembed.vectors import VectorFileError, WordVectors
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from distembed import WordVectors, read_corpus
-from distembed.corpus.streams import CorpusError
+from distembed.corpus.records import CorpusError
 from distembed.formats.tables import TableError, read_table
 from distembed.vectors import VectorFileError
 

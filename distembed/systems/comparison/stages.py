@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from distembed.corpus import parts as of_corpus
-from distembed.corpus.document_columns import FILE, file_keys
-from distembed.corpus.partitions import read_partition
+from distembed.corpus.partitions import FILE, file_keys, read_partition
 from distembed.counting import document_groups
 from distembed.counting.cooccurrence import cooccurrence_row_blocks
 from distembed.display import plural
