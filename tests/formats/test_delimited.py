@@ -85,7 +85,7 @@ POLISH = "Nazwa,a\nKraków,2\nŁódź,1\nWrocław,2\nGdańsk,3\nPoznań,4\nŚwi�
 @pytest.mark.parametrize(
     ("data", "options", "message"),
     [
-        (POLISH.encode("cp1250"), {}, r't\.csv is not utf-8: line 2 holds the byte 0xf3. It may be cp1250: correct it, or set'),
+        (POLISH.encode("cp1250"), {}, r"t\.csv is not utf-8: line 2 holds .* It may be cp1250: correct it"),
         (RUSSIAN.encode("koi8-r"), {}, r"is not utf-8: line 2.*It may be koi8_r"),
         ("n,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n", {}, "line 4 holds the byte 0xff: correct it, or set"),
         (POLISH.encode(), {"encoding": "utf-16"}, "is not utf-16: line "),
