@@ -31,16 +31,8 @@ from distembed.corpus.paths import files_at, named_files, readable_name
 from distembed.display import format_bytes
 from distembed.files import RefusedError, failures_told
 from distembed.job.model import Read
+from distembed.storage import records
 from distembed.storage.folder import version_of
-from distembed.storage.records import (
-    RECORD_BYTES,
-    WORKSPACE_FILE,
-    ManifestError,
-    canonical_json,
-    new_digest,
-    seal,
-    unseal,
-)
 from distembed.storage.workspace import Workspace
 from distembed.urls import url_to_fs
 
@@ -111,8 +103,8 @@ def look_for(
     """
     if workspace is None:
         return partial(stamps_at, read=False)
-    with suppress(ManifestError):
-        found = json.loads(unseal(_recorded_hints(workspace), HINTS))
+    with suppress(records.ManifestError):
+        found = json.loads(records.unseal(_recorded_hints(workspace), HINTS))
         _hints.update({state: version for state, version in found.items() if isinstance(version, str)})
     return partial(stamps_at, note=note)
 
@@ -134,8 +126,8 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None, read: boo
         folder, found = named_files(fs, inner)
         names = (readable_name(name[len(folder) :] if folder else name.rsplit("/", 1)[-1]) for name in found)
         files = {name.lstrip("/"): info for name, info in zip(names, found.values(), strict=True)}
-        if (not files or WORKSPACE_FILE in files) and Workspace.exists(path):
-            return {WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
+        if (not files or records.WORKSPACE_FILE in files) and Workspace.exists(path):
+            return {records.WORKSPACE_FILE: [0, f"digest {Workspace.open(path).digest()}"]}
         sizes = {name: int(info["size"] or 0) for name, info in files.items()}
         if not read:
             return {name: [size, ""] for name, size in sizes.items()}
@@ -160,7 +152,7 @@ def versions_at(path: str) -> dict[str, str]:
 
 def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
     """Return size and digest of the content of a file, which is read by the piece until it is `stopped`."""
-    digest, n_bytes = new_digest(), 0
+    digest, n_bytes = records.new_digest(), 0
     with fs.open(path, "rb") as file:
         while piece := file.read(PIECE_BYTES):
             if stopped is not None and stopped.is_set():
@@ -212,7 +204,9 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
     paths = (stamps for each in parameters for stamps in each.get(FILES, {}).values())
     large = (stamps for stamps in paths if sum(int(size) for size, _ in stamps.values()) > DIGESTED_BYTES)
     versions = {version for stamps in large for _, version in stamps.values()}
-    data = seal(canonical_json({state: version for state, version in _hints.items() if version in versions}))
+    data = records.seal(
+        records.canonical_json({state: version for state, version in _hints.items() if version in versions})
+    )
     if versions and _recorded_hints(workspace) != data:
         workspace.write_file(HINTS, data)
 
@@ -220,7 +214,7 @@ def keep_hints(workspace: Workspace, parameters: Iterable[Mapping[str, Any]]) ->
 def _recorded_hints(workspace: Workspace) -> bytes:
     """Return the hints as they lie in a workspace, nothing of a file that cannot be read as a record."""
     try:
-        return workspace.read_file(HINTS, most=RECORD_BYTES) or b""
+        return workspace.read_file(HINTS, most=records.RECORD_BYTES) or b""
     except (ConnectionError, RefusedError):
         raise
     except OSError:

@@ -19,11 +19,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from distembed.display import format_seconds
 from distembed.job.terminal import shown, write
 from distembed.urls import public
 
-PLAIN_LINE_SECONDS, MOST_LINE_SECONDS = 10.0, 60.0
+PLAIN_LINE_SECONDS = 10.0
+"""A task has its first plain line of progress after so many seconds, and the next when a tenth more has passed."""
 
 EVENT_SECONDS = 1.0
 """A task has at most one event of its progress in so many seconds, and one of its end."""
@@ -116,8 +116,7 @@ class TerminalReporter(Reporter):
         self._bars: Progress | None = None
         self._tasks: dict[str, int] = {}
         self._last: dict[str, float] = {}
-        # When each task was first heard of, and how far it was.
-        self._began: dict[str, tuple[float, int]] = {}
+        self._began: dict[str, float] = {}
 
     def note(self, message: str) -> None:
         """Print one line."""
@@ -159,20 +158,11 @@ class TerminalReporter(Reporter):
 
     def _print_line(self, task: str, done: int, total: int | None, unit: str) -> None:
         now, name = time.monotonic(), f"{task} {unit}"
-        began, first = self._began.setdefault(name, (now, done))
-        if done < first:  # it begins again
-            began, first = self._began[name] = (now, done)
-        # The next line of a task comes after a tenth of what has passed, 10 to 60 s.
-        seconds_apart = min(max(PLAIN_LINE_SECONDS, (now - began) / 10), MOST_LINE_SECONDS)
-        if done == total or now - self._last.setdefault(name, now) < seconds_apart:
-            return
-        self._last[name] = now
-        far = f"{done:,}" if total is None else f"{done:,} of {total:,}"
-        left = ""
-        if total is not None and done > first:
-            seconds = (now - began) / (done - first) * (total - done)
-            left = f", about {f'{seconds:.0f} s' if seconds < 60 else format_seconds(seconds)} left"
-        self.note(f"  {task}: {far} {unit}{left}")
+        began = self._began.setdefault(name, now)
+        last = self._last.setdefault(name, now)
+        if done != total and now - last >= max(PLAIN_LINE_SECONDS, (now - began) / 10):
+            self._last[name] = now
+            self.note(f"  {task}: {done:,}{'' if total is None else f' of {total:,}'} {unit}")
 
 
 def now_text(*, milliseconds: bool = False) -> str:

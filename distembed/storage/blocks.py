@@ -27,16 +27,8 @@ from scipy import sparse
 from threadpoolctl import threadpool_info
 
 from distembed.files import RefusedError, failures_told
+from distembed.storage import records
 from distembed.storage.folder import Folder
-from distembed.storage.records import (
-    TAIL_BYTES,
-    Block,
-    DamagedError,
-    FileRecord,
-    LockedError,
-    Output,
-    OutputRecord,
-)
 from distembed.storage.tasks import boxed, boxed_all
 
 PACKING = {"cname": "lz4", "clevel": 5, "blocksize": 0}
@@ -55,7 +47,7 @@ class StoredBlock(NamedTuple):
 
     number: int
     rows: int
-    files: Mapping[str, FileRecord]
+    files: Mapping[str, records.FileRecord]
     summary: Mapping[str, Any]
 
 
@@ -103,7 +95,7 @@ def _array_text(
     return json.dumps(body, indent=2).encode()
 
 
-def zarr_texts(output: Output) -> dict[str, bytes]:
+def zarr_texts(output: records.Output) -> dict[str, bytes]:
     """Return each ``zarr.json`` of an array that lasts: of its groups, and its own."""
     if not output.is_array or output.temporary:
         return {}
@@ -112,7 +104,7 @@ def zarr_texts(output: Output) -> dict[str, bytes]:
     return {**dict.fromkeys(above, group_text()), f"{output.location}/zarr.json": _attributes(output)}
 
 
-def _attributes(output: Output) -> bytes:
+def _attributes(output: records.Output) -> bytes:
     """Return the ``zarr.json`` of an output: of its array, or of the group of its row blocks."""
     said = {"units": output.units, "long_name": output.meaning}
     if output.kind == "dense":
@@ -124,7 +116,7 @@ def _attributes(output: Output) -> bytes:
 # --- written ---------------------------------------------------------------------------------------------------
 
 
-def write_block(folder: Folder, output: Output, index: int, rows: int, block: Any) -> Block:
+def write_block(folder: Folder, output: records.Output, index: int, rows: int, block: Any) -> records.Block:
     """Write one row block, replacing the remains of an interrupted run, and return its record.
 
     Raises
@@ -151,7 +143,7 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
     if tuple(block.shape) != (rows, *output.shape[1:]):
         expected = (rows, *output.shape[1:])
         raise ValueError(f"{what} has shape {block.shape}, its array says {expected}.")
-    files: dict[str, FileRecord] = {}
+    files: dict[str, records.FileRecord] = {}
     summary: dict[str, Any] = {}
     try:
         with failures_told(folder.path(place)):
@@ -172,7 +164,7 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
                 files[place] = folder.write(
                     place, *_encoded(_padded(whole, rows if output.temporary else output.chunk_rows))
                 )
-    except (ConnectionError, RefusedError, LockedError):
+    except (ConnectionError, RefusedError, records.LockedError):
         raise
     except OSError as error:
         message = (
@@ -180,10 +172,10 @@ def write_block(folder: Folder, output: Output, index: int, rows: int, block: An
             "Blocks stored before are kept; correct this and run again."
         )
         raise OSError(error.errno or 0, message) from error
-    return Block(index=index, files=files, summary=summary, kernel=kernel())
+    return records.Block(index=index, files=files, summary=summary, kernel=kernel())
 
 
-def _write_part(folder: Folder, place: str, values: Array) -> dict[str, FileRecord]:
+def _write_part(folder: Folder, place: str, values: Array) -> dict[str, records.FileRecord]:
     """Write a part of a CSR block as a Zarr array."""
     size, chunks = _chunks(place, len(values))
     files = {
@@ -220,13 +212,13 @@ def _encoded(values: Array) -> tuple[Any, bytes]:
     data: Any = values.reshape(-1)
     is_float = data.dtype.kind in "fc"
     data = data.view(np.uint8) if is_float else Blosc(shuffle=Blosc.SHUFFLE, **PACKING).encode(data)
-    return data, google_crc32c.value(data).to_bytes(TAIL_BYTES, "little")
+    return data, google_crc32c.value(data).to_bytes(records.TAIL_BYTES, "little")
 
 
 # --- read ------------------------------------------------------------------------------------------------------
 
 
-def read_block(folder: Folder, output: Output, block: StoredBlock) -> Any:
+def read_block(folder: Folder, output: records.Output, block: StoredBlock) -> Any:
     """Read one row block: a NumPy array, or a canonical `scipy.sparse.csr_array`.
 
     Raises
@@ -270,7 +262,11 @@ def _read_part(
 
 
 def _read_chunk(
-    folder: Folder, name: str, files: Mapping[str, FileRecord], shape: tuple[int, ...], dtype: np.dtype[Any]
+    folder: Folder,
+    name: str,
+    files: Mapping[str, records.FileRecord],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
 ) -> Array:
     """Return the values of a chunk, which is the one of its record and holds its own checksum."""
     expected = files[name]
@@ -285,16 +281,18 @@ def _read_chunk(
         n_bytes = len(found)
         data[:n_bytes] = np.frombuffer(found, np.uint8)
     data = data[:n_bytes]
-    body = data[:-TAIL_BYTES]
-    if n_bytes != expected.size or data[-TAIL_BYTES:].tobytes().hex() != expected.tail:
-        raise DamagedError(f"{name} is not what stood there when this array was opened: open it again")
-    if google_crc32c.value(body).to_bytes(TAIL_BYTES, "little").hex() != expected.tail:
-        raise DamagedError(f"{name} does not fit its checksum")
+    body = data[: -records.TAIL_BYTES]
+    if n_bytes != expected.size or data[-records.TAIL_BYTES :].tobytes().hex() != expected.tail:
+        raise records.DamagedError(
+            f"{name} is not what stood there when this array was opened: open it again"
+        )
+    if google_crc32c.value(body).to_bytes(records.TAIL_BYTES, "little").hex() != expected.tail:
+        raise records.DamagedError(f"{name} does not fit its checksum")
     n_bytes, is_packed = math.prod(shape) * dtype.itemsize, dtype.kind not in "fc"
     # Before it is unpacked: a stranger's chunk may say that it takes terabytes.
     unpacked = int.from_bytes(body[BLOSC_SIZE].tobytes(), "little") if is_packed else len(body)
     if unpacked != n_bytes:
-        raise DamagedError(f"{name} holds {unpacked:,} bytes in place of {n_bytes:,}")
+        raise records.DamagedError(f"{name} holds {unpacked:,} bytes in place of {n_bytes:,}")
     if not is_packed:
         return body.view(dtype).reshape(shape)
     values = np.empty(shape, dtype)
@@ -303,14 +301,14 @@ def _read_chunk(
 
 
 @contextmanager
-def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]:
+def _naming_damage(folder: Folder, output: records.Output, index: int) -> Iterator[None]:
     try:
         with failures_told(folder.path(output.block_location(index))):
             yield
     except (ConnectionError, PermissionError):
         raise
     except (ArithmeticError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
-        raise DamagedError(
+        raise records.DamagedError(
             f"Block {index} of {output.name!r} in {folder.url} cannot be read ({error}): "
             "'distembed verify' names the file, 'distembed run' writes it again."
         ) from error
@@ -319,7 +317,7 @@ def _naming_damage(folder: Folder, output: Output, index: int) -> Iterator[None]
 # --- as Dask arrays --------------------------------------------------------------------------------------------
 
 
-def open_array(folder: Folder, record: OutputRecord, *, row_nonzeros: bool = False) -> da.Array:
+def open_array(folder: Folder, record: records.OutputRecord, *, row_nonzeros: bool = False) -> da.Array:
     """Open a stored array lazily: each chunk is one row block, read in the worker that needs it.
 
     With `row_nonzeros` it is the number of stored values of each row of a sparse array, int64 (rows,), whose values
@@ -337,7 +335,7 @@ def open_array(folder: Folder, record: OutputRecord, *, row_nonzeros: bool = Fal
     return da.map_blocks(_read_boxed, boxes, chunks=(rows, *((n,) for n in output.shape[1:])), **given)
 
 
-def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Sequence[int]) -> da.Array:
+def store_blocks(folder: Folder, output: records.Output, array: da.Array, indices: Sequence[int]) -> da.Array:
     """Return a lazy object array of one `Block` per row block; computing a chunk writes its block."""
     # New keys each time, so that no scheduler reuses an earlier result for a write.
     new = uuid.uuid4().hex
@@ -356,7 +354,7 @@ def store_blocks(folder: Folder, output: Output, array: da.Array, indices: Seque
     )
 
 
-def _boxes(output: Output, blocks: Iterable[StoredBlock], *, name: str) -> da.Array:
+def _boxes(output: records.Output, blocks: Iterable[StoredBlock], *, name: str) -> da.Array:
     """Return an object array with one chunk per row block."""
     boxes = boxed_all(list(blocks)).reshape(-1, *(1,) * (len(output.shape) - 1))
     return da.from_array(boxes, chunks=1, name=name, meta=np.empty((0,) * boxes.ndim, dtype=object))
@@ -367,25 +365,25 @@ def empty(kind: str, dtype: np.dtype[Any], ndim: int) -> Any:
     return sparse.csr_array((0, 0), dtype=dtype) if kind == "csr" else np.empty((0,) * ndim, dtype=dtype)
 
 
-def _read_boxed(box: Array, *, folder: Folder, stored: Output) -> Any:
+def _read_boxed(box: Array, *, folder: Folder, stored: records.Output) -> Any:
     return read_block(folder, stored, box.flat[0])
 
 
-def _read_row_nonzeros(box: Array, *, folder: Folder, stored: Output) -> Array:
+def _read_row_nonzeros(box: Array, *, folder: Folder, stored: records.Output) -> Array:
     block: StoredBlock = box.flat[0]
     with _naming_damage(folder, stored, block.number):
         place = f"{stored.block_location(block.number)}/indptr"
         return np.diff(_read_part(folder, place, block, block.rows + 1)).astype(np.int64)
 
 
-def _write_boxed(block: Any, box: Array, *, folder: Folder, stored: Output) -> Array:
+def _write_boxed(block: Any, box: Array, *, folder: Folder, stored: records.Output) -> Array:
     index, rows, *_ = box.flat[0]
     return boxed(write_block(folder, stored, index, rows, block), len(stored.shape))
 
 
 def output_of(
     stage: str, name: str, array: da.Array, *, dims: tuple[str, ...], temporary: bool, **said: Any
-) -> Output:
+) -> records.Output:
     """Return the output that a Dask array is stored as, one block per row block.
 
     The row blocks of a dense array that lasts are of one size but for the last, as Zarr has them: its own where they
@@ -412,7 +410,7 @@ def output_of(
     if dtype.kind not in "biufc":
         raise ValueError(f"Array {name!r} has dtype {array.dtype}: only numbers and booleans are stored.")
     shape = tuple(int(size) for size in array.shape)
-    return Output(
+    return records.Output(
         stage=stage, name=name, kind=kind, row_blocks=rows, shape=shape, dtype=dtype.str, dims=dims,
         temporary=temporary, **said,
     )  # fmt: skip

@@ -32,14 +32,7 @@ from typing import IO, Any
 from fsspec.implementations.local import LocalFileSystem
 
 from distembed.files import DiskFullError, failures_told, naming_a_full_disk, replacing, sync
-from distembed.storage.records import (
-    TAIL_BYTES,
-    DamagedError,
-    FileRecord,
-    OutsideError,
-    check_inside,
-    new_digest,
-)
+from distembed.storage import records
 from distembed.urls import OBJECT_STORES, PROTOCOLS, check_regular, protocol_of, url_to_fs
 
 READ_BYTES = 4 << 20
@@ -97,7 +90,7 @@ class Folder:
         OutsideError
             If the name leads out of the folder.
         """
-        return f"{self.url}/{check_inside(name)}" if name else self.url
+        return f"{self.url}/{records.check_inside(name)}" if name else self.url
 
     def readable(self, name: str) -> str:
         """Return the path of a file inside that will be read.
@@ -160,7 +153,7 @@ class Folder:
                         raise
                     data = b""
         if most is not None and len(data) > most:
-            raise DamagedError(
+            raise records.DamagedError(
                 f"{self.path(name)} has more than {most:,} bytes, which no file of its kind has: remove it"
             )
         return data
@@ -171,7 +164,7 @@ class Folder:
         with failures_told(path):
             return os.path.lexists(path) if self.is_local else bool(self.fs.exists(path))
 
-    def write(self, name: str, *pieces: Any, durable: bool = False) -> FileRecord:
+    def write(self, name: str, *pieces: Any, durable: bool = False) -> records.FileRecord:
         """Write a whole file of one or more pieces of bytes in one atomic step; `durable` waits for the disk."""
         path = self.writable(name)
         if self.is_local:
@@ -282,7 +275,7 @@ class Folder:
             if found := [file for file, _ in self._remote_files(name)] if is_object else [path]:
                 self.fs.rm(found, recursive=not is_object)
 
-    def record(self, name: str) -> FileRecord:
+    def record(self, name: str) -> records.FileRecord:
         """Return the size and the digest of a file, read piece by piece."""
         digest, path = WrittenFile(), self.readable(name)
         with (
@@ -299,7 +292,7 @@ class WrittenFile(io.RawIOBase):
 
     def __init__(self, file: IO[bytes] | None = None) -> None:
         super().__init__()
-        self._file, self._digest, self._size, self._tail = file, new_digest(), 0, b""
+        self._file, self._digest, self._size, self._tail = file, records.new_digest(), 0, b""
 
     def writable(self) -> bool:
         """Return that it can be written to."""
@@ -312,7 +305,7 @@ class WrittenFile(io.RawIOBase):
             self._file.write(view)
         self._digest.update(view)
         self._size += len(view)
-        self._tail = (self._tail + bytes(view[-TAIL_BYTES:]))[-TAIL_BYTES:]
+        self._tail = (self._tail + bytes(view[-records.TAIL_BYTES :]))[-records.TAIL_BYTES :]
         return len(view)
 
     def tell(self) -> int:
@@ -320,12 +313,12 @@ class WrittenFile(io.RawIOBase):
         return self._size
 
     @property
-    def record(self) -> FileRecord:
+    def record(self) -> records.FileRecord:
         """The size and the digest of what was written."""
-        return FileRecord(self._size, self._digest.hexdigest() + self._tail.hex())
+        return records.FileRecord(self._size, self._digest.hexdigest() + self._tail.hex())
 
 
-def record_of(*pieces: Any) -> FileRecord:
+def record_of(*pieces: Any) -> records.FileRecord:
     """Return the size and the digest of a file of one or more pieces of bytes."""
     digest = WrittenFile()
     for piece in pieces:
@@ -390,7 +383,7 @@ def _refuse_links(root: str, parts: Iterable[str]) -> None:
         path = f"{path}/{part}"
         if os.path.islink(path):  # noqa: PTH114
             target = os.path.realpath(path)
-            raise OutsideError(
+            raise records.OutsideError(
                 f"{path} is a symbolic link to {target}, and nothing is read, written or removed through links inside "
                 "a workspace: put the file or folder itself in its place, or choose another workspace."
             )

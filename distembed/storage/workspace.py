@@ -17,14 +17,7 @@ import pyarrow.parquet as pq
 from distembed.display import html_view
 from distembed.files import PARTIAL
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
-from distembed.storage import blocks, lock, records, verify
-from distembed.storage.catalog import (
-    Catalog,
-    check_place,
-    has_records,
-    is_workspace,
-    read_journal,
-)
+from distembed.storage import blocks, catalog, lock, records, verify
 from distembed.storage.folder import Folder, record_of
 from distembed.storage.journal import remove_journal, remove_stage
 from distembed.storage.stage import FileItem, Stage, file_items
@@ -101,7 +94,7 @@ class Workspace:
             raise TypeError(f"call Workspace.open({str(folder)!r}) to read a workspace")
         check = partial(lock.refuse_to_write, folder.url) if held is None else held
         self._folder = replace(folder, check=check)
-        self._catalog = Catalog(self._folder, is_writer=held is not None)
+        self._catalog = catalog.Catalog(self._folder, is_writer=held is not None)
         self._lock = held
         self.url = folder.url
         self.repaired: list[records.Problem] = []
@@ -123,7 +116,7 @@ class Workspace:
             If a folder of its own is a symbolic link: its digest would vouch for what lies elsewhere.
         """
         folder = Folder.at(url)
-        if not is_workspace(folder):
+        if not catalog.is_workspace(folder):
             raise FileNotFoundError(
                 f"There is no distembed workspace at {folder.url}: run a job there first."
             )
@@ -172,7 +165,7 @@ class Workspace:
         >>> de.Workspace.open("runs/squares").array("squares").compute().ravel().tolist()
         [0, 1, 4, 9, 16, 25]
         """
-        folder = check_place(url)
+        folder = catalog.check_place(url)
         try:
             folder.fs.makedirs(folder.url, exist_ok=True)
             held = lock.acquire(folder, owner, watching=watching)
@@ -196,7 +189,7 @@ class Workspace:
     def exists(cls, url: str | os.PathLike[str]) -> bool:
         """Return whether there is a workspace at a folder or URL."""
         folder = Folder.at(url)
-        return folder.exists(records.WORKSPACE_FILE) or (folder.is_local and has_records(folder))
+        return folder.exists(records.WORKSPACE_FILE) or (folder.is_local and catalog.has_records(folder))
 
     def __repr__(self) -> str:
         return f"Workspace({self.url!r}, open for {'reading' if self._lock is None else 'writing'})"
@@ -219,7 +212,7 @@ class Workspace:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-            self._catalog = Catalog(self._folder, is_writer=False)
+            self._catalog = catalog.Catalog(self._folder, is_writer=False)
 
     # --- written -------------------------------------------------------------------------------------------
 
@@ -320,7 +313,7 @@ class Workspace:
             if any(n.startswith(f"{records.JOURNAL}/{stage}/") for n in files)
         ]
         for stage in ended:  # before what they name is removed as unexpected, and nothing knows it any more
-            named = read_journal(self._folder, stage, reading=False).values()
+            named = catalog.read_journal(self._folder, stage, reading=False).values()
             remove_journal(self._folder, stage, [record.spec for record in named])
         found = verify.repair(self._catalog, self._folder.find() if ended else files)
         self.repaired = [] if is_new else found
@@ -335,7 +328,7 @@ class Workspace:
 
     def progress(self, stage: str) -> dict[str, tuple[int, int]]:
         """Return the number of recorded blocks, and of all blocks, of each output of a stage that is not committed."""
-        found = read_journal(self._folder, stage, reading=False)
+        found = catalog.read_journal(self._folder, stage, reading=False)
         return {name: (len(one.blocks), len(one.spec.row_blocks)) for name, one in found.items()}
 
     def stages(self) -> dict[str, records.StageManifest]:

@@ -94,29 +94,16 @@ def lines_of(stream: io.StringIO) -> list[str]:
     return [each[1] for each in found if each]
 
 
-def test_plain_lines_grow_rarer_and_say_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_grow_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     reporter, stream = reporter_at(clock, monkeypatch)
     for second in range(3600):
         clock[0] = float(second)
-        reporter.advance("core", second + 100, 3700, unit="passes")  # a hundred were done before
+        reporter.advance("core", second + 100, 3700, unit="passes")
+        reporter.advance("fit", second, None, unit="rounds")
     lines = lines_of(stream)
-    assert lines[0] == "  core: 110 of 3,700 passes, about 59 min 50 s left"
-    assert 60 < len(lines) < 100
-
-
-def test_what_has_no_known_end_has_no_time_left_and_what_begins_again_is_timed_anew(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A fit of at most fifty rounds that ended after seven was said to take an hour."""
-    clock = [0.0]
-    reporter, stream = reporter_at(clock, monkeypatch)
-    for clock[0], done, total, unit in [
-        (0, 2, None, "rounds"), (20, 3, None, "rounds"), (30, 2, 9, "folds"), (41, 1, 9, "folds"), (51, 2, 9, "folds"),
-    ]:  # fmt: skip
-        reporter.advance("fit", done, total, unit=unit)
-    expected = ["  fit: 3 rounds", "  fit: 1 of 9 folds", "  fit: 2 of 9 folds, about 1 min 10 s left"]
-    assert lines_of(stream) == expected
+    assert lines[:2] == ["  core: 110 of 3,700 passes", "  fit: 10 rounds"]
+    assert 60 < len(lines) < 160
 
 
 @pytest.mark.filterwarnings("default")
@@ -132,4 +119,4 @@ def test_units_of_one_stage_are_counted_apart(monkeypatch: pytest.MonkeyPatch) -
     reporter, stream = reporter_at(clock, monkeypatch)
     for clock[0], done, unit in [(0, 1, "sweeps"), (50, 1, "blocks"), (55, 2, "blocks"), (61, 3, "blocks")]:
         reporter.advance("graph", done, 5, unit=unit)
-    assert lines_of(stream) == ["  graph: 3 of 5 blocks, about 11 s left"]
+    assert lines_of(stream) == ["  graph: 3 of 5 blocks"]

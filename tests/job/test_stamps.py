@@ -148,7 +148,7 @@ def test_hints_save_reading_and_are_no_evidence(large: Path, monkeypatch: pytest
         workspace.write_file(inputs.HINTS, b"damaged")
         inputs.look_for(workspace)(str(large))
         assert len(reads) == 3
-        monkeypatch.setattr(inputs, "RECORD_BYTES", 3)  # a file longer than any record is not read
+        monkeypatch.setattr(inputs.records, "RECORD_BYTES", 3)  # a file longer than any record is not read
         assert inputs._recorded_hints(workspace) == b""
     assert inputs.look_for(None)(str(large)) == {"large": [3, ""]}  # nothing to compare with
     assert len(reads) == 3
