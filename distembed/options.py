@@ -16,13 +16,14 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import numpy as np
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
+from pydantic import AllowInfNan, ConfigDict, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
 PositiveInt = Annotated[int, Ge(1)]
 NonNegativeInt = Annotated[int, Ge(0)]
 PositiveFloat = Annotated[float, Gt(0)]
 NonNegativeFloat = Annotated[float, Ge(0)]
+FinitePositive = Annotated[float, Gt(0), AllowInfNan(False)]
 Fraction = Annotated[float, Gt(0), Lt(1)]
 """A part of a whole that leaves something over."""
 

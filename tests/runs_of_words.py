@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, random_array
 
 import distembed as de
-from distembed.factorization.joined_vectors import centered_directions, first_directions, view_mean
+from distembed.factorization.joined_vectors import centered_directions, principal_axes, view_mean
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.lift import lift
 from distembed.linalg import operators
@@ -92,8 +92,9 @@ def joins() -> None:
     views = [de.WordVectors(words(), generator.random((N_NAMES, d), np.float32)) for d in (100, 80)]
     de.join_vectors(views, n_components=10)
     view = da.from_array(views[0].vectors, chunks=(1_650, -1))
-    lift(centered_directions, "wc,c->wc", view, view_mean(view)).compute()
-    lift(without_directions, "wc,c,ck->wc", view, *first_directions(view, 2)).compute()
+    mean = view_mean(view).compute()
+    lift(centered_directions, "wc,c->wc", view, mean).compute()
+    lift(without_directions, "wc,c,ck->wc", view, mean, principal_axes(view, 2, mean)).compute()
 
 
 RUNS: list[Callable[[], Any]] = [psdvec, contexts, eigenpairs, subwords, joins]

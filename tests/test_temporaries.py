@@ -96,12 +96,11 @@ ELSEWHERE = (
     "factorization.consensus.run_start",
     "linalg.csr.to_single",
     "weighting.blocks.beside",
-    "weighting.blocks.choose_pairs",
     "weighting.blocks.chosen_columns",
     "weighting.blocks.column_entropy_sums",
     "weighting.blocks.column_frequencies",
     "weighting.blocks.excess_of_block",
-    "weighting.blocks.stack_rows",
+    "weighting.blocks.times_sparse",
     "weighting.blocks.weigh_log_entropy",
     "weighting.blocks.weigh_tf_idf",
 )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Floats, Int64s
@@ -273,62 +273,42 @@ def solve_new_words(
                 # Systems of the words' own pairs, n × n for n < d. With P the rows ``sqrt(w_j) v_jᵀ T`` of the whitened
                 # core, ``(B + ...)^-1 sum m_j v_j = T Pᵀ (I + P Pᵀ)^-1 y``, ``y_j = m_j / sqrt(w_j)``.
                 whitened = core @ root.astype(core.dtype)
-                found = np.empty((few.size, core.shape[1]), core.dtype)
-                _solve_few(bounds, indices, few, whitened, roots, right, found)
-                out[few] = found @ root.T
-            found = np.empty((many.size, core.shape[1]), core.dtype)
-            _solve_many(bounds, indices, many, core, roots, right, base, found)
-            out[many] = found
+                out[few] = _solve(bounds, indices, few, whitened, roots, right, base[:0]) @ root.T
+            out[many] = _solve(bounds, indices, many, core, roots, right, base)
         except np.linalg.LinAlgError:  # some system is singular (ridge 0), or to the precision of the core
             for word in np.flatnonzero(own_ridge):
                 pair = slice(*bounds[word : word + 2])
-                out[word] = _least_squares(base, core, indices[pair], weights[pair], moment[pair])
+                rows = core[indices[pair]]
+                half = rows * roots[pair, None].astype(rows.dtype)
+                normal = base + (half.T @ half).astype(np.float64)
+                out[word] = np.linalg.lstsq(normal, rows.T @ moment[pair], rcond=None)[0]
     return out
 
 
-def _least_squares(base: Floats, core: Floats, indices: Int64s, weights: Floats, moment: Floats) -> Floats:
-    """Return the solution of one word's system, that of the least squares where it is singular."""
-    # Clipped, NumPy gathers faster, and lets other threads run.
-    rows = np.take(core, indices, axis=0, mode="clip")
-    half = rows * np.sqrt(weights).astype(rows.dtype)[:, None]
-    normal, moments = base + (half.T @ half).astype(np.float64), rows.T @ moment
-    try:
-        # NumPy's factorization lets other threads run, SciPy's does not.
-        factor = np.linalg.cholesky(normal)
-        return np.asarray(lapack.dpotrs(factor.T, moments.astype(np.float64)[:, None])[0][:, 0])
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(normal, moments, rcond=None)[0])
-
-
 @_jit
-def _solve_few(indptr, indices, words, whitened, roots, right, out):  # type: ignore[no-untyped-def]
-    # Compiled and without Python's lock: products of so few rows are too short for NumPy's calls.
-    n_components = whitened.shape[1]
-    room = np.empty((np.max(indptr[words + 1] - indptr[words]), n_components), whitened.dtype)
+def _solve(indptr, indices, words, vectors, roots, right, base):  # type: ignore[no-untyped-def]
+    """Return the solutions of the systems of words, in the type of the vectors: of their own pairs without a base.
+
+    Compiled and without Python's lock: products of so few rows are too short for NumPy's calls.
+    """
+    out = np.empty((len(words), vectors.shape[1]), vectors.dtype)
     for number, word in enumerate(words):
         first, n = indptr[word], indptr[word + 1] - indptr[word]
-        rows = room[:n]
+        rows = np.empty((n, vectors.shape[1]), vectors.dtype)
         for j in range(n):
-            vector, root = whitened[indices[first + j]], roots[first + j]
-            for k in range(n_components):
+            vector, root = vectors[indices[first + j]], roots[first + j]
+            for k in range(len(vector)):
                 rows[j, k] = root * vector[k]
-        inner = _plus_gram(np.identity(n), rows)
-        solution = _solve_factored(np.linalg.cholesky(inner), right[first : first + n])
-        out[number] = np.dot(solution.astype(whitened.dtype), rows)
-
-
-@_jit
-def _solve_many(indptr, indices, words, core, roots, right, base, out):  # type: ignore[no-untyped-def]
-    for number, word in enumerate(words):
-        first, n = indptr[word], indptr[word + 1] - indptr[word]
-        columns = np.empty((core.shape[1], n), core.dtype)
-        for j in range(n):
-            vector, root = core[indices[first + j]], roots[first + j]
-            for k in range(len(columns)):
-                columns[k, j] = root * vector[k]
-        inner = _plus_gram(base.copy(), columns)
-        moment = np.dot(columns, right[first : first + n].astype(core.dtype)).astype(np.float64)
-        out[number] = _solve_factored(np.linalg.cholesky(inner), moment)
+        moment = right[first : first + n]
+        if len(base):
+            columns = np.ascontiguousarray(rows.T)
+            inner = _plus_gram(base.copy(), columns)
+            moment = np.dot(columns, moment.astype(vectors.dtype)).astype(np.float64)
+            out[number] = _solve_factored(np.linalg.cholesky(inner), moment)
+        else:
+            solution = _solve_factored(np.linalg.cholesky(_plus_gram(np.identity(n), rows)), moment)
+            out[number] = np.dot(solution.astype(vectors.dtype), rows)
+    return out
 
 
 @_jit

@@ -12,33 +12,31 @@ lacks: it has no part in the mean, and stays zero. The joined rows are
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import dask.array as da
 import numpy as np
-from numpy.typing import NDArray
 
 from distembed.display import first_words, plural
 from distembed.dtypes import Float32s, Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread
 from distembed.lift import fold, lift, total
-from distembed.linalg.blocks import ROUNDED, centered_gram, gram
+from distembed.linalg.blocks import ROUNDED, centered_gram
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
+from distembed.options import FinitePositive, PositiveInt, check_options
 from distembed.states import block_memory
 from distembed.temporaries import block
 from distembed.vectors import WordVectors
 
 LEAST_COMPONENTS = 2
 """Components of a view: of one number its sign alone is left, once the mean is taken and the length is 1."""
-
-JoinedWords = Literal["intersection", "union"]
-"""The words that all views have, or those that any of them has."""
 
 
 @block(temporaries=0.5)
@@ -56,11 +54,6 @@ def row_totals(block: Floats) -> Float64s:
     return np.append(sums, np.count_nonzero(block.any(axis=1)))
 
 
-def mean_of_totals(totals: Float64s) -> Float64s:
-    """Return m_j, (d,), from the sum of the `row_totals` of all blocks; zero where a view has no rows."""
-    return totals[:-1] / max(totals[-1], 1)
-
-
 @block(temporaries=1.5)
 def centered_directions(block: Floats, mean: Floats) -> Float64s:
     """Return U_j, (rows, d_j); a row that is zero, or is the mean but for rounding, stays or becomes zero."""
@@ -73,25 +66,17 @@ def centered_directions(block: Floats, mean: Floats) -> Float64s:
 @block(temporaries=2.5)
 def join(*blocks: Floats, weights: Sequence[float]) -> Float32s:
     """Return J, (rows, d_1 + d_2 + ...), of all V_j followed by all m_j."""
-    rows, means = blocks[: len(weights)], blocks[len(weights) :]
-    parts = zip(rows, means, weights, strict=True)
+    rows, means, first = blocks[: len(weights)], blocks[len(weights) :], 0
     joined = np.empty((len(rows[0]), sum(view.shape[1] for view in rows)), np.float32)
-    first = 0
-    for view, mean, weight in parts:
+    for view, mean, weight in zip(rows, means, weights, strict=True):
         joined[:, first : first + view.shape[1]] = weight * centered_directions(view, mean)
         first += view.shape[1]
     return joined
 
 
 def view_mean(part: da.Array) -> da.Array:
-    """Return the mean of the rows that a view has, (d,) float64: of those that are not zero.
-
-    Parameters
-    ----------
-    part : Dask array (n, d)
-        In blocks of whole rows.
-    """
-    row = total(row_totals)._replace(finalize=mean_of_totals)
+    """Return the mean (d,) of the rows of blocks (n, d) that are not zero, float64; zero where there are none."""
+    row = total(row_totals)._replace(finalize=lambda totals: totals[:-1] / max(totals[-1], 1))
     return fold(row, "wc", part, shape=part.shape[1:])
 
 
@@ -137,57 +122,23 @@ def joined_rows(
     return lift(join, f"{indices}->wc", *views, *means, sizes={"c": width}, weights=tuple(weights))
 
 
-def principal_axes(rows: da.Array, n_components: int) -> Float64s:
-    """Return the directions in which rows are longest, as columns, those of the largest sums of squares first.
+def principal_axes(rows: da.Array, n: int, mean: Floats) -> Float64s:
+    """Return the n directions in which rows about a mean (d,) are longest, as columns (d, n), the longest first.
 
-    They are the eigenvectors of ``JᵀJ`` for the rows J, which are not centered: their coordinates on these axes have
-    the inner products that are nearest to those of the rows, and the views are centered already. Each axis has the sign
-    that makes the sum of the cubes of its values positive.
-
-    Parameters
-    ----------
-    rows : Dask array (n, d)
-        In blocks of whole rows.
-    n_components : int
-        1 to d.
-
-    Returns
-    -------
-    float64 array (d, n_components)
-
-    Raises
-    ------
-    ValueError
-        If there are more components than columns or rows.
+    Rows of zeros are left out. Each axis has the sign that makes the sum of the cubes of its values positive. About a
+    mean of zero the coordinates of the rows on the axes have the inner products that are nearest to those of the rows.
     """
-    most = min(rows.shape)
-    if not 1 <= n_components <= most:
-        raise ValueError(
-            f"n_components is {n_components}, and the joined rows are {rows.shape[0]} x {rows.shape[1]}: give 1 to "
-            f"{most}, or leave it out to keep all components"
-        )
-    width = rows.shape[1]
-    products = compute(fold(total(gram), "wa", rows, shape=(width, width)))
+    moments = compute(fold(total(centered_gram), "wa,a", rows, mean, shape=(rows.shape[1],) * 2))
     with one_blas_thread():
-        vectors = np.linalg.eigh(products)[1][:, ::-1][:, :n_components]
-        return np.asarray(fix_signs(vectors), np.float64)
-
-
-def first_directions(rows: da.Array, n: int) -> tuple[Float64s, Float64s]:
-    """Return the mean (d,) of rows that are not zero, and their first n principal axes (d, n) about it, as columns."""
-    width = rows.shape[1]
-    mean = compute(view_mean(rows))
-    moments = compute(fold(total(centered_gram), "wa,a", rows, mean, shape=(width, width)))
-    with one_blas_thread():
-        return mean, np.ascontiguousarray(np.linalg.eigh(moments)[1][:, width - n :])
+        return np.asarray(fix_signs(np.linalg.eigh(moments)[1][:, ::-1][:, :n]), np.float64, order="C")
 
 
 def join_vectors(
     views: Sequence[WordVectors | str | Path],
     *,
-    weights: Sequence[float] | None = None,
-    words: JoinedWords = "intersection",
-    n_components: int | None = None,
+    weights: Sequence[FinitePositive] | None = None,
+    words: Literal["intersection", "union"] = "intersection",
+    n_components: PositiveInt | None = None,
 ) -> WordVectors:
     r"""Join the vectors that several views have of the same words: their directions side by side, weighted.
 
@@ -238,74 +189,48 @@ def join_vectors(
     """
     if isinstance(views, str | Path | WordVectors):
         raise TypeError(f"views is one {type(views).__name__}: give a list of two or more")
+    check_options(join_vectors, {"weights": weights, "words": words, "n_components": n_components})
     chosen = [1.0] * len(views) if weights is None else [float(weight) for weight in weights]
-    if len(chosen) != len(views):
+    if len(chosen) != len(views) or len(views) < 2:
         raise ValueError(
-            f"there are {len(chosen)} weights for {len(views)} views: give one for each view, in the same order"
+            f"there are {plural(len(views), 'view')} and {plural(len(chosen), 'weight')}: give two views or more, and "
+            "one weight for each, in the same order"
         )
-    for number, weight in enumerate(chosen, 1):
-        if not 0 < weight < np.inf:
-            raise ValueError(
-                f"the weight of view {number} is {weight:g}: give a finite number above 0, or leave that view out"
+    for number, view in enumerate(views, 1):
+        if not isinstance(view, str | Path | WordVectors):
+            raise TypeError(
+                f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of "
+                "them"
             )
-    loaded = [_loaded(view, number) for number, view in enumerate(views, 1)]
-    if len(loaded) < 2:
-        raise ValueError(f"a join of {plural(len(loaded), 'view')} is asked for: give two views or more")
-    common = _joined_words(loaded, words)
-    widest = max(view.vectors.shape[1] for view in loaded)
-    chunk = row_chunk(len(common), 4 * widest, block_memory())
+    loaded = [view if isinstance(view, WordVectors) else WordVectors.load(view) for view in views]
+    n_views = Counter(chain.from_iterable(view.words for view in loaded))
+    for number, view in enumerate(loaded, 1):
+        if all(n_views[word] == 1 for word in view):
+            raise ValueError(
+                f"view {number}, which begins with {first_words(view.words)}, has no word in common with the others: "
+                "give vectors of the same words, in the same case"
+            )
+    joined = [word for word, n in n_views.items() if words == "union" or n == len(loaded)]
+    if not joined:
+        raise ValueError('no word is in all views: give words="union", or leave a view out')
+    widths = [view.vectors.shape[1] for view in loaded]
+    chunk = row_chunk(len(joined), 4 * max(widths), block_memory())
     parts = [
         lift(
-            aligned_rows, "w->wc", da.from_array(view.index(common), chunks=chunk),
-            sizes={"c": view.vectors.shape[1]}, vectors=view.vectors,
+            aligned_rows, "w->wc", da.from_array(view.index(joined), chunks=chunk), sizes={"c": width},
+            vectors=view.vectors,
         )
-        for view in loaded
+        for view, width in zip(loaded, widths, strict=True)
     ]  # fmt: skip
     rows = joined_rows(parts, chosen, compute([view_mean(part) for part in parts]))
     if n_components is not None:
-        rows = times_matrix(rows, principal_axes(rows, n_components))
-    return WordVectors(common, _filled(rows))
-
-
-def _loaded(view: WordVectors | str | Path, number: int) -> WordVectors:
-    """Return a view that can be joined, loaded where it is a path."""
-    if not isinstance(view, str | Path | WordVectors):
-        raise TypeError(
-            f"view {number} is a {type(view).__name__}: give WordVectors(words, vectors), or the path of a file of them"
-        )
-    return view if isinstance(view, WordVectors) else WordVectors.load(view)
-
-
-def _joined_words(views: Sequence[WordVectors], words: JoinedWords) -> list[str]:
-    """Return the words of the joined rows; refuse views without a word in common."""
-    if words not in get_args(JoinedWords):
-        raise ValueError(f'words is {words!r}: give "intersection" or "union"')
-    everything = list(dict.fromkeys(chain.from_iterable(view.words for view in views)))
-    common = [word for word in views[0].words if all(word in view for view in views)]
-    for number, view in enumerate(views, 1):
-        others = [*views[: number - 1], *views[number:]]
-        if not any(word in other for other in others for word in view):
+        if n_components > (most := min(rows.shape)):
             raise ValueError(
-                f"view {number}, which begins with {first_words(view.words)}, has no word in common with the others, "
-                f"of which the first begins with {first_words(others[0].words)}: give vectors of the same words, in "
-                "the same case"
+                f"n_components is {n_components}, and the joined rows are {rows.shape[0]} x {rows.shape[1]}: give 1 to "
+                f"{most}, or leave it out to keep all components"
             )
-    if words == "intersection" and not common:
-        raise ValueError('no word is in all views: give words="union", or leave a view out')
-    return everything if words == "union" else common
-
-
-def _filled(rows: da.Array) -> NDArray[np.float32]:
-    """Return all rows in one array, into which they are read a block at a time: no second copy is held."""
-    try:
-        filled = np.empty(rows.shape, np.float32)
-    except MemoryError as error:
-        raise MemoryError(
-            f"{rows.shape[0]:,} joined rows of {rows.shape[1]} components do not fit the memory: give n_components, or "
-            "views of fewer words"
-        ) from error
-    first = 0
-    for number, n_rows in enumerate(rows.chunks[0]):
-        filled[first : first + n_rows] = compute(rows.blocks[number], scheduler="synchronous")
-        first += n_rows
-    return filled
+        rows = times_matrix(rows, principal_axes(rows, n_components, np.zeros(rows.shape[1])))
+    # Read a block at a time: no second copy is held.
+    vectors = np.empty(rows.shape, np.float32)
+    da.store(rows, vectors, lock=False, scheduler="synchronous")
+    return WordVectors(joined, vectors)

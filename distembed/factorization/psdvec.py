@@ -16,7 +16,7 @@ from typing import ClassVar
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, TransformerTags
+from sklearn.utils import Tags, TransformerTags, check_array
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.corpus.vocabulary import Vocabulary
@@ -51,16 +51,10 @@ def check_length(values: VectorLike, n: int, name: str) -> Floats:
         If there are more or fewer numbers, or one is negative, NaN or infinite.
     """
     refuse_collection(values, name)
-    array = np.asarray(values, float)
+    array = check_array(values, dtype=float, ensure_2d=False, ensure_non_negative=True, input_name=name)
     if array.shape != (n,):
         raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
-    wrong = ~(np.isfinite(array) & (array >= 0))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise ValueError(
-            f"{name} holds {array[place]} at word {place}; give finite numbers that are not negative"
-        )
-    return array
+    return np.asarray(array)
 
 
 class PSDVec(BaseEstimator):
@@ -231,14 +225,8 @@ class PSDVec(BaseEstimator):
         n_core = self.n_core_ = check_core_size(self.n_core, self.n_components, matrix.shape[0])
         with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):
             every = row_blocks(matrix)
-            sums = marginals(every)
-            wrong = np.flatnonzero((word_counts == 0) & (sums.rows + sums.columns > 0))
-            if wrong.size:
-                raise ValueError(
-                    f"word_counts is 0 for {wrong.size} words that occur in pairs of counts, first word {wrong[0]}: "
-                    "give the occurrences of the words in the text that the pairs come from"
-                )
-            given = sums.rows if row_totals is None else row_totals
+            sums = marginals(every).rows
+            given = sums if row_totals is None else row_totals
             totals = check_length(given, len(word_counts), "row_totals")
             first, rest = slice(n_core), slice(n_core, None)
             is_whole = n_core == len(word_counts)

@@ -15,11 +15,7 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.lift import as_it_is, first_rows, fold, lift, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import (
-    SparsePlusLowRank,
-    column_powers,
-    transpose_row_blocks,
-)
+from distembed.linalg.operators import SparsePlusLowRank, column_powers, transpose_row_blocks
 from distembed.states import keep, newest, scope
 from distembed.validation import seed_of
 from distembed.weighting.blocks import chosen_columns

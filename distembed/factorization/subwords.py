@@ -27,11 +27,7 @@ from distembed.execution import compute, one_blas_thread, shared, whole
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.lift import block, lift
 from distembed.linalg.operators import gathered
-from distembed.options import (
-    PositiveFloat,
-    PositiveInt,
-    check_options,
-)
+from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.states import keep, scope
 from distembed.typing import DenseMatrix, refuse_collection
 from distembed.validation import check_matrix, like_input

@@ -87,15 +87,31 @@ def row_sums(block: Any) -> Float64s:
 
 
 @block(temporaries=0.5)
-def row_lengths(block: sp.csr_array) -> Float64s:
-    """Return the Euclidean length of each row, float64 (rows,)."""
-    return np.sqrt(_squared_lengths(block))
+def row_lengths(block: Any) -> Float64s:
+    """Return the Euclidean length of each row, dense or sparse, float64 (rows,)."""
+    if sp.issparse(block):
+        return _lengths(block.data, block.indptr)
+    rows = np.ascontiguousarray(block)
+    return _lengths(rows.ravel(), np.arange(len(rows) + 1) * rows.shape[1])
 
 
-def _squared_lengths(X: Any) -> Float64s:
-    if sp.issparse(X):
-        return _sparse_squares(X.data, X.indptr)
-    return _dense_squares(np.ascontiguousarray(X))
+@njit(cache=True, nogil=True)
+def _lengths(values: Floats, indptr: Int64s) -> Float64s:
+    out = np.empty(len(indptr) - 1)
+    for i in range(len(out)):
+        unit, squares, largest = 1.0, 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            squares += np.float64(values[p]) * np.float64(values[p])
+        if not LEAST_SQUARE < squares < np.inf:
+            # Squares have lost digits, or all of them, to underflow or overflow; a power of two changes no digit.
+            for p in range(indptr[i], indptr[i + 1]):
+                largest = max(largest, abs(np.float64(values[p])))
+            if 0 < largest < np.inf:
+                unit, squares = 2.0 ** np.floor(np.log2(largest)), 0.0
+                for p in range(indptr[i], indptr[i + 1]):
+                    squares += (values[p] / unit) ** 2
+        out[i] = unit * np.sqrt(squares)
+    return out
 
 
 @block(temporaries=0.5)
@@ -105,55 +121,15 @@ def unit_rows(X: Any, *, dtype: Any = np.float64) -> Any:
     Sparse rows get sorted columns without duplicates.
     """
     is_sparse = sp.issparse(X)
-    if is_sparse:
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-    squares = _squared_lengths(X)
-    extreme = np.flatnonzero(~((squares > LEAST_SQUARE) & np.isfinite(squares)))
-    if extreme.size and (X[extreme].nnz if is_sparse else np.any(X[extreme])):
-        # Their squares have lost digits, or all of them, to underflow or overflow; powers of two change no digit.
-        largest = abs(X[extreme]).max(axis=1)
-        scale = np.zeros(len(squares), np.int64)
-        largest = largest.toarray().ravel() if is_sparse else largest
-        scale[extreme] = np.where(np.isfinite(largest), np.frexp(largest)[1], 0)
-        if is_sparse:
-            scaled = np.ldexp(X.data.astype(np.float64), -scale[rows_of(X)])
-            X = sp.csr_array((scaled, X.indices, X.indptr), X.shape)
-        else:
-            X = np.ldexp(X.astype(np.float64), -scale[:, None])
-        squares = _squared_lengths(X)
-    has_direction = (squares > 0) & np.isfinite(squares)
-    lengths = np.sqrt(np.where(has_direction, squares, 1.0))
-    if is_sparse:
-        of_values = np.repeat(lengths, np.diff(X.indptr))
-        units = np.divide(X.data, of_values, out=np.empty(X.nnz, dtype), casting="same_kind")
-        if extreme.size:
-            units[np.repeat(~has_direction, np.diff(X.indptr))] = 0
-        return sp.csr_array((units, X.indices, X.indptr), X.shape)
-    units = np.divide(X, lengths[:, None], out=np.empty(X.shape, dtype), casting="same_kind")
-    if extreme.size:
-        units[~has_direction] = 0
-    return units
-
-
-@njit(cache=True, nogil=True)
-def _dense_squares(X: Floats) -> Float64s:
-    out = np.zeros(X.shape[0])
-    for i in range(X.shape[0]):
-        for t in range(X.shape[1]):
-            out[i] += np.float64(X[i, t]) * np.float64(X[i, t])
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _sparse_squares(data: Floats, indptr: Int64s) -> Float64s:
-    out = np.zeros(len(indptr) - 1)
-    for i in range(len(out)):
-        for p in range(indptr[i], indptr[i + 1]):
-            out[i] += np.float64(data[p]) * np.float64(data[p])
-    return out
+    X = canonical_csr(X, drop_zeros=False) if is_sparse else X
+    values, lengths = X.data if is_sparse else X, row_lengths(X)
+    has_no_direction = ~((lengths > 0) & (lengths < np.inf))
+    lengths[has_no_direction] = 1.0
+    of_values = np.repeat(lengths, np.diff(X.indptr)) if is_sparse else lengths[:, None]
+    units = np.divide(values, of_values, out=np.empty(values.shape, dtype), casting="same_kind")
+    if has_no_direction.any():
+        units[np.repeat(has_no_direction, np.diff(X.indptr)) if is_sparse else has_no_direction] = 0
+    return sp.csr_array((units, X.indices, X.indptr), X.shape) if is_sparse else units
 
 
 @block(temporaries=0.5)

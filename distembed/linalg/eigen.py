@@ -274,11 +274,9 @@ def filtered_eigenpairs(
     *,
     lower: float,
     upper: float,
-    extra: int | None = None,
     n_rounds: int = 25,
     tol: float = 1e-8,
     random_state: int = 0,
-    dtype: Any = np.float64,
 ) -> Eigenpairs:
     """Find the algebraically largest eigenpairs of a symmetric matrix whose spectrum has known bounds.
 
@@ -295,20 +293,17 @@ def filtered_eigenpairs(
         The number of eigenpairs.
     lower, upper : float
         All eigenvalues lie between.
-    extra : int, optional
-        Columns of the block beyond k; default a fifth of k, and 20 at least.
     n_rounds : int
         Most rounds, each of `FILTER_DEGREE` products.
     tol : float
         Stop as soon as every residual is at most ``tol * max|value|``.
     random_state : int
         The seed.
-    dtype : dtype
-        float32 or float64, of the vectors.
 
     Returns
     -------
     Eigenpairs
+        In float64.
 
     Raises
     ------
@@ -327,21 +322,20 @@ def filtered_eigenpairs(
     """
     n = sum(matrix.row_chunks)
     _check_number(k, n)
-    width = min(n, k + (max(20, k // 5) if extra is None else extra))
+    width, degrees = min(n, k + max(20, k // 5)), [FIRST_DEGREE] * 2 + [FILTER_DEGREE] * n_rounds
     begun, basis = newest("basis")
     if not begun:
-        block = starting_block(matrix.row_chunks, width, start=None, random_state=random_state, dtype=dtype)
+        block = starting_block(matrix.row_chunks, width, random_state=random_state, dtype=np.float64)
         begun, basis = 1, keep("basis", lambda: orthonormal(block)[0], number=1)
     for number in range(begun, n_rounds + 1):
-        product = matrix.apply(basis).persist()
-        found = _rayleigh_ritz(basis, product, width)
-        n_passes = number + sum(map(_degree, range(1, number)))
+        found = _rayleigh_ritz(basis, matrix.apply(basis).persist(), width)
+        n_passes = number + sum(degrees[: number - 1])
         largest = Eigenpairs(found.values[:k], found.vectors[:, :k], found.residuals[:k], n_passes)
         tell("rounds", number)
         if largest.residuals.max() <= tol * np.abs(largest.values).max():
             return largest
         if number < n_rounds:
-            make = partial(_filtered_basis, matrix, found, lower, upper, _degree(number))
+            make = partial(_filtered_basis, matrix, found, lower, upper, degrees[number - 1])
             basis = keep("basis", make, number=number + 1)
     warnings.warn(
         f"the largest of {k} residuals is {largest.residuals.max():.2g} after {largest.n_passes} passes, above tol "
@@ -350,11 +344,6 @@ def filtered_eigenpairs(
         stacklevel=2,
     )
     return largest
-
-
-def _degree(number: int) -> int:
-    """Return the degree of the polynomial after a round."""
-    return FIRST_DEGREE if number <= 2 else FILTER_DEGREE
 
 
 def _filtered_basis(
@@ -389,7 +378,7 @@ def fix_signs(vectors: Floats) -> Floats:
 
 
 def starting_block(
-    row_chunks: tuple[int, ...], width: int, *, start: da.Array | None, random_state: int, dtype: Any
+    row_chunks: tuple[int, ...], width: int, *, start: da.Array | None = None, random_state: int, dtype: Any
 ) -> da.Array:
     """Return `start` (n × s), filled up to `width` with standard normal columns drawn by row block."""
     n_given = 0 if start is None else start.shape[1]

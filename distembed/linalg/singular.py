@@ -15,12 +15,7 @@ from distembed.execution import compute
 from distembed.lift import Sum, as_it_is, fold
 from distembed.linalg.blocks import transposed_times_dense
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import (
-    column_powers,
-    dense_blocks,
-    sparse_times,
-    transpose_row_blocks,
-)
+from distembed.linalg.operators import column_powers, dense_blocks, sparse_times, transpose_row_blocks
 from distembed.states import keep
 
 ZERO_SHARE = 1e-7

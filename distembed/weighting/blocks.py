@@ -8,13 +8,11 @@ indices and no duplicates; functions on values take the stored values of such a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numba
 import numpy as np
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array, hstack
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.linalg.csr import canonical_csr, check_block, rows_of, unit_rows, with_values
@@ -150,31 +148,10 @@ def chosen_columns(block: Any, columns: Int64s) -> csr_array:
     return canonical_csr(csr_array(block)[:, columns])
 
 
-@block(temporaries=2)
-def choose_pairs(block: Any, first_row: Int64s, words: Int64s) -> csr_array:
-    """Return the rows of a block (row 0 is word `first_row`) that are among `words`, in rising order, by `words`."""
-    counts, first = csr_array(block), int(first_row.item())
-    rows = np.unique(words[(words >= first) & (words < first + counts.shape[0])]) - first
-    known = np.flatnonzero(words >= 0)
-    chosen = counts[rows][:, words[known]].tocoo()
-    cells = (chosen.row, known[chosen.col].astype(np.int32))
-    return csr_array((chosen.data, cells), shape=(rows.size, len(words)))
-
-
-@block(temporaries=2)
-def stack_rows(pieces: Sequence[csr_array], words: Int64s, wanted: Int64s) -> csr_array:
-    """Return rows `wanted` of the matrix whose pieces hold, by rising word, the rows of known words."""
-    known = np.unique(words[words >= 0])
-    place, has = np.searchsorted(known, words[wanted]), words[wanted] >= 0
-    needed = np.unique(place[has])
-    edges = np.cumsum([0, *(piece.shape[0] for piece in pieces)])
-    parts = [
-        piece[needed[(needed >= first) & (needed < last)] - first]
-        for piece, (first, last) in zip(pieces, pairwise(edges), strict=True)
-    ]
-    empty = csr_array((1, len(words)), dtype=pieces[0].dtype)
-    position = np.where(has, np.searchsorted(needed, place), needed.size)
-    return canonical_csr(csr_array(vstack([*parts, empty], format="csr"))[position])
+@block(temporaries=1)
+def times_sparse(block: Any, places: csr_array) -> csr_array:
+    """Return the product of one block with a sparse matrix."""
+    return csr_array(csr_array(block) @ places)
 
 
 @block(temporaries=1)

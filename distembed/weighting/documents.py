@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Float64s, Int64s
-from distembed.execution import compute
+from distembed.execution import compute, whole
 from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg.csr import canonical_csr
 from distembed.linalg.operators import whole_rows
@@ -82,7 +82,7 @@ def select_pairs(counts: Any, words: Int64s) -> Any:
 
     Returns
     -------
-    csr_array (n, n), or a Dask array of csr_array row blocks, as many as `counts` has.
+    csr_array (n, n), or a Dask array of csr_array row blocks.
 
     Examples
     --------
@@ -92,18 +92,15 @@ def select_pairs(counts: Any, words: Int64s) -> Any:
     >>> select_pairs(counts, np.array([1, -1, 0])).toarray().tolist()  # the second is unknown
     [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
     """
-    matrix, dtype = _matrix(counts), counts.dtype
-    rows, sizes = np.arange(len(words)), None
-    if isinstance(matrix, da.Array):
-        ends = np.searchsorted(np.unique(words[words >= 0]), np.cumsum([0, *matrix.chunks[0]]))
-        sizes = {"w": tuple(np.diff(ends).tolist())}
-        bounds = np.linspace(0, len(words), min(max(len(words), 1), matrix.numblocks[0]) + 1).astype(np.int64)
-        rows = da.from_array(rows, chunks=(tuple(np.diff(bounds).tolist()),))
-    pieces = lift(
-        blocks.choose_pairs, "wc,w,k->wk", matrix, first_rows(matrix), words,
-        dtype=dtype, sparse=True, sizes=sizes,
-    )  # fmt: skip
-    return lift(blocks.stack_rows, "Wk,k,r->rk", pieces, words, rows, dtype=dtype, sparse=True)
+    matrix, known = _matrix(counts), np.flatnonzero(words >= 0)
+    cells = (np.ones(known.size, matrix.dtype), (words[known], known))
+    places = csr_array(cells, shape=(matrix.shape[0], len(words)))
+    columns = lift(blocks.times_sparse, "wc,ck->wk", matrix, places, dtype=matrix.dtype, sparse=True)
+    if not isinstance(columns, da.Array):
+        return canonical_csr(places.T @ columns)
+    nothing = whole(csr_array((1, len(words)), dtype=matrix.dtype))
+    rows = da.concatenate([columns, nothing])[np.where(words >= 0, words, matrix.shape[0])]
+    return lift(canonical_csr, "wc->wc", rows, dtype=matrix.dtype, sparse=True)
 
 
 def tf_idf(

@@ -22,12 +22,7 @@ from distembed.linalg.operators import transpose_row_blocks, whole_rows
 from distembed.options import PositiveFloat
 from distembed.typing import MatrixLike, VectorLike
 from distembed.weighting import blocks
-from distembed.weighting.documents import (
-    check_counts,
-    document_frequencies,
-    entropy_weights,
-    select_words,
-)
+from distembed.weighting.documents import check_counts, document_frequencies, entropy_weights, select_words
 
 CutoffRule = Literal["halving", "none"] | PositiveFloat
 

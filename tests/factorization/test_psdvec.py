@@ -320,13 +320,9 @@ BAD_INPUT = [
     (np.zeros((0, 0)), [], None, "vocabulary is empty"),
     (COUNTS, WORD_COUNTS[:5], None, r"word_counts has shape \(5,\)"),
     (COUNTS, WORD_COUNTS, [1, 2], r"row_totals has shape \(2,\)"),
-    (COUNTS, -WORD_COUNTS, None, "word_counts holds -"),
-    (
-        COUNTS,
-        0 * WORD_COUNTS,
-        None,
-        r"word_counts is 0 for \d+ words that occur in pairs of counts, first word 0: give",
-    ),
+    (COUNTS, -WORD_COUNTS, None, "Negative values in data"),
+    (COUNTS, np.full(90, np.nan), None, "word_counts contains NaN"),
+    (COUNTS, 0 * WORD_COUNTS, None, "words occur in pairs of counts, but their word count or row total is 0"),
 ]
 
 

@@ -81,9 +81,7 @@ def test_a_tolerance_that_rounding_prevents_makes_no_more_passes_than_lower_the_
 def test_the_start_follows_from_the_rows_and_not_from_their_blocks(monkeypatch):
     monkeypatch.setattr(eigen, "DRAWN_ROWS", 5)
     drawn = [
-        eigen.starting_block(chunks, 3, start=None, random_state=7, dtype=np.float32).compute(
-            scheduler="sync"
-        )
+        eigen.starting_block(chunks, 3, random_state=7, dtype=np.float32).compute(scheduler="sync")
         for chunks in ((23,), (5,) * 4 + (3,), (1,) * 23, (4, 0, 11, 8), (10, 13))
     ]
     for other in drawn[1:]:

@@ -13,13 +13,7 @@ from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.subwords import SubwordMap
-from distembed.job.model import (
-    OPTION,
-    InputPath,
-    ReportSection,
-    Section,
-    section_of,
-)
+from distembed.job.model import OPTION, InputPath, ReportSection, Section, section_of
 from distembed.stages.corpus_sections import (
     COUNTING_OPTIONS,
     NOT_COUNTED_BY,

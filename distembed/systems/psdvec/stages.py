@@ -18,17 +18,12 @@ from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
 from distembed.execution import compute
 from distembed.factorization.blocks import solve_new_words
-from distembed.factorization.joined_vectors import first_directions
+from distembed.factorization.joined_vectors import principal_axes, view_mean
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import check_core_size, objective_of
 from distembed.factorization.psdvec_words import MOST_WORDS, solve_words
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
-from distembed.factorization.subwords import (
-    NAME_BYTES,
-    NGRAM_BYTES,
-    SubwordMap,
-    expected_ngrams,
-)
+from distembed.factorization.subwords import NAME_BYTES, NGRAM_BYTES, SubwordMap, expected_ngrams
 from distembed.job.inputs import stamps_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
@@ -56,13 +51,7 @@ from distembed.linalg.singular import check_rank
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import blocks_of_rows, core_counts, core_dimensions, plan_of_core
-from distembed.stages.corpus import (
-    COOCCURRENCE,
-    DOCUMENTS,
-    TOKENS,
-    VOCABULARY,
-    vocabulary_of,
-)
+from distembed.stages.corpus import COOCCURRENCE, DOCUMENTS, TOKENS, VOCABULARY, vocabulary_of
 from distembed.stages.corpus_sections import counting_options
 from distembed.stages.dimensions import (
     BLOCK_PAIR_BYTES,
@@ -325,7 +314,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
         options = {"center": table.mean, "weight": ctx.job.subwords.weight}
         vectors = lift(add_spelling, "wc,wc->wc", vectors, composed, **options)
     if n_removed := ctx.job.psdvec.components_removed:
-        mean, axes = first_directions(vectors, n_removed)
+        mean = compute(view_mean(vectors))
+        axes = principal_axes(vectors, n_removed, mean)
         ctx.store(REMOVED_MEAN, da.from_array(mean, chunks=-1))
         ctx.store(REMOVED_AXES, da.from_array(axes, chunks=-1))
         vectors = lift(without_directions, "wc,c,ck->wc", vectors, mean, axes)

@@ -18,13 +18,7 @@ from distembed.job.terminal import neighbor_line
 from distembed.lift import lift
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.outputs import EVALUATION
-from distembed.stages.words import (
-    common_words,
-    content_words,
-    shown_scores,
-    values_by_name,
-    words_shown,
-)
+from distembed.stages.words import common_words, content_words, shown_scores, values_by_name, words_shown
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import outputs, sides
 from distembed.systems.psdvec.job import METHOD, PSDVecJob
