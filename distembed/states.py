@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import dask
 import dask.array as da
+import numpy as np
 from dask.base import normalize_token, tokenize
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
@@ -168,7 +169,7 @@ def keep(
     try:
         made = make()
         for each, value in zip(_names(place, kind), [made] if kind is None else made, strict=True):
-            array = value if isinstance(value, da.Array) else da.from_array(value, chunks=-1)
+            array = value if isinstance(value, da.Array) else da.from_array(np.atleast_1d(value), chunks=-1)
             dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
             place.states.store(each, array, dims=dims, units="", meaning="A state.", temporary=True)
     finally:

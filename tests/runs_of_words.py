@@ -20,9 +20,10 @@ from distembed.linalg import operators
 from distembed.linalg.blocks import without_directions
 from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import (
-    SparsePlusLowRank,
+    SymmetricMatrix,
     count_values,
     row_blocks,
+    sparse_times,
     transpose_row_blocks,
 )
 from distembed.linalg.singular import largest_singular_triplets
@@ -74,7 +75,8 @@ def eigenpairs() -> None:
     """Filter a block of vectors."""
     half = random_array((3_000, 3_000), density=0.02, rng=np.random.default_rng(0))
     matrix = row_blocks(csr_array(half + half.T), values_per_block=90_000)
-    filtered_eigenpairs(SparsePlusLowRank(matrix), 20, lower=-9, upper=65, n_rounds=2)
+    symmetric = SymmetricMatrix(lambda vectors: sparse_times(matrix, vectors), matrix.chunks[0])
+    filtered_eigenpairs(symmetric, 20, lower=-9, upper=65, n_rounds=2)
 
 
 def subwords() -> None:

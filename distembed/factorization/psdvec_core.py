@@ -15,7 +15,7 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.lift import as_it_is, first_rows, fold, lift, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import SparsePlusLowRank, column_powers, transpose_row_blocks
+from distembed.linalg.operators import column_powers, sparse_plus_low_rank, transpose_row_blocks
 from distembed.states import keep, newest, scope
 from distembed.validation import seed_of
 from distembed.weighting.blocks import chosen_columns
@@ -195,7 +195,7 @@ def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: 
         # from the start, it takes no precision from the others. A positive one as small is its rounding error.
         constant = float(np.log(options.smoothing)) / 2
         matrix, noise = (
-            SparsePlusLowRank(problem.start, start, constant),
+            sparse_plus_low_rank(problem.start, start, constant),
             -constant * n * np.finfo(np.float32).eps,
         )
     else:
@@ -203,7 +203,7 @@ def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: 
         objective, noise = np.append(compute(before.objective), _objective_of(problem, sparse)), 0.0
         sizes = {"b": before.vectors.shape[1] + 1}
         start = lift(side_by_side, "wa,wr->wb", start, before.vectors, sizes=sizes)
-        matrix = SparsePlusLowRank(sparse, before.vectors)
+        matrix = sparse_plus_low_rank(sparse, before.vectors)
     found = largest_eigenpairs(
         matrix,
         one.rank,

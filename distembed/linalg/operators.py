@@ -7,10 +7,10 @@ Matrices in memory become a few such blocks (`row_blocks`), so that there is one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -25,15 +25,13 @@ from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.csr import canonical_csr, row_range
 
 
-class SymmetricMatrix(Protocol):
-    """What the eigensolver and the linear solvers need to know of a symmetric matrix."""
+class SymmetricMatrix(NamedTuple):
+    """What the eigensolvers need to know of a symmetric matrix."""
 
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return the product with vectors (n × b), in the same row chunks."""
+    apply: Callable[[da.Array], da.Array]
+    """Returns the product with vectors (n × b), in the same row chunks."""
+    row_chunks: tuple[int, ...]
+    """Rows of each block."""
 
 
 def whole_csr(matrix: da.Array) -> csr_array:
@@ -173,27 +171,13 @@ def _n_values(rows: Any) -> int:
     return int(rows.nnz)
 
 
-@dataclass(frozen=True)
-class SparsePlusLowRank:
-    """The symmetric matrix ``A = S + weight · V Vᵀ``, never formed."""
+def sparse_plus_low_rank(sparse: da.Array, factor: da.Array, weight: float = 1.0) -> SymmetricMatrix:
+    """Return the symmetric matrix ``A = S + weight · V Vᵀ``, never formed, V in the row chunks of S."""
 
-    sparse: da.Array
-    """S, symmetric. Dask array (n, n) of csr_array row blocks."""
-    factor: da.Array | None = None
-    """V, in the row chunks of S. Dask array (n, r) or None."""
-    weight: float = 1.0
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
-        return tuple(self.sparse.chunks[0])
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return A X for vectors X (n × b) in the same row chunks."""
-        if self.factor is None:
-            return sparse_times(self.sparse, vectors)
+    def apply(vectors: da.Array) -> da.Array:
         return lift(
             blocks.sparse_plus_low_rank, "wc,Cb,wr,rb->wb",
-            whole_rows(self.sparse), vectors, self.factor, column_products(self.factor, vectors),
-            dtype=vectors.dtype, weight=self.weight,
+            whole_rows(sparse), vectors, factor, column_products(factor, vectors), dtype=vectors.dtype, weight=weight,
         )  # fmt: skip
+
+    return SymmetricMatrix(apply, sparse.chunks[0])

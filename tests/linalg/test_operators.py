@@ -13,10 +13,10 @@ from scipy.sparse import csr_array, random_array
 from distembed import lift
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
-    SparsePlusLowRank,
     column_products,
     dense_blocks,
     row_blocks,
+    sparse_plus_low_rank,
     sparse_times,
     times_matrix,
     transpose_row_blocks,
@@ -87,7 +87,7 @@ def test_sparse_plus_low_rank_equals_the_dense_matrix(per_block):
     lazy = row_blocks(csr_array(half + half.T), values_per_block=per_block)
     factor, vectors = draw_dense(40, 5), draw_dense(40, 3, seed=2)
     chunks = lazy.chunks[0]
-    matrix = SparsePlusLowRank(lazy, dense_blocks(factor, chunks), -2.5)
+    matrix = sparse_plus_low_rank(lazy, dense_blocks(factor, chunks), -2.5)
     dense = (half + half.T).toarray() - 2.5 * factor @ factor.T
     product = matrix.apply(dense_blocks(vectors, chunks))
     assert product.chunks[0] == chunks
