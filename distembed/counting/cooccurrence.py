@@ -32,7 +32,7 @@ from distembed.counting.partition_rows import (
     token_rows,
     tokens_of,
 )
-from distembed.counting.runs import read_runs, run_bytes, writing_runs
+from distembed.counting.runs import read_runs, writing_runs
 from distembed.dtypes import Int32s, Int64s
 from distembed.execution import compute, delayed
 from distembed.lift import block, lift
@@ -329,7 +329,7 @@ def count_bundle(
     # An eighth of the row blocks together: mirroring goes over all rows above, and has twice a run's size in all.
     step = -(-(len(row_blocks) - 1) // 8)
     bounds = [*row_blocks[:-1:step], row_blocks[-1]]
-    with writing_runs(target, len(row_blocks) - 1) as append:
+    with writing_runs(target) as append:
         for words in _pieces(bundle, vocabulary, options, groups, n_places, block_memory // 64):
             run = blocks.count_pairs(words, units, _CELL[options.direction], keys, sums)
             if options.direction == "symmetric":
@@ -408,7 +408,7 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
 
 
-@block(temporaries=6)  # of the row block: the runs that are added, and their sum, twice
+@block(temporaries=5.5)  # of the row block: the runs that are added, and their sum, twice
 def merge_row_block(
     number: Int64s,
     partials: Sequence[PartialCounts],
@@ -430,11 +430,12 @@ def merge_row_block(
     at = int(number.item())
     n_rows, n_columns = row_blocks[at + 1] - row_blocks[at], row_blocks[-1]
     total = Run(np.zeros(n_rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
-    fresh = list[Run]()
+    fresh, n_bytes = list[Run](), 0
     for run in (run for partial in partials for run in read_runs(partial.url, at)):
         fresh.append(run)
-        if run_bytes(fresh) > max(block_memory // 4, run_bytes([total])):
-            total, fresh = blocks.merge_runs([total, *fresh], n_columns), []
+        n_bytes += sum(array.nbytes for array in run)
+        if n_bytes > max(block_memory // 4, sum(array.nbytes for array in total)):
+            total, fresh, n_bytes = blocks.merge_runs([total, *fresh], n_columns), [], 0
     total = blocks.merge_runs([total, *fresh], n_columns)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
     values = counts_of_units(total.values, partials[0].denominator, count_type(partials))

@@ -1,13 +1,11 @@
 """Partial counts on disk: sorted runs divided by row block, in one file per task that counts.
 
-The file is a sequence of segments, each of which holds the rows of one row block of one run: seven int64 (the offset of
-the segment before it of the same row block, -1 for the first; the row block, rows, entries, bytes per index and per
-value, and the CRC-32 of all these and of the data), then row sizes as int32, column indices and values; little endian,
-and in two bytes where the numbers of a segment fit them, as most do, because counting waits for the disk. For each row
-block two int64 follow: the offset of its last segment, and the CRC-32 of this offset and the number of the block. The
-last 16 bytes are the number of row blocks and a closing mark. So a reader of one row block reads nothing of the others,
-however many there are. A file that has its final name is complete (`distembed.files`); later damage is found by the
-checksums.
+The file is a sequence of segments, each of which holds the rows of one row block of one run: row sizes as int32, column
+indices and values; little endian, and in two bytes where the numbers of a segment fit them, as most do, because
+counting waits for the disk. After them follow seven int64 for each segment (its row block, place, rows, entries, bytes
+per index and per value, and the CRC-32 of its data). The last 24 bytes are the number of segments, the CRC-32 of what
+is said of them, and a closing mark. So a reader of one row block reads the data of no other. A file that has its final
+name is complete (`distembed.files`); later damage is found by the checksums.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from distembed.counting.blocks import Run
 from distembed.files import replacing
 from distembed.urls import url_to_fs
 
-_MARK = b"DECOUNT4"
+_MARK = b"DECOUNT5"
 _NUMBERS = {2: "<u2", 4: "<i4", 8: "<i8"}
 """The types of the numbers of a segment, by their bytes."""
-_HEAD, _CHECKSUM, _BLOCK, _TAIL = map(struct.Struct, ("<6q", "<q", "<2q", "<q8s"))
+_TAIL, _ENTRY_BYTES = struct.Struct("<2q8s"), 7 * 8
 
 
 class DamagedRunsError(OSError):
@@ -37,39 +35,31 @@ class DamagedRunsError(OSError):
 
 
 @contextmanager
-def writing_runs(url: str, n_blocks: int) -> Iterator[Callable[[int, Run], None]]:
+def writing_runs(url: str) -> Iterator[Callable[[int, Run], None]]:
     """Yield the function that writes the rows of one row block of one run.
 
     The file appears when the `with` block ends without an error.
     """
     filesystem, path = url_to_fs(url)
     filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
-    lasts, offset = [-1] * n_blocks, 0
+    entries = list[tuple[int, ...]]()
     with replacing(path, filesystem=filesystem) as partial, filesystem.open(partial, "wb") as file:
 
         def append(block: int, run: Run) -> None:
-            nonlocal offset
             # Two bytes a number if all fit.
             indices, values = (
                 np.ascontiguousarray(numbers, "<u2" if numbers.max(initial=0) < 2**16 else numbers.dtype)
                 for numbers in (run.indices, run.values)
             )
             sizes = np.diff(run.indptr).astype("<i4")
-            head = _HEAD.pack(
-                lasts[block], block, len(sizes), len(indices), indices.itemsize, values.itemsize
-            )
             data = b"".join(array.data for array in (sizes, indices, values))
-            lasts[block] = offset
-            checksum = _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(head)))
-            offset += file.write(head + checksum) + file.write(data)
+            numbers = len(sizes), len(indices), indices.itemsize, values.itemsize
+            entries.append((block, file.tell(), *numbers, zlib.crc32(data)))
+            file.write(data)
 
         yield append
-        entries = (_BLOCK.pack(last, _block_checksum(block, last)) for block, last in enumerate(lasts))
-        file.write(b"".join(entries) + _TAIL.pack(n_blocks, _MARK))
-
-
-def _block_checksum(block: int, last: int) -> int:
-    return zlib.crc32(_BLOCK.pack(block, last))
+        index = np.array(entries, "<i8").tobytes()
+        file.write(index + _TAIL.pack(len(entries), zlib.crc32(index), _MARK))
 
 
 def read_runs(url: str, block: int) -> Iterator[Run]:
@@ -84,43 +74,26 @@ def read_runs(url: str, block: int) -> Iterator[Run]:
     with filesystem.open(path, "rb") as file:
         size = file.seek(0, 2)
         file.seek(max(size - _TAIL.size, 0))
-        tail = file.read(_TAIL.size)
-        n_blocks, mark = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (0, b"")
-        index = size - _TAIL.size - _BLOCK.size * n_blocks
-        if mark != _MARK or not 0 <= index < size:
+        n_entries, checksum, mark = _TAIL.unpack(file.read(_TAIL.size).rjust(_TAIL.size, b"\0"))
+        start = size - _TAIL.size - _ENTRY_BYTES * n_entries
+        index = b""
+        if mark == _MARK and 0 <= start < size:
+            file.seek(start)
+            index = file.read(_ENTRY_BYTES * n_entries)
+        if mark != _MARK or zlib.crc32(index) != checksum:
             raise DamagedRunsError(url, f"the index at the end of its {size} bytes is missing or damaged")
-        if not 0 <= block < n_blocks:
-            raise DamagedRunsError(url, f"it has {n_blocks} row blocks, and block {block} is asked for")
-        file.seek(index + _BLOCK.size * block)
-        offset, checksum = _BLOCK.unpack(file.read(_BLOCK.size))
-        if checksum != _block_checksum(block, offset):
-            raise DamagedRunsError(url, f"the index of row block {block} is damaged")
-        while offset >= 0:
-            file.seek(offset)
-            head, checksum = file.read(_HEAD.size), file.read(_CHECKSUM.size)
-            before, number, n_rows, n_entries, *widths = _HEAD.unpack(head.ljust(_HEAD.size, b"\0"))
-            n_bytes = 4 * n_rows + sum(widths) * n_entries
-            data = bytearray(n_bytes if 0 <= n_bytes <= index else 0)
-            file.readinto(data)
-            if number != block or checksum != _CHECKSUM.pack(zlib.crc32(data, zlib.crc32(head))):
-                raise DamagedRunsError(url, f"the counts of row block {block} at byte {offset} are damaged")
-            run = _unpack(data, n_rows, n_entries, *widths)
-            if run.indptr[-1] != n_entries or (np.diff(run.indptr) < 0).any():
-                raise DamagedRunsError(url, f"the rows of row block {block} at byte {offset} do not add up")
-            yield run
-            offset = before
-
-
-def _unpack(data: bytearray, n_rows: int, n_entries: int, index_width: int, value_width: int) -> Run:
-    sizes = np.frombuffer(data, "<i4", n_rows)
-    indices = np.frombuffer(data, _NUMBERS[index_width], n_entries, 4 * n_rows)
-    values = np.frombuffer(data, _NUMBERS[value_width], n_entries, 4 * n_rows + index_width * n_entries)
-    # The kernels are compiled for writable arrays of four and eight bytes.
-    kind = np.int64 if value_width == 8 else np.int32
-    indptr = np.append(0, np.cumsum(sizes, dtype=np.int64))
-    return Run(indptr, indices.astype(np.int32, copy=False), values.astype(kind, copy=False))
-
-
-def run_bytes(runs: list[Run]) -> int:
-    """Return the bytes that runs take in memory."""
-    return sum(array.nbytes for run in runs for array in run)
+        entries = np.frombuffer(index, "<i8").reshape(-1, 7)
+        for _, place, n_rows, n_values, *widths, checksum in entries[entries[:, 0] == block].tolist():
+            file.seek(place)
+            data = file.read(4 * n_rows + sum(widths) * n_values)
+            sizes = np.frombuffer(data, "<i4", n_rows) if zlib.crc32(data) == checksum else np.zeros(0)
+            if len(sizes) != n_rows or (sizes < 0).any() or sizes.sum() != n_values:
+                raise DamagedRunsError(url, f"the counts of row block {block} at byte {place} are damaged")
+            indices = np.frombuffer(data, _NUMBERS[widths[0]], n_values, 4 * n_rows)
+            values = np.frombuffer(data, _NUMBERS[widths[1]], n_values, 4 * n_rows + widths[0] * n_values)
+            # The kernels are compiled for arrays of four and eight bytes.
+            kind, indptr = (
+                np.int64 if widths[1] == 8 else np.int32,
+                np.append(0, np.cumsum(sizes, dtype=np.int64)),
+            )
+            yield Run(indptr, np.array(indices, np.int32), np.array(values, kind))

@@ -91,23 +91,21 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
 
 def test_partial_counts_are_laid_out_as_the_page_says(tmp_path: Path) -> None:
     file = tmp_path / "part-000000.counts"
-    with writing_runs(str(file), 2) as append:
+    with writing_runs(str(file)) as append:
         for run in ([0, 1, 3], [0, 0, 0]):
             size = run[-1]
             append(
                 1, Run(np.array(run), np.array([4, 0, 70_000][:size], np.int32), np.array([5, 6, 7][:size]))
             )
     data = file.read_bytes()
-    n_blocks, mark = struct.unpack("<q8s", data[-16:])
-    assert (n_blocks, mark) == (2, b"DECOUNT4")
-    (none, _), (last, checksum) = struct.iter_unpack("<2q", data[-16 - 16 * n_blocks : -16])
-    assert none == -1
-    assert checksum == zlib.crc32(struct.pack("<2q", 1, last))
-    before, *head = struct.unpack("<6q", data[last : last + 48])
-    assert head == [1, 2, 0, 2, 2]
-    assert struct.unpack("<6q", data[before : before + 48]) == (-1, 1, 2, 3, 4, 2)
-    [checksum], segment = struct.unpack("<q", data[before + 48 : before + 56]), data[before + 56 : last]
-    assert checksum == zlib.crc32(data[before : before + 48] + segment)
+    n_segments, checksum, mark = struct.unpack("<2q8s", data[-24:])
+    assert (n_segments, mark) == (2, b"DECOUNT5")
+    index = data[-24 - 56 * n_segments : -24]
+    assert checksum == zlib.crc32(index)
+    first, last = struct.iter_unpack("<7q", index)
+    segment = data[: last[1]]
+    assert first == (1, 0, 2, 3, 4, 2, zlib.crc32(segment))
+    assert last == (1, len(segment), 2, 0, 2, 2, zlib.crc32(bytes(8)))
     assert np.frombuffer(segment, "<i4", 2).tolist() == [1, 2]
     assert np.frombuffer(segment, "<i4", 3, 8).tolist() == [4, 0, 70_000]
     assert np.frombuffer(segment, "<u2", 3, 20).tolist() == [5, 6, 7]
