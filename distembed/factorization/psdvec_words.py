@@ -8,6 +8,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
+from distembed.display import plural
 from distembed.dtypes import Floats, Int64s
 from distembed.execution import one_blas_thread
 from distembed.factorization.blocks import PairWeighting, solve_new_words
@@ -50,19 +51,30 @@ def solve_words(
     rows, columns = pairs_between(counts, new, core), pairs_between(counts, core, new)
     shares = word_counts / (word_counts.sum() or 1)
     own, facing = (row_totals[new], shares[new]), np.stack([row_totals[core], shares[core]], axis=1)
-    ridges, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [len(rows)]
-    if len(ridges) != len(sizes):
-        raise ValueError(
-            f"ridge has {len(ridges)} values and bands has {len(sizes)} sizes; give one ridge for each band"
-        )
-    # The last band takes what is left: how many words a corpus has is known only once it is counted.
-    ridge = np.repeat(ridges, [*sizes[:-1], len(rows)])[: len(rows)]
+    ridge = ridge_of_words(options, len(rows))
     with one_blas_thread():
         # The cut-off comes from the counts of core words left of new ones, as in the program, and the
         # largest weight from both orders.
         weighting = weighting_of(options, columns, columns, rows)
         make = partial(regress, rows, columns, own, facing, vectors, ridge, weighting, options)
         return keep("noncore", make), weighting
+
+
+def ridge_of_words(options: Any, n: int) -> Floats:
+    """Return the ridge of each of n words, by bands, of which the last takes what is left.
+
+    Raises
+    ------
+    ValueError
+        If there is not one ridge for each band.
+    """
+    ridges, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [n]
+    if len(ridges) != len(sizes):
+        raise ValueError(
+            f"ridge has {plural(len(ridges), 'value')} and bands has {plural(len(sizes), 'size')}; give one ridge for "
+            "each band"
+        )
+    return np.repeat(ridges, [*sizes[:-1], n])[:n]
 
 
 def regress(

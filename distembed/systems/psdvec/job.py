@@ -8,10 +8,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
-from distembed.display import plural
 from distembed.evaluation.scoring import Case, Unknown
 from distembed.factorization.lsa import LSA
 from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.psdvec_core import check_core_size
+from distembed.factorization.psdvec_words import ridge_of_words
 from distembed.factorization.subwords import SubwordMap
 from distembed.job.model import OPTION, InputPath, ReportSection, Section, section_of
 from distembed.stages.corpus_sections import (
@@ -92,22 +93,10 @@ class PSDVecSection(Section):
         return self.n_core is not None and self.core_vectors is None
 
     @model_validator(mode="after")
-    def _a_ridge_for_each_band(self) -> Self:
-        ridges = self.ridge if isinstance(self.ridge, tuple) else (self.ridge,)
-        n_bands = 1 if self.bands is None else len(self.bands)
-        if len(ridges) != n_bands:
-            raise ValueError(
-                f"ridge has {plural(len(ridges), 'value')} and bands has {plural(n_bands, 'size')}; give one ridge "
-                "for each band"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _core_spans_the_components(self) -> Self:
-        if self.n_core is not None and self.n_components > self.n_core:
-            raise ValueError(
-                f"n_components = {self.n_components} is more than n_core = {self.n_core}; lower it, or raise n_core"
-            )
+    def _options_fit_together(self) -> Self:
+        ridge_of_words(self, 0)
+        if self.n_core is not None:
+            check_core_size(self.n_core, self.n_components, self.n_core)
         return self
 
 
@@ -232,17 +221,12 @@ class PSDVecJob(CountingJob):
         return self.psdvec.n_components + (self.sides.n_components if self.sides else 0)
 
     @model_validator(mode="after")
-    def _some_components_are_left(self) -> Self:
-        width = self.n_dimensions
-        if self.psdvec.components_removed >= width:
+    def _sections_fit_together(self) -> Self:
+        if (n_removed := self.psdvec.components_removed) >= (width := self.n_dimensions):
             raise ValueError(
-                f"psdvec.components_removed = {self.psdvec.components_removed} leaves none of the {width} components "
-                f"of the vectors; give at most {width - 1}"
+                f"psdvec.components_removed = {n_removed} leaves none of the {width} components of the vectors; give "
+                f"at most {width - 1}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _composed_words_need_subwords(self) -> Self:
         if self.evaluation.unknown == "subwords" and not self.subwords.enabled:
             raise ValueError(
                 'evaluation.unknown = "subwords" needs vectors of n-grams: give subwords.enabled = true, or '
