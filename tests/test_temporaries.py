@@ -90,6 +90,7 @@ ELSEWHERE = (
     "factorization.nmf_rounds.solve_documents",
     "factorization.nmf_rounds.step_documents",
     "factorization.replicates.measured_words",
+    "linalg.blocks.gram",
     "linalg.blocks.side_by_side",
     "linalg.csr.row_lengths",
     "systems.topics.stages._sum_of",

@@ -187,37 +187,28 @@ def side_by_side(left: Floats, right: Floats) -> Floats:
     return np.hstack([left.astype(right.dtype), right])
 
 
-class WithProducts(NamedTuple):
-    """Vectors of a row block, and what they have in common with a basis."""
+class WithSums(NamedTuple):
+    """Vectors of a row block, and what is added up over all blocks."""
 
     vectors: Floats
     """Shape (rows, b)."""
-    inside: Floats
-    """The contribution to QᵀZ. Shape (m, b), float64."""
+    sums: Floats
+    """Shape (m, b), float64."""
 
 
 @block(temporaries=0.5)
-def with_products(vectors: Floats, *basis: Floats) -> WithProducts:
-    """Return vectors beside their products with the blocks of a basis."""
-    return WithProducts(vectors, basis_products(vectors, *basis))
-
-
-class Outside(NamedTuple):
-    """What vectors of a row block have outside a basis."""
-
-    rest: Floats
-    """Shape (rows, b)."""
-    squares: Floats
-    """The contribution to its Gram matrix. Shape (b, b), float64."""
+def with_products(vectors: Floats, *basis: Floats) -> WithSums:
+    """Return vectors Z beside their contribution to QᵀZ of the blocks Q of a basis."""
+    return WithSums(vectors, basis_products(vectors, *basis))
 
 
 @block(temporaries=2)
-def outside_of_basis(vectors: Floats, coefficients: Floats, *basis: Floats) -> Outside:
+def outside_of_basis(vectors: Floats, coefficients: Floats, *basis: Floats) -> WithSums:
     """Return Z - Q C, and its contribution to the Gram matrix."""
     rest = vectors.copy()
     for q, part in _pieces(coefficients, basis):
         rest -= q @ part.astype(rest.dtype)
-    return Outside(rest, gram(rest))
+    return WithSums(rest, gram(rest))
 
 
 @block(temporaries=0.5)

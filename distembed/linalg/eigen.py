@@ -22,15 +22,15 @@ from scipy.linalg import eigh
 
 from distembed.dtypes import Floats, Int64s, Mask
 from distembed.execution import compute, one_blas_thread, tell
-from distembed.lift import as_it_is, block, lift, part, total_of_part
+from distembed.lift import as_it_is, block, lift
 from distembed.linalg import blocks
 from distembed.linalg.operators import (
-    FAN_IN,
     SymmetricMatrix,
     column_powers,
     column_products,
     dense_blocks,
     times_matrix,
+    vectors_with_sums,
 )
 from distembed.linalg.orthonormal import orthonormal
 from distembed.states import keep, newest
@@ -72,12 +72,8 @@ class KrylovBasis(NamedTuple):
     """The passes after which the basis has a column for each row, or all that are asked for."""
     kept: int
     """The Ritz vectors that take the place of a basis that is as wide as it may be."""
-
-    @property
-    def width(self) -> int:
-        """The most columns of the basis."""
-        widest = max(self.kept + BLOCKS_BEYOND * self.columns, LEAST_WIDTH)
-        return min(self.columns * self.most_passes, widest)
+    width: int
+    """The most columns of the basis."""
 
 
 def krylov_basis(
@@ -86,7 +82,9 @@ def krylov_basis(
     """Return the basis in which k eigenpairs of so many rows are looked for, from some vectors to start with."""
     columns = min(n_rows, max(block_size or k, n_start))
     asked = max(n_passes, -(-k // columns))
-    return KrylovBasis(columns, asked, min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 2))
+    most, kept = min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 2)
+    width = min(columns * most, max(kept + BLOCKS_BEYOND * columns, LEAST_WIDTH))
+    return KrylovBasis(columns, asked, most, kept, width)
 
 
 class Space(NamedTuple):
@@ -216,7 +214,10 @@ def _grown(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, to
     while True:
         n_passes += 1
         bases, all_used = [*bases, block], np.concatenate([all_used, used])
-        product, inside = _multiply(matrix, block, bases)
+        indices, product = ",".join(["wb", *["wa"] * len(bases)]), matrix.apply(block)
+        product, inside = vectors_with_sums(
+            blocks.with_products, indices, product, *bases, n_sums=len(all_used)
+        )
         above, square = np.split(inside, [len(projected)])
         projected = np.block([[projected, above], [above.T, (square + square.T) / 2]])
         following, lengths = orthonormal(product, inside, bases)
@@ -231,24 +232,10 @@ def _grown(matrix: SymmetricMatrix, space: Space, basis: KrylovBasis, k: int, to
             break
         block = keep(f"block-{n_passes + 1}", partial(as_it_is, following))
     values, rotation, residuals = _ritz(projected, all_used, lengths, k if is_last else basis.kept)
-    ritz, progress = _combine(bases, rotation), np.array([n_passes, is_last])
+    indices = ",".join(["ab", *["wa"] * len(bases)])
+    ritz = lift(blocks.combine_basis, f"{indices}->wb", rotation, *bases, dtype=block.dtype)
+    progress = np.array([n_passes, is_last])
     return Space(ritz, values, residuals, np.zeros(0) if is_last else following, used, progress)
-
-
-def _multiply(matrix: SymmetricMatrix, block: da.Array, bases: list[da.Array]) -> tuple[da.Array, Floats]:
-    """Return A X of the last block X of a basis Q, and QᵀA X."""
-    indices = ",".join(["wb", *["wa"] * len(bases)])
-    found = lift(
-        blocks.with_products,
-        f"{indices}->wb",
-        matrix.apply(block),
-        *bases,
-        dtype=object,
-        sizes={"w": 1, "b": 1},
-    ).persist()
-    shape = sum(one.shape[1] for one in bases), block.shape[1]
-    inside = compute(total_of_part(found, "inside", shape=shape, fan_in=FAN_IN))
-    return part(found, "vectors", block, columns=block.shape[1]), inside
 
 
 def _ritz(projected: Floats, used: Mask, outside: Floats, k: int) -> tuple[Floats, Floats, Floats]:
@@ -431,12 +418,6 @@ def _ritz_values(projected: Floats, kept: Mask, k: int) -> tuple[Floats, Floats]
         values, vectors = eigh(inner, subset_by_index=bounds, overwrite_a=True)
         rotation[kept, :found], padded[:found] = vectors[:, ::-1], values[::-1]
     return padded, rotation
-
-
-def _combine(bases: list[da.Array], rotation: Floats) -> da.Array:
-    """Return Q C for the bases side by side."""
-    indices = ",".join(["ab", *["wa"] * len(bases)])
-    return lift(blocks.combine_basis, f"{indices}->wb", rotation, *bases, dtype=bases[0].dtype)
 
 
 def _all_small(values: Floats, residuals: Floats, tol: float, dtype: Any) -> bool:

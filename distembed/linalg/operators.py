@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, vstack
 
 from distembed.dtypes import Floats
 from distembed.execution import client_in_force, compute, whole
-from distembed.lift import block, fold, lift, total
+from distembed.lift import block, fold, lift, part, total, total_of_part
 from distembed.linalg import blocks
 from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.csr import canonical_csr, row_range
@@ -110,6 +110,15 @@ def column_products(left: da.Array, right: da.Array) -> da.Array:
     """Return leftᵀ right (a × b, float64) of two sets of vectors in the same row chunks."""
     shape = (left.shape[1], right.shape[1])
     return fold(total(blocks.basis_products), "wb,wa", right, left, shape=shape, fan_in=FAN_IN)
+
+
+def vectors_with_sums(
+    function: Any, indices: str, vectors: da.Array, *others: Any, n_sums: int
+) -> tuple[da.Array, Floats]:
+    """Return the vectors (n × b) that a function makes in `WithSums`, and its sums (n_sums × b), from one task each."""
+    found = lift(function, f"{indices}->wb", vectors, *others, dtype=object, sizes={"w": 1, "b": 1}).persist()
+    sums = compute(total_of_part(found, "sums", shape=(n_sums, vectors.shape[1]), fan_in=FAN_IN))
+    return part(found, "vectors", vectors, columns=vectors.shape[1]), sums
 
 
 def times_matrix(vectors: da.Array, matrix: da.Array | Floats) -> da.Array:

@@ -9,9 +9,9 @@ import numpy as np
 
 from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread
-from distembed.lift import fold, lift, part, total, total_of_part
+from distembed.lift import fold, total
 from distembed.linalg import blocks
-from distembed.linalg.operators import FAN_IN, times_matrix
+from distembed.linalg.operators import times_matrix, vectors_with_sums
 
 SMALLEST_SHARE = {np.dtype(np.float32): 1e-12, np.dtype(np.float64): 1e-26}
 """Squared relative length below which a direction of a block is rounding error: about ten epsilon squared."""
@@ -59,14 +59,6 @@ def orthonormal(
 def _outside(vectors: da.Array, inside: Floats, bases: Sequence[da.Array]) -> tuple[da.Array, Floats]:
     """Return Z - P B, and its Gram matrix."""
     indices = ",".join(["wb", "ab", *["wa"] * len(bases)])
-    found = lift(
-        blocks.outside_of_basis,
-        f"{indices}->wb",
-        vectors,
-        inside,
-        *bases,
-        dtype=object,
-        sizes={"w": 1, "b": 1},
-    ).persist()
-    squares = compute(total_of_part(found, "squares", shape=(vectors.shape[1],) * 2, fan_in=FAN_IN))
-    return part(found, "rest", vectors, columns=vectors.shape[1]), squares
+    return vectors_with_sums(
+        blocks.outside_of_basis, indices, vectors, inside, *bases, n_sums=vectors.shape[1]
+    )
