@@ -96,7 +96,6 @@ ELSEWHERE = (
     "systems.topics.stages._sum_of",
     "factorization.consensus.run_start",
     "linalg.csr.to_single",
-    "weighting.blocks.beside",
     "weighting.blocks.chosen_columns",
     "weighting.blocks.column_entropy_sums",
     "weighting.blocks.column_frequencies",
@@ -104,6 +103,7 @@ ELSEWHERE = (
     "weighting.blocks.times_sparse",
     "weighting.blocks.weigh_log_entropy",
     "weighting.blocks.weigh_tf_idf",
+    "weighting.pmi.beside",
 )
 """What the tests of temporaries of counting, weighting, documents and evaluation measure."""
 

@@ -322,7 +322,7 @@ def count_bundle(
     for span in bundle:
         if not span.first:
             most = int(partition_lookup(span.partition, vocabulary)[1].max(initial=0))
-            largest += check_bound(per_token * most, f"{span.partition}: a count")
+            largest += per_token * most
     n_places = places_per_piece(n_words, window, block_memory)
     keys = np.empty(n_places * window, blocks.key_type(n_words, window))
     sums = blocks.row_of_sums(n_words)
@@ -382,15 +382,6 @@ def _pieces(
         yield held
 
 
-def check_bound(bound: int, what: str) -> int:
-    """Return an upper bound of a count; raise OverflowError if it does not fit the exact sums."""
-    if bound >= 2**63:
-        raise OverflowError(
-            f'{what} could reach {bound} units, above 2**63; use weighting="flat" or a smaller window.'
-        )
-    return bound
-
-
 # --- the sums over all bundles -----------------------------------------------------------------------------------
 
 
@@ -402,7 +393,11 @@ def count_type(partials: Sequence[PartialCounts]) -> np.dtype[Any]:
     OverflowError
         If a count could outgrow the exact sums.
     """
-    largest = check_bound(sum(partial.largest_cell for partial in partials), "A count over all partitions")
+    largest = sum(partial.largest_cell for partial in partials)
+    if largest >= 2**63:
+        raise OverflowError(
+            f'a count could reach {largest} units, above 2**63; use weighting="flat" or a smaller window'
+        )
     if partials[0].denominator > 1:
         return np.dtype(np.float32)
     return np.dtype(np.int32 if largest <= _LARGEST_INT32 else np.int64)
@@ -438,22 +433,13 @@ def merge_row_block(
             total, fresh, n_bytes = blocks.merge_runs([total, *fresh], n_columns), [], 0
     total = blocks.merge_runs([total, *fresh], n_columns)
     index = np.int32 if len(total.indices) <= _LARGEST_INT32 else np.int64
-    values = counts_of_units(total.values, partials[0].denominator, count_type(partials))
+    values, denominator = np.empty(len(total.values), count_type(partials)), partials[0].denominator
+    if denominator == 1:
+        values[:] = total.values
+    else:  # quotients in float64 are rounded one by one
+        np.divide(total.values, denominator, out=values, dtype=np.float64, casting="same_kind")
     places = total.indices.astype(index, copy=False), total.indptr.astype(index)
     return csr_array((values, *places), shape=(n_rows, n_columns))
-
-
-def counts_of_units(values: NDArray[Any], denominator: int, kind: np.dtype[Any]) -> NDArray[Any]:
-    """Return sums in units of 1 / denominator as counts; of fractions, quotients in float64 are rounded one by one."""
-    if denominator == 1:
-        if values.dtype.itemsize > kind.itemsize and values.max(initial=0) > _LARGEST_INT32:
-            raise OverflowError(
-                f"a count is {values.max()}, above the largest that the partial counts say they hold: delete them "
-                "and count again."
-            )
-        return values.astype(kind)
-    counts = np.empty(len(values), kind)
-    return np.divide(values, denominator, out=counts, dtype=np.float64, casting="same_kind")
 
 
 def merge_partials(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from distembed.dtypes import Float64s, Floats
 from distembed.linalg.csr import row_range
@@ -315,29 +315,9 @@ def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array,
     return tuple(row_range(columns, first, last).copy() for first, last in pairwise(bounds))
 
 
-@block(temporaries=0.5)
+@block(temporaries=1.5)
 def stack_columns(pieces: list[csr_array]) -> csr_array:
     """Return sparse pieces of the same rows side by side, as one CSR block with sorted indices."""
-    widths = np.cumsum([0] + [piece.shape[1] for piece in pieces])
-    sizes = np.sum([np.diff(piece.indptr) for piece in pieces], axis=0)
-    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    indices = np.empty(indptr[-1], dtype=np.int32)
-    data = np.empty(indptr[-1], dtype=np.result_type(*[piece.dtype for piece in pieces]))
-    place = indptr[:-1].copy()
-    for piece, offset in zip(pieces, widths[:-1], strict=True):
-        _append_rows(piece.indptr, piece.indices, piece.data, offset, place, indices, data)
-    shape = (pieces[0].shape[0], int(widths[-1]))
-    if indptr[-1] < np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
-    return csr_array((data, indices, indptr), shape=shape)
-
-
-@numba.njit(cache=True, nogil=True)
-def _append_rows(indptr, source, values, offset, place, indices, data):  # type: ignore[no-untyped-def]
-    for i in range(len(indptr) - 1):
-        at = place[i]
-        for p in range(indptr[i], indptr[i + 1]):
-            indices[at] = source[p] + offset
-            data[at] = values[p]
-            at += 1
-        place[i] = at
+    joined = csr_array(hstack(pieces, format="csr"))
+    joined.sort_indices()
+    return joined

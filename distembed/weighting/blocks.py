@@ -12,7 +12,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.linalg.csr import canonical_csr, check_block, rows_of, unit_rows, with_values
@@ -152,11 +152,3 @@ def chosen_columns(block: Any, columns: Int64s) -> csr_array:
 def times_sparse(block: Any, places: csr_array) -> csr_array:
     """Return the product of one block with a sparse matrix."""
     return csr_array(csr_array(block) @ places)
-
-
-@block(temporaries=1)
-def beside(*parts: Any) -> csr_array:
-    """Return blocks of the same rows side by side."""
-    joined = csr_array(hstack(parts, format="csr"))
-    joined.sort_indices()
-    return joined

@@ -16,7 +16,8 @@ from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Floats
 from distembed.execution import compute, one_blas_thread
-from distembed.lift import Sum, fold, lift, total
+from distembed.lift import Sum, block, fold, lift, total
+from distembed.linalg.blocks import stack_columns
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import transpose_row_blocks, whole_rows
 from distembed.options import PositiveFloat
@@ -374,9 +375,15 @@ def directional_contexts(counts: Pairs, before: Pairs | None = None) -> Pairs:
     else:
         turned = whole(before)
     contexts: Pairs = lift(
-        blocks.beside, "wa,wb->wc", after, turned, dtype=after.dtype, sparse=True, sizes={"c": 2 * n}
+        beside, "wa,wb->wc", after, turned, dtype=after.dtype, sparse=True, sizes={"c": 2 * n}
     )
     return contexts
+
+
+@block(temporaries=1.5)
+def beside(*parts: csr_array) -> csr_array:
+    """Return blocks of the same rows side by side."""
+    return stack_columns(list(parts))
 
 
 def chosen_columns(

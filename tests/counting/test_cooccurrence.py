@@ -345,8 +345,6 @@ def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, weighting, we
 
     sides = 2 if direction == "symmetric" else 1
     assert partial(2**30).largest_cell == weight * sides * 2**30
-    with pytest.raises(OverflowError, match="a count could reach"):
-        partial(2**61)
 
 
 @pytest.mark.parametrize("row_group_size", [1, 2])
@@ -366,30 +364,19 @@ def test_counts_that_could_overflow_are_refused():
     assert cooccurrence.count_type([partial]) == np.int64
     assert cooccurrence.count_type([partial._replace(largest_cell=2**31 - 1)]) == np.int32
     assert cooccurrence.count_type([partial._replace(largest_cell=2**30)] * 2) == np.int64
-    with pytest.raises(OverflowError, match="A count over all partitions"):
+    with pytest.raises(OverflowError, match="a count could reach"):
         cooccurrence.count_type([partial, partial])
 
 
-def test_fractions_are_divided_in_float64_and_rounded_once():
+def test_fractions_are_divided_in_float64_and_rounded_once(tmp_path):
     """Above 2**24 not every sum has a float32, so that a division in float32 would round twice."""
-    sums = np.arange(2**24 + 1, 2**24 + 500)
-    found = cooccurrence.counts_of_units(sums, 7, np.dtype(np.float32))
+    sums, partial = np.arange(2**24 + 1, 2**24 + 500), PartialCounts(f"{tmp_path}/c", 7, 2**30)
+    with writing_runs(partial.url) as append:
+        first_row = np.append(0, np.full(len(sums), len(sums)))
+        append(0, Run(first_row, np.arange(len(sums), dtype=np.int32), sums))
+    found = merged_block([partial], (0, len(sums)), 0).data
     np.testing.assert_array_equal(found, (sums / 7).astype(np.float32))
     assert (found != sums.astype(np.float32) / np.float32(7)).any()
-
-
-def test_a_count_above_what_the_parts_say_is_an_error_and_does_not_wrap(tmp_path):
-    """The bound in a record of partial counts may be too low, where another version wrote it."""
-    partial = PartialCounts(f"{tmp_path}/c", 1, 2**31 - 1)
-
-    def merged(largest):
-        with writing_runs(partial.url) as append:
-            append(0, Run(np.array([0, 1]), np.array([0], np.int32), np.array([largest])))
-        return merged_block([partial], (0, 1), 0).toarray().tolist()
-
-    assert merged(2**31 - 1) == [[2**31 - 1]]
-    with pytest.raises(OverflowError, match="a count is 2147483648, above the largest"):
-        merged(2**31)
 
 
 def test_counts_of_the_authors_program(shared, tmp_path):

@@ -30,5 +30,5 @@ def test_the_block_functions_of_weighting_declare_what_they_hold():
     assert_declared(
         found, blocks.checked_counts, blocks.column_sums, blocks.pmi, blocks.excess_of_block, blocks.count_at_least,
         blocks.largest_value, blocks.weigh_tf_idf, blocks.weigh_log_entropy, blocks.column_frequencies,
-        blocks.column_entropy_sums, blocks.chosen_columns, blocks.times_sparse, blocks.beside,
+        blocks.column_entropy_sums, blocks.chosen_columns, blocks.times_sparse, pmi.beside,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, csr_array
 
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.vocabulary import Vocabulary, build_vocabulary
@@ -118,15 +118,13 @@ def new_sides(section: SidesSection, workspace: Workspace, tokens: Tokens, new: 
     """Return the vectors (m, d) of new words by the words on their left and right; zeros where none is known."""
     pairs = count_cooccurrences(tokens, new.counted, **asdict(section.counting_options()))
     rows = whole_csr(directional_contexts(pairs)[new.counted.index(new.words)])
-    # The columns are those of one vocabulary after the other, of which each has a word for every side: they get the
-    # numbers that the job gives them, and contexts that it does not know are left out.
-    vocabulary, found = vocabulary_of(workspace), rows.tocoo()
-    place, word = np.divmod(found.col.astype(np.int64), len(new.counted))
-    column_of = vocabulary.index(new.counted.words)
-    is_known = column_of[word] >= 0
-    columns = (place * len(vocabulary) + column_of[word])[is_known]
-    shape = rows.shape[0], rows.shape[1] // len(new.counted) * len(vocabulary)
-    contexts = csr_array((found.data[is_known], (found.row[is_known], columns)), shape=shape)
+    # The columns are those of the vocabulary twice, on the left and on the right: they get the numbers that the job
+    # gives its words, and contexts that it does not know are left out.
+    column_of = vocabulary_of(workspace).index(new.counted.words)
+    known, n_words = np.flatnonzero(column_of >= 0), len(vocabulary_of(workspace))
+    cells = (np.ones(known.size, rows.dtype), (known, column_of[known]))
+    places = csr_array(cells, shape=(len(column_of), n_words))
+    contexts = csr_array(rows @ block_diag([places, places], format="csr"))
     totals = np.asarray(outputs.SIDES_TOTALS.read(workspace)["n_pairs"])
     axes = compute(outputs.SIDES_AXES.read(workspace))
     weighted = ppmi(contexts, column_totals=totals, **section.pmi_options)
