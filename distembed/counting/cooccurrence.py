@@ -85,10 +85,7 @@ class CooccurrenceOptions:
 
 
 def cooccurrence_row_blocks(
-    counts: NDArray[np.int64],
-    *,
-    window: int,
-    direction: Direction = "symmetric",
+    counts: NDArray[np.int64], *, window: int, direction: Direction = "symmetric"
 ) -> tuple[int, ...]:
     """Return the row boundaries of blocks with about equally many expected non-zeros.
 

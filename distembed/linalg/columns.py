@@ -228,13 +228,7 @@ class Solution(NamedTuple):
 
 
 def conjugate_gradients(
-    product: Callable[[Any], Any],
-    right: Any,
-    scales: Any,
-    start: Any = None,
-    *,
-    tol: float,
-    max_iter: int,
+    product: Callable[[Any], Any], right: Any, scales: Any, start: Any = None, *, tol: float, max_iter: int
 ) -> Solution:
     """Solve A_i y_i = b_i for all i at once, each A_i symmetric positive semidefinite.
 

@@ -387,11 +387,7 @@ def beside(*parts: csr_array) -> csr_array:
 
 
 def chosen_columns(
-    matrix: da.Array,
-    words: Sequence[str],
-    *,
-    n_columns: int | None = None,
-    without: Collection[str] = (),
+    matrix: da.Array, words: Sequence[str], *, n_columns: int | None = None, without: Collection[str] = ()
 ) -> da.Array:
     r"""Return a space with its columns of the highest entropy, those of the words `without` left out.
 

@@ -38,9 +38,7 @@ SIDES_AXES = ArrayOutput(
     dims=("context", "component"),
 )
 SIDES_TOTALS = TableOutput(
-    "sides_totals",
-    "How often each context was counted; row i is row i of sides_axes.",
-    columns=("n_pairs",),
+    "sides_totals", "How often each context was counted; row i is row i of sides_axes.", columns=("n_pairs",)
 )
 JOINED_VECTORS = ArrayOutput(
     "joined_vectors",
@@ -57,9 +55,7 @@ VECTORS = ArrayOutput(
     "vectors", "Word vectors; row i is word i of vocabulary.parquet.", dims=("word", "component")
 )
 ROW_TOTALS = TableOutput(
-    "row_totals",
-    "The sum of each row of `cooccurrence` before the vocabulary was cut.",
-    columns=("n_pairs",),
+    "row_totals", "The sum of each row of `cooccurrence` before the vocabulary was cut.", columns=("n_pairs",)
 )
 EIGENVALUES = TableOutput(
     "eigenvalues", "The eigenvalues of the factorized matrix, largest first.", columns=("eigenvalue",)
