@@ -257,9 +257,8 @@ class PSDVec(BaseEstimator):
         new_row_totals: VectorLike | None = None,
         core_counts: VectorLike | None = None,
         core_row_totals: VectorLike | None = None,
-        ridge: float | VectorLike | None = None,
     ) -> Float32s | da.Array:
-        """Solve new words against the fixed core, of the same or another corpus.
+        """Solve new words against the fixed core, of the same or another corpus, with the ridge of the rarest words.
 
         The vector of a word does not depend on the words that are solved with it, and a word of the fit gets the vector
         of the fit. The probabilities u are counts divided by `total_count_`, the weights have the cut-off and the scale
@@ -279,8 +278,6 @@ class PSDVec(BaseEstimator):
             Default the row sums of `new_rows`, thus over core words only.
         core_counts, core_row_totals : (n_core,) arrays, optional
             Default those of the fit.
-        ridge : float or (m,) array, optional
-            Default the estimator's, the last band's (of the rarest words) where it has bands.
 
         Returns
         -------
@@ -332,10 +329,8 @@ class PSDVec(BaseEstimator):
         n_all = max(self.total_count_ * (found / of_fit) if of_fit else found, 1e-300)
         own = totals, new_counts / n_all
         facing = np.stack([core_row_totals, core_counts / n_all], axis=1)
-        ridges = np.ravel(self.ridge)[-1] if ridge is None else np.asarray(ridge, float)
+        ridge = np.full(m, np.ravel(self.ridge)[-1], float)  # of the rarest words
         weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
         with one_blas_thread():
-            vectors = regress(
-                rows, columns, own, facing, self.core_vectors_, np.broadcast_to(ridges, (m,)), weighting, self
-            )
+            vectors = regress(rows, columns, own, facing, self.core_vectors_, ridge, weighting, self)
             return like_input(vectors, new_rows)

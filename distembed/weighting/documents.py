@@ -163,15 +163,15 @@ def tf_idf(
     matrix = check_counts(counts)
     if frequencies is None:
         frequencies, n_documents = document_frequencies(counts), matrix.shape[0]
-    if len(frequencies) != matrix.shape[1] or n_documents is None:
+    given = np.asarray(frequencies)
+    if (
+        n_documents is None
+        or given.shape != matrix.shape[1:]
+        or not ((given >= 0) & (given <= n_documents)).all()
+    ):
         raise ValueError(
-            f"{len(frequencies)} frequencies of {n_documents} documents were given for {matrix.shape[1]} "
-            "words; give one for each word, and n_documents with them."
-        )
-    if not np.all((np.asarray(frequencies) >= 0) & (np.asarray(frequencies) <= n_documents)):
-        raise ValueError(
-            f"The frequencies hold numbers that are not between 0 and n_documents, which is {n_documents}; give the "
-            "number of these documents that hold each word."
+            f"frequencies have shape {given.shape} and n_documents is {n_documents}; give for each of the "
+            f"{matrix.shape[1]} words the number of these documents that hold it, and how many there are"
         )
     idf = np.log((smooth + n_documents) / np.maximum(smooth + frequencies, 1)) + smooth
     idf = np.where(frequencies > 0, idf, 0.0)

@@ -247,11 +247,10 @@ def smoothed_pmi(counts: Pairs, word_counts: VectorLike, *, smoothing: float = 0
     if not 0 < smoothing < 1:
         raise ValueError(f"smoothing is {smoothing}; give a number above 0 and below 1")
     checked, occurrences = check_counts(counts), np.asarray(word_counts, float)
-    if not (np.isfinite(occurrences) & (occurrences > 0)).all():
-        raise ValueError("word_counts hold a number that is not above zero; give how often each word occurs")
-    if len(occurrences) != checked.shape[1]:
+    if occurrences.shape != checked.shape[1:] or not ((occurrences > 0) & (occurrences < np.inf)).all():
         raise ValueError(
-            f"{len(occurrences)} word_counts were given for counts of {checked.shape[1]} words; give one for each word"
+            f"word_counts have shape {occurrences.shape} or hold a number that is not above zero; give how often each "
+            f"of the {checked.shape[1]} words occurs"
         )
     shares, rows = occurrences / occurrences.sum(), _row_sums(checked)
     excess = _weighed(blocks.excess_of_block, counts, checked, rows, shares, smoothing=smoothing)

@@ -133,10 +133,10 @@ def test_bad_counts_are_refused(weigh, bad):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="2 frequencies of 12 documents were given for 9 words"):
+    with pytest.raises(ValueError, match=r"frequencies have shape \(2,\) .* each of the 9 words"):
         documents.tf_idf(example(), frequencies=np.array([1, 2]), n_documents=12)
     for bad in (np.full(9, 13), np.full(9, -1), np.full(9, np.nan)):
-        with pytest.raises(ValueError, match="not between 0 and n_documents, which is 12"):
+        with pytest.raises(ValueError, match="n_documents is 12; give for each of the 9 words"):
             documents.tf_idf(example(), frequencies=bad, n_documents=12)
     for bad in (np.ones(8), np.full(9, np.nan)):
         with pytest.raises(ValueError, match="for 9 words, or hold NaN"):

@@ -175,7 +175,7 @@ SQUARE = np.ones((2, 2))
             (de.smoothed_pmi, ([1, 1],), {"smoothing": each}, f"smoothing is {each}")
             for each in (0, 1, -0.5, np.nan)
         ),
-        (de.smoothed_pmi, ([1, 1, 1],), {}, "3 word_counts were given for counts of 2 words"),
+        (de.smoothed_pmi, ([1, 1, 1],), {}, r"word_counts have shape \(3,\) .* each of the 2 words"),
         *((de.smoothed_pmi, ([1, each],), {}, "not above zero") for each in (np.nan, 0, -1)),
         (de.pmi, (), {"negative_samples": 0}, "negative_samples is 0"),
     ],

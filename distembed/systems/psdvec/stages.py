@@ -16,11 +16,11 @@ from distembed.display import plural
 from distembed.evaluation import words as evaluation
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, find_sets
-from distembed.execution import compute
-from distembed.factorization.blocks import solve_new_words
+from distembed.execution import compute, one_blas_thread
+from distembed.factorization.blocks import PairWeighting, solve_new_words
 from distembed.factorization.joined_vectors import principal_axes, view_mean
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import check_core_size, objective_of
+from distembed.factorization.psdvec_core import check_core_size, objective_of, solve_core
 from distembed.factorization.psdvec_words import MOST_WORDS, solve_words
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.factorization.subwords import NAME_BYTES, NGRAM_BYTES, SubwordMap, expected_ngrams
@@ -132,9 +132,8 @@ def run_core(ctx: Context) -> dict[str, Any]:
     of_core = core_counts(ctx, counts, n_core), word_counts[:n_core], row_totals[:n_core]
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
     if ctx.job.psdvec.core_vectors is None:
-        model.fit(*of_core)
-        vectors, eigenvalues, objective = model.core_vectors_, model.eigenvalues_, model.objective_
-        facts = {"n_core": n_core, **_facts_of(model.weight_cutoff_, model.weight_scale_)}
+        with one_blas_thread():
+            vectors, objective, eigenvalues, weighting = solve_core(*of_core, model)
     else:
         given = _given_vectors(ctx.job)
         rows = given.index(vocabulary.words)
@@ -147,25 +146,24 @@ def run_core(ctx: Context) -> dict[str, Any]:
         ctx.reporter.note(f"core: {plural(len(known), 'word')} known, {plural(len(new), 'word')} new")
         found = np.zeros((n_words, given.vectors.shape[1]), np.float32)
         found[known] = given.vectors[rows[known]]
-        weighting = None
+        of_new = None
         if len(new):
             core = da.from_array(found[known])
-            solved, weighting = solve_words(counts, word_counts, row_totals, new, known, core, model)
+            solved, of_new = solve_words(counts, word_counts, row_totals, new, known, core, model)
             found[new] = compute(solved)
         vectors = da.from_array(found, chunks=("auto", -1))
         error, of_known = objective_of(*of_core, vectors[:n_core], model)
         eigenvalues, objective = np.sort(compute(column_powers(vectors, 2)))[::-1], np.array([error])
-        _, cutoff, scale = weighting or of_known
-        facts = {"n_core": n_words, **_facts_of(cutoff, scale)}
-    ctx.store(outputs.CORE_VECTORS, da.asarray(vectors))
+        weighting = of_new or of_known
+    ctx.store(outputs.CORE_VECTORS, vectors)
     ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": eigenvalues}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": objective}))
-    return facts
+    return {"n_core": len(vectors), **_facts_of(weighting)}
 
 
-def _facts_of(cutoff: float, scale: float) -> dict[str, str]:
+def _facts_of(weighting: PairWeighting) -> dict[str, str]:
     """Return how later words are weighed, as facts of a stage; JSON has no infinity."""
-    return {"weight_cutoff": str(cutoff), "weight_scale": str(scale)}
+    return {"weight_cutoff": str(weighting.cutoff), "weight_scale": str(weighting.scale)}
 
 
 def _given_vectors(job: PSDVecJob, *, max_words: int | None = None) -> WordVectors:
@@ -222,9 +220,9 @@ def run_noncore(ctx: Context) -> dict[str, Any]:
         np.asarray(outputs.ROW_TOTALS.read(ctx.workspace)["n_pairs"]),
     )
     new, model = slice(n_core, n_words), PSDVec(**ctx.job.psdvec.options)
-    vectors, (_, *weighting) = solve_words(counts, *words, new, slice(n_core), core, model)
+    vectors, weighting = solve_words(counts, *words, new, slice(n_core), core, model)
     ctx.store(outputs.NONCORE_VECTORS, vectors)
-    return {"n_noncore": n_words - n_core, **_facts_of(*weighting)}
+    return {"n_noncore": n_words - n_core, **_facts_of(weighting)}
 
 
 # --- vectors of n-grams, and the last steps -------------------------------------------------------------------
