@@ -187,9 +187,8 @@ def _listed(array: da.Array, names: str, out: str) -> da.Array | None:
         return None
     keys = [(array.name, *place) for place in np.ndindex(*array.numblocks)]
     name = f"{key_split(array.name)}-list-{tokenize(array.name)}"
-    layer = MaterializedLayer({(name, 0): (BlockFunction(_boxed), keys)})
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])  # type: ignore[list-item]
-    return da.Array(graph, name, ((1,),), meta=np.empty(0, object))
+    tasks = {(name, 0): (BlockFunction(_boxed), keys)}
+    return array_of_tasks(name, tasks, [array], ((1,),), np.empty(0, object))
 
 
 def _call(

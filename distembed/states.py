@@ -157,11 +157,12 @@ def keep(
         Read from disk. Without a context what `make` returns, its Dask arrays persisted.
     """
     place, full = _PLACE.get(), name if number is None else f"{name}-{number:05d}"
-    if place is None:
-        return _persisted(make(), kind)
+    if place is None or ((place.is_inside or made_again) and place.has_room):
+        made = make()
+        if kind is not None:
+            return kind(*dask.persist(*made, **where({})))
+        return made.persist(**where({})) if isinstance(made, da.Array) else made
     place = place._replace(prefix=f"{place.prefix}{full}")
-    if (place.is_inside or made_again) and place.has_room:
-        return _persisted(make(), kind)
     found = _find(place, kind)
     if found is not None:
         return found
@@ -194,12 +195,6 @@ def newest(name: str, kind: Any = None) -> tuple[int, State]:
         if found is not None:
             return number, found
     return 0, None
-
-
-def _persisted(state: State, kind: Any) -> State:
-    if kind is None:
-        return state.persist(**where({})) if isinstance(state, da.Array) else state
-    return kind(*dask.persist(*state, **where({})))
 
 
 def _names(place: _Place, kind: Any) -> list[str]:

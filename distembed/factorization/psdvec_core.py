@@ -15,7 +15,7 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.lift import as_it_is, first_rows, fold, lift, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import column_powers, sparse_plus_low_rank, transpose_row_blocks
+from distembed.linalg.operators import FAN_IN, column_powers, sparse_plus_low_rank, transpose_row_blocks
 from distembed.states import keep, newest, scope
 from distembed.validation import seed_of
 from distembed.weighting.blocks import chosen_columns
@@ -179,7 +179,7 @@ def _core_problem(
         lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name, sizes=sizes)
         for name in ("start", "weights", "target")
     )
-    return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=4))
+    return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=FAN_IN))
 
 
 def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: Any) -> CoreRound:
@@ -188,9 +188,9 @@ def _round(problem: CoreProblem, before: CoreRound | None, one: Round, options: 
     A_1 is sparse beside a constant, and each later one is low rank beside the residual of the round before.
     """
     n, row_chunks = problem.target.shape[0], problem.target.chunks[0]
-    start = da.ones((n, 1), chunks=(row_chunks, (1,)), dtype=np.float32).persist()
+    start = da.ones((n, 1), chunks=(row_chunks, (1,)), dtype=np.float32)
     if before is None:
-        objective = np.zeros(0)
+        start, objective = start.persist(), np.zeros(0)
         # The constant vector is nearly the eigenvector of A_1's one huge negative eigenvalue: in the basis
         # from the start, it takes no precision from the others. A positive one as small is its rounding error.
         constant = float(np.log(options.smoothing)) / 2
@@ -224,5 +224,5 @@ def _residual_of(problem: CoreProblem, vectors: da.Array) -> da.Array:
 
 def _objective_of(problem: CoreProblem, residual: da.Array) -> float:
     """Return the weighted squared error: the irreducible part plus sum R²/Ws."""
-    rest = fold(total(blocks.weighted_squares), "wc,wc", residual, problem.weights, shape=(1,))
+    rest = fold(total(blocks.weighted_squares), "wc,wc", residual, problem.weights, shape=(1,), fan_in=FAN_IN)
     return float(compute(problem.irreducible + rest)[0])

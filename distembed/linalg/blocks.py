@@ -315,7 +315,7 @@ def split_columns(block: csr_array, bounds: tuple[int, ...]) -> tuple[csr_array,
     return tuple(row_range(columns, first, last).copy() for first, last in pairwise(bounds))
 
 
-@block(temporaries=1.5)
+@block(temporaries=1)
 def stack_columns(pieces: list[csr_array]) -> csr_array:
     """Return sparse pieces of the same rows side by side, as one CSR block with sorted indices."""
     joined = csr_array(hstack(pieces, format="csr"))

@@ -160,7 +160,7 @@ def transpose_row_blocks(matrix: da.Array, *, row_chunks: tuple[int, ...] | None
     return lift(blocks.stack_columns, "Wj->jk", pieces, dtype=matrix.dtype, sparse=True, sizes=shape)
 
 
-@block(temporaries=0.5)
+@block(temporaries=1)
 def _stack_pieces_at(rows: list[tuple[csr_array, ...]], place: NDArray[np.integer]) -> csr_array:
     return blocks.stack_columns([pieces[place[0]] for pieces in rows])
 
