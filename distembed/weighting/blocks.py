@@ -15,15 +15,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Floats, Int64s
-from distembed.linalg.csr import canonical_csr, check_block, rows_of, unit_rows, with_values
+from distembed.linalg.csr import canonical_csr, rows_of, unit_rows, with_values
 from distembed.temporaries import block
-
-
-@block(temporaries=0.5)
-def checked_counts(block: object, first_row: Int64s) -> csr_array:
-    """Return a block of counts as a CSR array, if every count is finite and not negative: see `check_block`."""
-    counts: csr_array = check_block(canonical_csr(block), first_row, called="counts", nonnegative=True)
-    return counts
 
 
 @block(temporaries=1)

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from distembed.dtypes import Float64s, Int64s
 from distembed.execution import compute, whole
-from distembed.lift import first_rows, fold, lift, total
+from distembed.lift import fold, lift, total
 from distembed.linalg.csr import canonical_csr
-from distembed.linalg.operators import whole_rows
-from distembed.typing import FloatType, Matrix, refuse_collection
+from distembed.linalg.operators import row_blocks
+from distembed.typing import FloatType, Matrix
+from distembed.validation import check_matrix
 from distembed.weighting import blocks
 
 Counts = TypeVar("Counts", bound=Matrix)
@@ -66,7 +67,7 @@ def select_words(counts: Any, columns: Int64s) -> Any:
     >>> select_words(np.array([[3, 0, 1], [1, 2, 0]]), np.array([2, 0])).toarray().tolist()
     [[1, 3], [0, 1]]
     """
-    matrix = _matrix(counts)
+    matrix = check_counts(counts)
     return lift(blocks.chosen_columns, "wc,k->wk", matrix, columns, dtype=matrix.dtype, sparse=True)
 
 
@@ -92,7 +93,7 @@ def select_pairs(counts: Any, words: Int64s) -> Any:
     >>> select_pairs(counts, np.array([1, -1, 0])).toarray().tolist()  # the second is unknown
     [[0, 0, 5], [0, 0, 0], [5, 0, 0]]
     """
-    matrix, known = _matrix(counts), np.flatnonzero(words >= 0)
+    matrix, known = check_counts(counts), np.flatnonzero(words >= 0)
     cells = (np.ones(known.size, matrix.dtype), (words[known], known))
     places = csr_array(cells, shape=(matrix.shape[0], len(words)))
     columns = lift(blocks.times_sparse, "wc,ck->wk", matrix, places, dtype=matrix.dtype, sparse=True)
@@ -258,17 +259,6 @@ def log_entropy(counts: Counts, *, weights: Float64s | None = None, dtype: Float
     return found
 
 
-def _matrix(counts: Matrix) -> csr_array | da.Array:
-    """Return counts as `csr_array` or as a Dask array of row blocks."""
-    if isinstance(counts, da.Array) and counts.ndim == 2:
-        return whole_rows(counts)
-    if (issparse(counts) or isinstance(counts, np.ndarray)) and counts.ndim == 2:
-        return canonical_csr(counts)
-    refuse_collection(counts, "counts")
-    kind = type(counts).__name__
-    raise ValueError(f"Counts are a {kind}; give a two-dimensional SciPy, NumPy or Dask array.")
-
-
 def check_counts(counts: Any) -> Any:
     """Return counts as a `csr_array`, or those of a Dask array as one with `csr_array` chunks of whole rows.
 
@@ -278,7 +268,5 @@ def check_counts(counts: Any) -> Any:
         If a count is NaN, infinite or negative: at once where the counts are in memory, otherwise when the block that
         holds it is computed.
     """
-    matrix = _matrix(counts)
-    return lift(
-        blocks.checked_counts, "wc,w->wc", matrix, first_rows(matrix), dtype=matrix.dtype, sparse=True
-    )
+    checked = check_matrix(counts, name="counts", nonnegative=True, min_rows=0)
+    return row_blocks(checked) if isinstance(checked, da.Array) else canonical_csr(checked)

@@ -363,16 +363,16 @@ def directional_contexts(counts: Pairs, before: Pairs | None = None) -> Pairs:
     >>> int(contexts[response, 11 + user])  # before response
     1
     """
-    is_lazy = isinstance(counts, da.Array)
-    whole: Any = whole_rows if is_lazy else csr_array
-    after = whole(counts)
+    after = check_counts(counts)
     n, m = after.shape
     if not n or n != m:
         raise ValueError(f"the counts have {n} rows and {m} columns; give counts of words by words")
-    if before is None:
-        turned = transpose_row_blocks(after, row_chunks=after.chunks[0]) if is_lazy else after.T
+    if before is not None:
+        turned = check_counts(before)
+    elif isinstance(after, da.Array):
+        turned = transpose_row_blocks(after)
     else:
-        turned = whole(before)
+        turned = after.T
     contexts: Pairs = lift(
         beside, "wa,wb->wc", after, turned, dtype=after.dtype, sparse=True, sizes={"c": 2 * n}
     )

@@ -141,8 +141,8 @@ def test_bad_arguments_are_refused():
     for bad in (np.ones(8), np.full(9, np.nan)):
         with pytest.raises(ValueError, match="for 9 words, or hold NaN"):
             documents.log_entropy(example(), weights=bad)
-    with pytest.raises(ValueError, match="Counts are a list"):
-        documents.tf_idf([[1, 2]])
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
+        documents.tf_idf([1, 2])
 
 
 def test_arguments_stay_untouched():

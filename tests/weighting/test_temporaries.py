@@ -28,7 +28,7 @@ def test_the_block_functions_of_weighting_declare_what_they_hold():
         compute(documents.select_words(counts, np.arange(0, 2_000, 2)))
         compute(documents.select_pairs(pairs, np.arange(1_999, -1, -1)))
     assert_declared(
-        found, blocks.checked_counts, blocks.column_sums, blocks.pmi, blocks.excess_of_block, blocks.count_at_least,
+        found, blocks.column_sums, blocks.pmi, blocks.excess_of_block, blocks.count_at_least,
         blocks.largest_value, blocks.weigh_tf_idf, blocks.weigh_log_entropy, blocks.column_frequencies,
         blocks.column_entropy_sums, blocks.chosen_columns, blocks.times_sparse, pmi.beside,
     )  # fmt: skip
