@@ -232,14 +232,20 @@ def _unboxed(value: Any) -> Any:
 
 
 def part(
-    array: Array, name: str, like: da.Array | None = None, *, columns: int = 0, dtype: Any = None
+    array: Array,
+    name: str,
+    like: da.Array | None = None,
+    *,
+    columns: int = 0,
+    dtype: Any = None,
+    sparse: bool = False,
 ) -> Array:
     """Return one part of what a lifted function returns as a NamedTuple: rows in the chunks of another array."""
     if not isinstance(array, da.Array):
         return getattr(array, name)
     assert like is not None
-    sizes = {"w": like.chunks[0], "c": columns}
-    return lift(_part_of, "wc->wc", array, dtype=dtype or like.dtype, sizes=sizes, step=name, name=name)
+    kind, sizes = {"dtype": dtype or like.dtype, "sparse": sparse}, {"w": like.chunks[0], "c": columns}
+    return lift(_part_of, "wc->wc", array, **kind, sizes=sizes, step=name, name=name)
 
 
 @block(temporaries=0.5)

@@ -184,13 +184,6 @@ def core_pairs(
 
 
 @block(temporaries=0.5)
-def part_of_pairs(pairs: CorePairs, *, name: str) -> csr_array:
-    """Return one matrix of the pairs of a row block."""
-    part: csr_array = getattr(pairs, name)
-    return part
-
-
-@block(temporaries=0.5)
 def residual(
     target: csr_array, weights: csr_array, own: Floats, everyone: Floats | list[Floats]
 ) -> csr_array:

@@ -12,7 +12,7 @@ from distembed.dtypes import Floats, Int64s
 from distembed.execution import compute, counted_from, tell
 from distembed.factorization import blocks
 from distembed.factorization.blocks import PairWeighting
-from distembed.lift import as_it_is, first_rows, fold, lift, total, total_of_part
+from distembed.lift import as_it_is, first_rows, fold, lift, part, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
 from distembed.linalg.operators import FAN_IN, column_powers, sparse_plus_low_rank, transpose_row_blocks
@@ -170,13 +170,12 @@ def _core_problem(
     backward = keep("transposed", partial(transpose_row_blocks, counts))
     # The bigrams with each core word on the left, and its share of all occurrences.
     words = np.stack([row_totals, word_counts / (word_counts.sum() or 1)], axis=1)
-    sides = counts, backward, words, words, first_rows(counts)
+    sides, alone = (counts, backward, words, words, first_rows(counts)), {"w": 1, "b": 1}
     pairs = lift(
-        blocks.core_pairs, "wc,wc,wf,cf,w->w", *sides, dtype=object, sizes={"w": 1}, weighting=weighting
+        blocks.core_pairs, "wc,wc,wf,cf,w->wb", *sides, dtype=object, sizes=alone, weighting=weighting
     )
-    sizes = {"w": counts.chunks[0], "c": counts.shape[1]}
     start, weights, target = (
-        lift(blocks.part_of_pairs, "w->wc", pairs, sparse=True, name=name, step=name, sizes=sizes)
+        part(pairs, name, counts, columns=counts.shape[1], dtype=np.float32, sparse=True)
         for name in ("start", "weights", "target")
     )
     return CoreProblem(start, weights, target, total_of_part(pairs, "error", shape=(1,), fan_in=FAN_IN))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from distembed.linalg.blocks import combine_basis, transposed_times_dense
 from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.linalg.singular import check_rank
@@ -45,25 +47,17 @@ def plan_of_triplets(
     short, long = sorted((rows, columns), key=dims.size)
     n = dims.size(short)
     basis = krylov_basis(n, k, block_size=min(k + oversampling, n), n_passes=n_passes)
-    block = dims.block(values, itemsize=PAIR_BYTES)
+    block, whole = (partial(size, itemsize=itemsize) for size in (dims.block, dims.whole))
+    pairs, vectors = dims.block(values, itemsize=PAIR_BYTES), block(short, basis.columns)
     return stage_plan(
-        task(
-            transposed_times_dense,
-            block,
-            dims.block(long, basis.columns, itemsize=itemsize),
-            output=dims.whole(short, basis.columns, itemsize=itemsize),
-        ),
-        task(
-            combine_basis,
-            dims.block(short, basis.width, itemsize=itemsize),
-            output=dims.block(short, basis.columns, itemsize=itemsize),
-        ),
+        task(transposed_times_dense, pairs, block(long, basis.columns), output=whole(short, basis.columns)),
+        task(combine_basis, block(short, basis.width), output=vectors),
         whole=[
-            dims.whole(2, short, basis.columns, itemsize=itemsize),
+            whole(2, short, basis.columns),
             dims.whole(EIGEN_COPIES, basis.width, basis.width, itemsize=8),
             *[dims.whole(2, values, itemsize=PAIR_BYTES)] * (short == rows),  # cut for its transpose
         ],
-        stored=dims.whole(rows, k, itemsize=itemsize) + dims.whole(columns, k, itemsize=itemsize),
+        stored=whole(rows, k) + whole(columns, k),
         n_tasks=dims.n_blocks(values),
-        states=dims.whole(2, short, basis.width, itemsize=itemsize),
+        states=whole(2, short, basis.width),
     )
