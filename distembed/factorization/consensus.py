@@ -109,12 +109,12 @@ GROUPING_ROUNDS = 100
 """Most rounds of k-means on the topics of all starts."""
 
 
-def label_agreement(labels: Int64s) -> tuple[Float64s, Float64s]:
+def label_agreement(labels: Sequence[Int64s]) -> tuple[Float64s, Float64s]:
     """Return how far the labels of each two starts agree, over the documents that have a label in both.
 
     Parameters
     ----------
-    labels : int64 array (starts, documents)
+    labels : sequence of int64 arrays (documents,)
         -1 for a document without a topic.
 
     Returns

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s, Floats, Int64s
 from distembed.execution import compute, one_blas_thread, whole
+from distembed.factorization import nmf_rounds
 from distembed.factorization.clustering import DocumentClusterer
 from distembed.factorization.consensus import Choose, Start, consensus_words, run_starts
 from distembed.factorization.document_rows import (
@@ -24,20 +25,6 @@ from distembed.factorization.document_rows import (
     check_values,
     document_rows,
     training_documents,
-)
-from distembed.factorization.nmf_rounds import (
-    Factors,
-    Init,
-    Method,
-    Problem,
-    column_norms,
-    fit_documents,
-    has_converged,
-    refit,
-    run_rounds,
-    settle_documents,
-    start_of,
-    word_products,
 )
 from distembed.lift import block, lift
 from distembed.linalg.csr import canonical_csr
@@ -71,7 +58,7 @@ def square_rows(matrix: Any, name: str, n: int, *, wanted: str, advice: str) -> 
     rows = document_rows(check_matrix(matrix, name=name, finite=False))
     facts = check_values(rows, name=name)
     probes = np.random.default_rng(0).random((n, 2))
-    image = word_products(rows, probes)
+    image = nmf_rounds.word_products(rows, probes)
     one, other = probes[:, 0] @ image[:, 1], probes[:, 1] @ image[:, 0]
     if abs(one - other) > 1e-5 * abs(one):
         raise ValueError(
@@ -97,7 +84,7 @@ class DocumentFactorization(DocumentClusterer):
     semantic_weight: float = 0.0
     n_components: PositiveInt
     graph_weight: NonNegativeFloat
-    init: Init
+    init: nmf_rounds.Init
     max_iter: PositiveInt
     tol: NonNegativeFloat
     n_init: PositiveInt
@@ -115,35 +102,44 @@ class DocumentFactorization(DocumentClusterer):
     def _n_features_out(self) -> int:
         return int(self.word_factors_.shape[1])
 
-    def _fit(self, X: MatrixLike, method: Method, **others: Any) -> None:
+    def _fit(self, X: MatrixLike, method: nmf_rounds.Method, **others: Any) -> None:
         """Run every start to its end, and keep one of them or what they have in common."""
         seed = seed_of(self.random_state)
         with one_blas_thread(), scope(self._method, self.get_params(), seed, X, others):
             problem = self._problem(X, **others)
 
-            def run(number: int) -> Factors:
-                start = partial(start_of, problem, self.n_components, self.init, method, (seed, number))
-                end = run_rounds(problem, start, method, n_iter=self.max_iter, tol=self.tol)
+            def run(number: int) -> nmf_rounds.Factors:
+                start = partial(
+                    nmf_rounds.start_of, problem, self.n_components, self.init, method, (seed, number)
+                )
+                end = nmf_rounds.run_rounds(problem, start, method, n_iter=self.max_iter, tol=self.tol)
                 return end._replace(carried=np.empty((0, self.n_components)))
 
             in_memory = not isinstance(problem.X, da.Array)
             ends = run_starts(
-                run, Factors, self.n_init, n_rounds=self.max_iter, what="rounds", in_memory=in_memory
+                run,
+                nmf_rounds.Factors,
+                self.n_init,
+                n_rounds=self.max_iter,
+                what="rounds",
+                in_memory=in_memory,
             )
-            labels = compute([labels_of(end.documents, column_norms(end.documents)) for end in ends])
+            labels = compute(
+                [labels_of(end.documents, nmf_rounds.column_norms(end.documents)) for end in ends]
+            )
             self.starts_ = [
                 Start(one, end.objective, end.words) for one, end in zip(labels, ends, strict=True)
             ]
             self.n_iter_ = max(end.objective.size for end in ends)
-            self.converged_ = all(has_converged(problem, end.objective, self.tol) for end in ends)
+            self.converged_ = all(nmf_rounds.has_converged(problem, end.objective, self.tol) for end in ends)
             best = min(ends, key=lambda end: end.objective[-1])
             is_consensus = self.choose == "consensus" and self.n_init > 1
             words = consensus_words([start.words for start in self.starts_]) if is_consensus else best.words
             # in the precision of X: those that a job has stored give the same documents
             words = words.astype(problem.X.dtype).astype(np.float64)
-            found = refit(problem, words) if is_consensus else best._replace(words=words)
+            found = nmf_rounds.refit(problem, words) if is_consensus else best._replace(words=words)
             if not is_consensus and method != "orthogonal" and problem.A is None:
-                found = found._replace(documents=settle_documents(problem, words))
+                found = found._replace(documents=nmf_rounds.settle_documents(problem, words))
             self._learn(found, X)
         if self.tol > 0 and not self.converged_:
             warnings.warn(
@@ -154,7 +150,7 @@ class DocumentFactorization(DocumentClusterer):
 
     def _problem(
         self, X: MatrixLike, *, M: MatrixLike | None = None, graph: MatrixLike | None = None
-    ) -> Problem:
+    ) -> nmf_rounds.Problem:
         """Return what is factorized, checked; all of it in memory, or all of it in row blocks."""
         matrix, facts = training_documents(self, X, self.n_components)
         self.n_unused_words_ = int(np.count_nonzero(facts.column_counts == 0))
@@ -191,11 +187,11 @@ class DocumentFactorization(DocumentClusterer):
             used[2] = None if graph is None else used[2].rechunk((used[0].chunks[0], -1))
         X, M, A = used
         tied = float(self.graph_weight)
-        return Problem(X, facts.sum_of_squares, facts.mean, M=M, A=A, graph_weight=tied, **of_M)
+        return nmf_rounds.Problem(X, facts.sum_of_squares, facts.mean, M=M, A=A, graph_weight=tied, **of_M)
 
-    def _learn(self, found: Factors, X: MatrixLike, norms: Float64s | None = None) -> None:
+    def _learn(self, found: nmf_rounds.Factors, X: MatrixLike, norms: Float64s | None = None) -> None:
         Z = found.documents
-        self.document_norms_ = column_norms(Z) if norms is None else norms
+        self.document_norms_ = nmf_rounds.column_norms(Z) if norms is None else norms
         self.labels_ = compute(labels_of(Z, self.document_norms_))
         self.document_factors_ = like_input(Z, X)  # in memory if X was, even if it was divided into blocks
         self.word_factors_, self.objective_ = found.words, found.objective
@@ -203,7 +199,7 @@ class DocumentFactorization(DocumentClusterer):
             self.core_ = found.core
 
     def _weigh(self, rows: Array) -> Array:
-        return fit_documents(rows, self.word_factors_)
+        return nmf_rounds.fit_documents(rows, self.word_factors_)
 
     def _label(self, rows: Array) -> Array:
         return labels_of(self._weigh(rows), self.document_norms_)
@@ -315,7 +311,9 @@ class DocumentFactorization(DocumentClusterer):
         if name == "semantic_nmf":
             model.core_ = compute(workspace.array(f"{prefix}core")).astype(np.float64)
         with one_blas_thread():
-            model.document_norms_ = np.ones(len(words.T)) if name == "consensus" else column_norms(documents)
+            model.document_norms_ = (
+                np.ones(len(words.T)) if name == "consensus" else nmf_rounds.column_norms(documents)
+            )
         return model
 
     def top_words(

@@ -382,7 +382,7 @@ def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks, round_of_stop, monk
 
 def test_starts_in_memory_that_were_finished_are_found_again(monkeypatch):
     X, M, _ = planted()
-    model, run_rounds, calls = SemanticNMF(3, max_iter=5, n_init=4), document_factors.run_rounds, []
+    model, run_rounds, calls = SemanticNMF(3, max_iter=5, n_init=4), nmf_rounds.run_rounds, []
     expected = fit(model, X, M)
 
     def counted(*arguments, **options):
@@ -391,7 +391,7 @@ def test_starts_in_memory_that_were_finished_are_found_again(monkeypatch):
             raise OSError("the power is gone")
         return run_rounds(*arguments, **options)
 
-    monkeypatch.setattr(document_factors, "run_rounds", counted)
+    monkeypatch.setattr(nmf_rounds, "run_rounds", counted)
     monkeypatch.setattr(consensus, "STARTS_AT_ONCE", 2)
     with keeping(KeptStates()), dask.config.set(scheduler="sync"):
         with pytest.raises(OSError, match="the power is gone"):

@@ -41,7 +41,7 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.topics import outputs
 from distembed.systems.topics.descriptions import MOST_VALUES, Topics, classes_of, heaviest_words
 from distembed.systems.topics.job import TopicsJob
-from distembed.systems.topics.starts import ESTIMATORS
+from distembed.systems.topics.stages import ESTIMATORS
 from distembed.views.answers import Answer
 from distembed.views.explain import NO_TOKENS, Request, refuse_unknown
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category
