@@ -24,26 +24,11 @@ from distembed.factorization.psdvec_core import check_core_size, objective_of, s
 from distembed.factorization.psdvec_words import MOST_WORDS, solve_words
 from distembed.factorization.subword_blocks import COLUMNS_TOGETHER, solve_ridge
 from distembed.factorization.subwords import NAME_BYTES, NGRAM_BYTES, SubwordMap, expected_ngrams
+from distembed.job import stage
 from distembed.job.inputs import stamps_at
 from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
-from distembed.job.stage import (
-    NGRAMS,
-    REMOVED_AXES,
-    REMOVED_MEAN,
-    SUBWORD_MEAN,
-    SUBWORD_VECTORS,
-    SUBWORDS,
-    WEIGHT,
-    Context,
-    Counted,
-    StageSpec,
-    System,
-    read_subwords,
-    read_vectors,
-    sections,
-    vectors_at,
-)
+from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.lift import lift
 from distembed.linalg.blocks import centered_gram, split_columns, without_directions
 from distembed.linalg.operators import column_powers
@@ -176,7 +161,7 @@ def _given_vectors(job: PSDVecJob, *, max_words: int | None = None) -> WordVecto
     """
     path = job.psdvec.core_vectors
     assert path is not None
-    found = vectors_at(path, max_words=max_words)
+    found = stage.vectors_at(path, max_words=max_words)
     width = found.vectors.shape[1]
     if width != job.psdvec.n_components:
         raise JobError(
@@ -249,7 +234,7 @@ def table_bytes(job: PSDVecJob, dims: Dimensions) -> list[int]:
 def subword_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the stage."""
     own = {} if job.sides is None else {"regularization": job.sides.regularization}
-    return {SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP), **own}
+    return {stage.SUBWORDS: job.subwords.model_dump(mode="json", exclude=NOT_OF_THE_MAP), **own}
 
 
 def plan_subwords(job: PSDVecJob, dims: Dimensions) -> StagePlan:
@@ -275,10 +260,10 @@ def run_subwords(ctx: Context) -> dict[str, Any]:
         own = [job.subwords.regularization] * job.psdvec.n_components
         options["regularization"] = own + [job.sides.regularization] * job.sides.n_components
     model = SubwordMap(**options).fit(list(vocabulary_of(ctx.workspace).words), unspelled_vectors(ctx))
-    ctx.store(SUBWORD_VECTORS, da.asarray(model.vectors_).T)
-    ctx.store(SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
+    ctx.store(stage.SUBWORD_VECTORS, da.asarray(model.vectors_).T)
+    ctx.store(stage.SUBWORD_MEAN, da.from_array(model.mean_, chunks=-1))
     ngrams = {"ngram": pa.array(model.ngrams_, pa.string()), "n_words": model.n_words_}
-    ctx.store_table(NGRAMS, pa.table(ngrams))
+    ctx.store_table(stage.NGRAMS, pa.table(ngrams))
     return {"n_ngrams": len(model.n_words_), "residual": float(model.residuals_.max())}
 
 
@@ -298,7 +283,7 @@ def plan_vectors(job: PSDVecJob, dims: Dimensions) -> StagePlan:
 
 def vectors_parameters(job: PSDVecJob) -> dict[str, Any]:
     """Return what decides the content of the vectors beside what they are made of."""
-    spelling = {WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
+    spelling = {stage.WEIGHT: job.subwords.weight} if job.subwords.enabled else {}
     return {**spelling, "components_removed": job.psdvec.components_removed}
 
 
@@ -306,7 +291,7 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     """Store the vectors of all words with the directions of their spelling, less their first components."""
     vectors = unspelled_vectors(ctx)
     if ctx.job.subwords.enabled and ctx.job.subwords.weight:
-        table, words = read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
+        table, words = stage.read_subwords(ctx.workspace), vocabulary_of(ctx.workspace).words
         # A graph would take all of them to a cluster.
         composed = keep("spelling", lambda: da.from_array(table.compose(words), chunks=vectors.chunks))
         options = {"center": table.mean, "weight": ctx.job.subwords.weight}
@@ -314,8 +299,8 @@ def run_vectors(ctx: Context) -> dict[str, Any]:
     if n_removed := ctx.job.psdvec.components_removed:
         mean = compute(view_mean(vectors))
         axes = principal_axes(vectors, n_removed, mean)
-        ctx.store(REMOVED_MEAN, da.from_array(mean, chunks=-1))
-        ctx.store(REMOVED_AXES, da.from_array(axes, chunks=-1))
+        ctx.store(stage.REMOVED_MEAN, da.from_array(mean, chunks=-1))
+        ctx.store(stage.REMOVED_AXES, da.from_array(axes, chunks=-1))
         vectors = lift(without_directions, "wc,c,ck->wc", vectors, mean, axes)
     ctx.store(outputs.VECTORS, vectors)
     return {}
@@ -353,7 +338,7 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
     scores = []
     if ctx.job.evaluation.sets:
         section = ctx.job.evaluation
-        vectors, sets = read_vectors(ctx.workspace), find_sets(section.sets).sets
+        vectors, sets = stage.read_vectors(ctx.workspace), find_sets(section.sets).sets
         policy = Policy(section.case, section.unknown)
         scores = evaluation.evaluate_sets(vectors, sets, policy, needs_known=True)
         if advice := evaluation.case_advice(vectors, sets, policy):
@@ -375,11 +360,11 @@ def stages(job: PSDVecJob) -> tuple[StageSpec, ...]:
 
     solved = ("core", NONCORE) if job.psdvec.has_noncore else ("core",)
     unspelled = (JOINED,) if job.sides else solved
-    finished = (*unspelled, SUBWORDS) if job.subwords.enabled else unspelled
+    finished = (*unspelled, stage.SUBWORDS) if job.subwords.enabled else unspelled
     of_counts, with_words = ("cooccurrence", "vocabulary"), (*unspelled, "vocabulary")
     core = StageSpec("core", of_counts, core_parameters, run_core, plan_core, check_given_vectors)
     noncore = StageSpec(NONCORE, ("core",), options, run_noncore, plan_noncore)
-    ngrams = StageSpec(SUBWORDS, with_words, subword_parameters, run_subwords, plan_subwords)
+    ngrams = StageSpec(stage.SUBWORDS, with_words, subword_parameters, run_subwords, plan_subwords)
     vectors = StageSpec("vectors", finished, vectors_parameters, run_vectors, plan_vectors)
     found: tuple[StageSpec, ...] = (
         TOKENS,
@@ -447,11 +432,11 @@ SYSTEM = System(
         *corpus_outputs.OF_TOKENS,
         *corpus_outputs.OF_COUNTS,
         *declared_in(outputs),
-        REMOVED_MEAN,
-        REMOVED_AXES,
-        SUBWORD_VECTORS,
-        SUBWORD_MEAN,
-        NGRAMS,
+        stage.REMOVED_MEAN,
+        stage.REMOVED_AXES,
+        stage.SUBWORD_VECTORS,
+        stage.SUBWORD_MEAN,
+        stage.NGRAMS,
         corpus_outputs.EVALUATION,
         KEPT_DISTANCES.output,
     ),
