@@ -52,7 +52,7 @@ from distembed.corpus.scanners import WORDS_SCHEMA
 from distembed.corpus.tables import read_csv, read_json, read_parquet
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from distembed.display import first_repeat, first_words, plural
-from distembed.files import failures_told, replacing
+from distembed.files import damage_told, failures_told, replacing
 from distembed.formats.names import without_compression
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.tables import read_table, texts_of
@@ -484,15 +484,9 @@ def open_partition(partition: str, kind: str) -> ParquetFile:
 
 @contextmanager
 def _naming_damage(partition: str, kind: str) -> Iterator[None]:
-    try:
-        with failures_told(f"{partition}.{kind}.parquet"):
-            yield
-    except (ConnectionError, PermissionError):
-        raise
-    except (OSError, pa.ArrowInvalid) as error:
-        raise CorpusError(
-            f"{partition}.{kind}.parquet is damaged ({error}): delete it and tokenize the corpus again."
-        ) from error
+    url = f"{partition}.{kind}.parquet"
+    with failures_told(url), damage_told(url, CorpusError, kind, "delete it and tokenize the corpus again"):
+        yield
 
 
 def read_partition(partition: str, kind: str) -> pa.Table:

@@ -161,28 +161,20 @@ class CallableScanner:
         """Return the ids of the tokens of a text: one thread of a process calls the function at a time."""
         try:
             with ONE_AT_A_TIME:
-                tokens = self.function(text)
-                tokens = list(tokens) if isinstance(tokens, Iterator) else tokens
+                tokens = list(self.function(text))
         except Exception as error:
             where = f"{self.url}, document {document}," if document else self.url
             raise CorpusError(
                 f"the tokenizer {self.name!r} failed in {where} at {text[:40]!r}: "
                 f"{type(error).__name__}: {error}; correct the function."
             ) from error
-        what = f"The tokenizer {self.name!r} returned"
-        if not isinstance(tokens, Iterable):
+        if wrong := [token for token in tokens if not isinstance(token, str)]:
+            kind = type(wrong[0]).__name__
             raise TypeError(
-                f"{what} {type(tokens).__name__}, not an iterable of words; correct the function."
+                f"the tokenizer {self.name!r} returned the word {wrong[0]!r}, which is {kind} and not text; correct "
+                "the function."
             )
-        found = []
-        for token in tokens:
-            if not isinstance(token, str):
-                kind = type(token).__name__
-                raise TypeError(
-                    f"{what} the word {token!r}, which is {kind} and not text; correct the function."
-                )
-            found.append(self.index.setdefault(token, len(self.index)))
-        return found
+        return [self.index.setdefault(token, len(self.index)) for token in tokens]
 
     def texts(self, first: int, last: int) -> pa.Array:
         """Return some words of the dictionary by their ids."""

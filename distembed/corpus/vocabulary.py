@@ -31,8 +31,7 @@ from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.texts import Texts, tokenized
 from distembed.display import MAX_ROWS, first_words, html_view, plural
-from distembed.files import damage_told, read_small, replacing
-from distembed.formats.encodings import utf8
+from distembed.files import damage_told, replacing
 from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
 from distembed.options import PositiveInt, check_options
@@ -81,7 +80,7 @@ class Vocabulary:
     counts: NDArray[np.int64]
     """The number of tokens of each word. Int64 array (n,)."""
     document_counts: NDArray[np.int64]
-    """The number of documents with each word; -1 for a text file that holds only words and counts. Int64 array (n,)."""
+    """The number of documents with each word; -1 for a file that holds only words and counts. Int64 array (n,)."""
 
     def __init__(
         self,
@@ -207,7 +206,7 @@ class Vocabulary:
         return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
     def save(self, path: str | Path) -> None:
-        """Write Parquet, or lines of "word count" if the name ends with .txt.
+        """Write a Parquet file.
 
         Parameters
         ----------
@@ -216,51 +215,55 @@ class Vocabulary:
         Examples
         --------
         >>> import distembed as de
-        >>> from pathlib import Path
-        >>> de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5]).save("words.txt")
-        >>> print(Path("words.txt").read_text(), end="")
-        the 120
-        cat 7
-        dog 5
+        >>> de.Vocabulary(["the", "cat", "dog"], [120, 7, 5], [40, 6, 5]).save("words.parquet")
+        >>> de.Vocabulary.load("words.parquet").words
+        ['the', 'cat', 'dog']
         """
-        path = Path(path)
-        lines = (f"{word} {count}\n" for word, count in zip(self.words, self.counts.tolist(), strict=True))
         columns = [self.array, pa.array(self.counts), pa.array(self.document_counts)]
         with replacing(str(path)) as partial:
-            if path.suffix == ".txt":
-                Path(partial).write_text("".join(lines), encoding="utf-8", newline="\n")
-            else:
-                pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
+            pq.write_table(pa.table(columns, schema=WORDS_SCHEMA), partial, write_page_checksum=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocabulary:
-        r"""Read a file written by `save`, or another one of words and their counts.
+        """Read a file written by `save`, or another one of words and their counts.
 
         Parameters
         ----------
         path : str or Path
-            Lines of "word count" if the name ends with .txt, else a Parquet file with the columns word and count. The
-            column document_count may be missing; the counts are -1 then.
+            A Parquet file with the columns word and count. The column document_count may be missing; the counts are -1
+            then.
 
         Raises
         ------
         ValueError
-            If the file cannot be read, a line is not a word and a number, a column is missing or holds something
-            else, or a word occurs twice.
+            If the file cannot be read, a column is missing or holds something else, or a word occurs twice.
 
         Examples
         --------
         >>> import distembed as de
-        >>> from pathlib import Path
-        >>> _ = Path("words.txt").write_text("the 120\ncat 7\ndog 5\n")
-        >>> vocabulary = de.Vocabulary.load("words.txt")
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> pq.write_table(pa.table({"word": ["the", "cat"], "count": [120, 7]}), "counts.parquet")
+        >>> vocabulary = de.Vocabulary.load("counts.parquet")
         >>> vocabulary.words, vocabulary.counts.tolist(), vocabulary.document_counts.tolist()
-        (['the', 'cat', 'dog'], [120, 7, 5], [-1, -1, -1])
+        (['the', 'cat'], [120, 7], [-1, -1])
         """
-        path = Path(path)
-        table = _read_text(path) if path.suffix == ".txt" else _read_table(path)
+        with damage_told(str(path), ValueError, "a Parquet file"), opened(path) as file:
+            table = whole_table(file)
+        if "document_count" not in table.column_names:
+            table = table.append_column("document_count", pa.repeat(UNKNOWN_COUNT, len(table)))
         try:
-            return cls.from_table(table)
+            found = table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
+        except (KeyError, pa.ArrowException) as error:
+            raise ValueError(
+                f"{path}: a vocabulary needs the columns word, of text, and count, of whole numbers, and may have "
+                f"document_count, but {error}; correct the file."
+            ) from error
+        if gaps := [name for name in WORDS_SCHEMA.names if found[name].null_count]:
+            row = found[gaps[0]].is_null().index(True).as_py() + 1
+            raise ValueError(f"{path}: row {row} has no {gaps[0]}; give it one, or remove the row.")
+        try:
+            return cls.from_table(found)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -290,51 +293,6 @@ class Vocabulary:
 
 UNKNOWN_COUNT = -1
 """The document count of a word where a file has none."""
-
-
-def _read_table(path: Path) -> pa.Table:
-    """Return a Parquet file of words and counts, with the columns of `WORDS_SCHEMA`.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be read, or a column or a value is missing or of another kind.
-    """
-    remedy = 'copy it again, or let its name end with .txt if it has lines of "word count".'
-    with damage_told(str(path), ValueError, "a Parquet file", remedy), opened(path) as file:
-        table = whole_table(file)
-    if "document_count" not in table.column_names:
-        table = table.append_column("document_count", pa.repeat(UNKNOWN_COUNT, len(table)))
-    try:
-        found = table.select(WORDS_SCHEMA.names).cast(WORDS_SCHEMA)
-    except (KeyError, pa.ArrowException) as error:
-        raise ValueError(
-            f"{path}: a vocabulary needs the columns word, of text, and count, of whole numbers, and may have "
-            f"document_count, but {error}; correct the file."
-        ) from error
-    if gaps := [name for name in WORDS_SCHEMA.names if found[name].null_count]:
-        row = found[gaps[0]].is_null().index(True).as_py() + 1
-        raise ValueError(f"{path}: row {row} has no {gaps[0]}; give it one, or remove the row.")
-    return found
-
-
-def _read_text(path: Path) -> pa.Table:
-    """Return the lines "word count" of a file, with the columns of `WORDS_SCHEMA`.
-
-    Raises
-    ------
-    ValueError
-        If a line is not a word and a number.
-    """
-    *lines, last = utf8(read_small(path), str(path), has_option=False).decode().split("\n")
-    lines = pa.array([*lines, last] if last else lines, pa.string())
-    found = pc.extract_regex(lines, r"^(?s)(?P<word>.+) (?P<count>\d{1,18})\r*$")
-    if found.null_count:
-        row = found.is_null().index(True).as_py()
-        line = lines[row].as_py().rstrip()[:80]
-        raise ValueError(f'{path}, line {row + 1}: {line!r} is not "word count"; correct the line.')
-    counts = found.field("count").cast(pa.int64())
-    return pa.table([found.field("word"), counts, pa.repeat(UNKNOWN_COUNT, len(lines))], schema=WORDS_SCHEMA)
 
 
 @block(temporaries=8)  # of the words that are added up at a time, and of those that are found

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
+from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from tests.corpus.conftest import batch_of
@@ -131,10 +132,14 @@ def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minim
 
 
 @pytest.mark.parametrize(
-    ("function", "message"), [(len, "returned int, not an iterable"), (lambda _: [5], "word 5, which is int")]
+    ("function", "error", "message"),
+    [
+        (len, CorpusError, "'int' object is not iterable; correct the function"),
+        (lambda _: [5], TypeError, "word 5, which is int"),
+    ],
 )
-def test_callable_that_gives_no_words(function, message):
-    with pytest.raises(TypeError, match=message):
+def test_callable_that_gives_no_words(function, error, message):
+    with pytest.raises(error, match=message):
         scanned([b"some text"], Tokenizer(pattern=function))
 
 
