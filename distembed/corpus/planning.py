@@ -65,10 +65,10 @@ def plan_files(
         except CorpusError as error:
             return error
 
+    is_remote = any("://" in file.url for file in files)
     with ThreadPoolExecutor(
         REMOTE_FILES
     ) as pool:  # a store takes its time to answer; threads only hinder a disk
-        is_remote = any("://" in file.url for file in files)
         found = list(pool.map(plan, files) if is_remote else map(plan, files))
     partitions = [part for one in found if isinstance(one, list) for part in one]
     refused = {
@@ -76,15 +76,15 @@ def plan_files(
         for file, one in zip(files, found, strict=True)
         if isinstance(one, CorpusError)
     }
-    errors = list(refused.values())
-    if len(errors) == len(files) or (len(errors) == 1 and template.bad_records == "error"):
-        raise errors[0]
-    if errors and template.bad_records == "error":
-        first = [str(error).rstrip(".") for error in errors[:NAMED_REFUSALS]]
-        named = "; ".join(f"({number}) {why}" for number, why in enumerate(first, 1))
-        more = f"; and {len(errors) - NAMED_REFUSALS} more" if len(errors) > NAMED_REFUSALS else ""
+    if refused and (not partitions or template.bad_records == "error"):
+        if len(refused) in (1, len(files)):
+            raise next(iter(refused.values()))
+        reasons = [str(error).rstrip(".") for error in refused.values()]
+        named = "; ".join(f"({number}) {why}" for number, why in enumerate(reasons[:NAMED_REFUSALS], 1))
+        more = f"; and {len(reasons) - NAMED_REFUSALS} more" if len(reasons) > NAMED_REFUSALS else ""
+        # Of parallel texts no record may be left out, since its counterpart is not.
         raise CorpusError(
-            f"{len(errors)} of {len(files)} files cannot be read: {named}{more}. Remove them, or correct them, or "
+            f"{len(reasons)} of {len(files)} files cannot be read: {named}{more}. Remove them, or correct them, or "
             'leave them out by bad_records="skip" (not of texts that are paired).'
         )
     names = Counter({partition.url: partition.name for partition in partitions}.values())
@@ -180,26 +180,26 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
             "without a byte-order mark."
         )
     if found is None:
-        is_in_utf8 = MULTIBYTE.search(data) is not None and _decoded(data, "utf-8")[1] is None
+        is_in_utf8 = MULTIBYTE.search(data) is not None and _fault(data, "utf-8") is None
         found = "utf-8" if is_in_utf8 or encoding is None else encoding
-    text, fault = _decoded(data, found)
-    partition = partition if found == partition.encoding else replace(partition, encoding=found)
+    text = data.decode(found, "replace")
     if "\r" in text and "\n" not in text:
         raise CorpusError(
             f"{partition.url} has lines that end in carriage returns alone; convert it: tr '\\r' '\\n' < FILE > NEW"
         )
-    if partition.format == "text" and partition.errors == "strict" and fault is not None:
+    partition = replace(partition, encoding=found)
+    if partition.format == "text" and partition.errors == "strict" and (fault := _fault(data, found)):
         raise not_utf8(partition, data, 0) if partition.is_plain else not_decoded(partition, fault)
     return partition
 
 
-def _decoded(data: bytes, encoding: str) -> tuple[str, UnicodeDecodeError | None]:
-    """Return the beginning of a text, and why it is not in an encoding; None where it is."""
-    decoder = codecs.getincrementaldecoder(encoding)
+def _fault(data: bytes, encoding: str) -> UnicodeDecodeError | None:
+    """Return why the beginning of a text is not in an encoding; None where it is."""
     try:
-        return decoder("strict").decode(data), None
+        codecs.getincrementaldecoder(encoding)("strict").decode(data)
     except UnicodeDecodeError as error:
-        return decoder("replace").decode(data), error
+        return error
+    return None
 
 
 def _with_delimiter(partition: Partition, data: bytes) -> Partition:

@@ -487,8 +487,9 @@ def not_utf8(partition: Partition, data: bytes, offset: int) -> CorpusError:
 def encoding_advice(data: bytes) -> str:
     """Return what to do about text that is not UTF-8, with the encoding that it seems to have."""
     guess = guess_encoding(data) if len(NOT_ASCII.findall(data)) >= FEWEST_SIGNS else None
-    seems = "" if guess is None else f"it reads as text in {guess.encoding} ({guess.text!r}); "
-    encoding = "cp1252" if guess is None else guess.encoding
+    encoding, seems = "cp1252", ""
+    if guess is not None:
+        encoding, seems = guess[0], f"it reads as text in {guess[0]} ({guess[1]!r}); "
     return f'{seems}give encoding="{encoding}" (or what it is), or errors="replace"'
 
 

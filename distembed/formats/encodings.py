@@ -10,7 +10,6 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -74,13 +73,6 @@ def detect_encoding(head: bytes) -> str:
     return "utf-8" if len(valid) >= n_other else ONE_BYTE
 
 
-class Guess(NamedTuple):
-    """An encoding that a text seems to have, and a line that reads otherwise in it than in Windows-1252."""
-
-    encoding: str
-    text: str
-
-
 GUESSED_BYTES = 1 << 14
 """What is read for a guess, from the first byte on that is not ASCII."""
 
@@ -93,8 +85,10 @@ COMMON_NAMES = {
 """What encodings that contain a common one are called: the text mostly has the characters of the common one."""
 
 
-def guess_encoding(head: bytes) -> Guess | None:
+def guess_encoding(head: bytes) -> tuple[str, str] | None:
     """Return the encoding that charset-normalizer takes a text for; None where it finds none, or for Windows-1252.
+
+    With it comes a line that reads otherwise in it than in Windows-1252.
 
     Parameters
     ----------
@@ -119,7 +113,7 @@ def guess_encoding(head: bytes) -> Guess | None:
         return None
     lines = zip(text.splitlines(), western.splitlines(), strict=False)
     shown = next((line for line, other in lines if line != other), "")
-    return Guess(encoding, shown.strip()[:SHOWN_CHARACTERS])
+    return encoding, shown.strip()[:SHOWN_CHARACTERS]
 
 
 SHOWN_CHARACTERS = 30
@@ -204,7 +198,7 @@ def utf8(data: bytes, name: str, encoding: str = "utf-8", *, has_option: bool = 
     remedy, likely = "set encoding to that of the file", ""
     if detect_encoding(window) == ONE_BYTE:
         guess = guess_encoding(window)
-        encoding = guess.encoding if guess else ONE_BYTE
+        encoding = guess[0] if guess else ONE_BYTE
         remedy, likely = f'set encoding = "{encoding}"', f". It may be {encoding}"
     raise EncodingError(f"{fault}{likely}: correct it, or {remedy if has_option else 'save it as UTF-8'}")
 

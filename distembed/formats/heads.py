@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 import tarfile
-from typing import NamedTuple
 
 from distembed.formats.names import suffix_of
 
@@ -45,15 +44,8 @@ HTML_SUFFIXES = (".html", ".htm", ".xhtml")
 HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
-class Head(NamedTuple):
-    """What a file is that is no plain text, and how to get its text; "" for text."""
-
-    what: str
-    remedy: str
-
-
-def sniffed(data: bytes, name: str) -> Head:
-    """Return what a file is.
+def sniffed(data: bytes, name: str) -> tuple[str, str]:
+    """Return what a file is that is no plain text, and how to get its text; "" for text.
 
     Parameters
     ----------
@@ -65,7 +57,7 @@ def sniffed(data: bytes, name: str) -> Head:
     Examples
     --------
     >>> from distembed.formats.heads import sniffed
-    >>> sniffed(b"%PDF-1.5", "a.txt").what
+    >>> sniffed(b"%PDF-1.5", "a.txt")[0]
     'a PDF file'
     """
     found = next((meaning for begin, meaning in BEGINNINGS.items() if data.startswith(begin)), ("", ""))
@@ -78,4 +70,4 @@ def sniffed(data: bytes, name: str) -> Head:
         found = _TAR
     elif HTML.match(data) or suffix_of(name) in HTML_SUFFIXES:
         found = _HTML
-    return Head(*found)
+    return found

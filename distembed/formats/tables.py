@@ -78,8 +78,9 @@ def read_table(
     else:
         with unpacking(path, TableError):
             data, notes = read_small(path), []
-        if (head := sniffed(data, path)).what:
-            raise TableError(f"{path} is {head.what}, not a table: {head.remedy}")
+        what, way = sniffed(data, path)
+        if what:
+            raise TableError(f"{path} is {what}, not a table: {way}")
         delimiter = delimiter or ("\t" if suffix in (".tsv", ".tab") else ",")
         try:
             table = read_delimited(data, path, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows)

@@ -238,9 +238,9 @@ def encoding_of(files: Sequence[FoundFile]) -> tuple[str | None, str]:
     for url in (lined[int(number)] for number in evenly_spaced(len(lined), SAMPLE_FILES)):
         head = _beginning_of(url, HEAD_BYTES)
         encoding, is_binary = detect_encoding(head), 100 * len(CONTROL.findall(head)) > len(head)
-        if encoding == ONE_BYTE and not is_binary and not sniffed(head, url).what:
+        if encoding == ONE_BYTE and not is_binary and not sniffed(head, url)[0]:
             guess = guess_encoding(head) if len(NOT_ASCII.findall(head)) >= FEWEST_SIGNS else None
-            encoding = guess.encoding if guess else encoding
+            encoding = guess[0] if guess else encoding
             return encoding, f"{os.path.basename(url)} is not UTF-8, and seems to be {encoding}"  # noqa: PTH119
     return None, "UTF-8, or what a file says itself"
 

@@ -273,8 +273,9 @@ def read_vectors(
             head = file.read(HEAD_BYTES)
             if not head.strip():
                 raise VectorFileError(f"{name} is empty; give a file with one word and its values per line")
-            if (found := sniffed(head, name)).what:
-                raise VectorFileError(f"{name} is {found.what}, not vectors: {found.remedy}")
+            what, remedy = sniffed(head, name)
+            if what:
+                raise VectorFileError(f"{name} is {what}, not vectors: {remedy}")
             if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise VectorFileError(f"{name} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {name}")
             stream = Stream(file, head.removeprefix(codecs.BOM_UTF8))

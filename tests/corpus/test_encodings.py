@@ -116,7 +116,7 @@ def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, 
 def test_the_encoding_of_a_few_words_is_guessed(text, encoding):
     """German of two words was cp1006 for charset-normalizer, which is an encoding of Urdu; None is Windows-1252."""
     guess = guess_encoding(text.encode(encoding or "cp1252"))
-    assert (guess and guess.encoding) == encoding
+    assert (guess and guess[0]) == encoding
 
 
 def test_text_that_is_not_in_its_encoding_is_refused_or_left_out(tmp_path):
