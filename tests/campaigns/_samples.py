@@ -174,7 +174,6 @@ def tables() -> Iterable[tuple[str, Sample]]:
 def word_files() -> Iterable[tuple[str, Sample]]:
     """Yield vocabularies, tables of counts and evaluation sets."""
     words = pa.table({"word": WORDS, "count": [4, 3, 2], "document_count": [2, 1, 1]})
-    yield "words.txt", Sample("sea 4\nshore 3\nküste 2\n".encode(), de.Vocabulary.load)
     yield "words.parquet", Sample(_binary(lambda file: pq.write_table(words, file)), de.Vocabulary.load)
     triples = pa.table({"word": ["sea", "shore"], "context": ["shore", "sea"], "count": [2.0, 1.0]})
     yield "c.parquet", Sample(_binary(lambda file: pq.write_table(triples, file)), read_counts)
