@@ -44,7 +44,7 @@ LISTS = pa.list_(pa.float32())
 
 
 ARRAYS = {
-    "counts": ("cooccurrence", "contexts", "bigrams"),
+    "counts": ("cooccurrence", "contexts"),
     "pmi": ("pmi", "ppmi"),
     "document_terms": ("document_terms",),
 }

@@ -133,10 +133,10 @@ WITH = {
     ),
     "topics": ("topics.graph_weight=2", "counting.weighting='dynamic'"),
     "wordspaces": (
-        *(TABLES.format(table) for table in ("contexts", "bigrams", "hal")),
-        *(f"{table}.weighting='dynamic'" for table in ("contexts", "bigrams", "hal")),
+        *(TABLES.format(table) for table in ("contexts", "hal")),
+        *(f"{table}.weighting='dynamic'" for table in ("contexts", "hal")),
         "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}",
-        "wordspaces.spaces=['of_contexts', 'of_bigrams', 'of_hal', 'c']", "evaluation.sets=['s']",
+        "wordspaces.spaces=['of_contexts', 'of_hal', 'c']", "evaluation.sets=['s']",
     ),
 }  # fmt: skip
 """Settings under which keys have an effect that have none in the least job."""

@@ -11,13 +11,12 @@ from distembed.counting.cooccurrence import count_cooccurrences
 from distembed.evaluation.scoring import Case
 from distembed.job.model import InputPath, ListsSection, Section, section_of
 from distembed.spelling import did_you_mean
-from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection, LeftCountingSection
+from distembed.stages.corpus_sections import NOT_COUNTED_BY, CorpusJob, CountingSection
 from distembed.stages.kept_matrices import WordMatricesSection
 from distembed.systems.wordspaces.recipes import (
     COUNTED,
     RECIPES,
-    WORD_COLUMNS,
-    ColumnsRecipe,
+    CountsRecipe,
     LPPRecipe,
     LSARecipe,
     Recipe,
@@ -108,7 +107,6 @@ class WordSpacesJob(CorpusJob):
     first_keys = ("vocabulary.min_count", "wordspaces.n_components", "evaluation.sets", "report.words")
 
     contexts: CountingSection = CountingSection()
-    bigrams: LeftCountingSection = LeftCountingSection()
     hal: HalSection = HalSection()
     recipes: dict[Annotated[str, Field(pattern=r"^[a-z0-9_]+$")], Recipe] = Field(min_length=1)
     wordspaces: WordSpacesSection = WordSpacesSection()
@@ -195,14 +193,14 @@ def _check_sources(name: str, recipe: Recipe, recipes: dict[str, Recipe]) -> Non
         )
     source = recipes.get(recipe.of)
     has_word_columns = (
-        isinstance(source, ColumnsRecipe)
-        and source.of in WORD_COLUMNS
+        isinstance(source, CountsRecipe)
+        and source.of == "contexts"
         and (source.n_columns, source.stop_words) == (None, "keep")
     )
     if isinstance(recipe, LSARecipe) and recipe.add_contexts and not has_word_columns:
         raise ValueError(
             f"recipes.{name}: add_contexts = true needs columns that are the words of the rows, which those of "
-            f"{recipe.of!r} are not: start from a recipe of {' or '.join(WORD_COLUMNS)} with all its columns"
+            f"{recipe.of!r} are not: start from a recipe of contexts with all its columns"
         )
     if isinstance(recipe, LPPRecipe) and recipe.graph_source in COUNTED:
         raise ValueError(

@@ -6,7 +6,7 @@ from distembed.job.outputs import ArrayOutput, FileOutput
 
 TABLE = ArrayOutput(
     "{table}",
-    "Weighted occurrences of two words near each other; see [{section}] in job.toml.",
+    "Weighted occurrences of two words near each other; see [{table}] in job.toml.",
     dims=("word", "context_word"),
     dtype="int32",
     units="occurrences",

@@ -49,21 +49,20 @@ from distembed.weighting.pmi import chosen_columns, directional_contexts, ppmi
 COUNTED: dict[str, tuple[str, ...]] = {
     "documents": ("counts", "tf_idf", "log_entropy"),
     "contexts": ("counts", "ppmi"),
-    "bigrams": ("counts", "ppmi"),
     "hal": ("counts", "ppmi"),
 }
 """The kinds of counts, and the methods that make a space of each; the other methods reduce a space."""
 
-TABLES = {
-    "documents": ("document_terms",),
-    "contexts": ("contexts",),
-    "bigrams": ("bigrams",),
-    "hal": ("hal_following", "hal_preceding"),
-}
-"""The stored tables of each kind of counts."""
+TABLES = {"documents": "document_terms", "contexts": "contexts", "hal": "hal"}
+"""The stored table of each kind of counts, and its stage; HAL has its transpose beside it."""
 
-WORD_COLUMNS = ("contexts", "bigrams")
-"""The kinds of counts whose columns are the words of the rows."""
+WEIGHTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "tf_idf": (tf_idf, weighting_blocks.weigh_tf_idf),
+    "log_entropy": (log_entropy, weighting_blocks.weigh_log_entropy),
+    "ppmi": (ppmi, weighting_blocks.pmi),
+}
+"""What weighs counts, and its function of a block. Documents of tf-idf have unit length: idf alone scales whole rows
+here, which no cosine of words can see."""
 
 DOCUMENT_BLOCKS, COUNT_BLOCKS = 4, 8
 """Shares of the memory of a task that a row block of a space has: of words by documents, and of words by words."""
@@ -73,7 +72,7 @@ class RecipeSection(Section):
     """`[recipes.NAME]`: a space, made of counts or of another recipe's space by one method."""
 
     of: str
-    """What the space is made of: documents, contexts, bigrams, hal, or the name of another recipe."""
+    """What the space is made of: documents, contexts, hal, or the name of another recipe."""
     method: str
     """How it is made."""
     title: str = ""
@@ -92,10 +91,10 @@ class RecipeSection(Section):
         """Return the counts or the space that it starts from."""
         if self.of == "documents":
             return corpus_outputs.DOCUMENT_TERMS.read(ctx.workspace)
-        if self.of in COUNTED:
-            read = [outputs.TABLE.read(ctx.workspace, table=table) for table in TABLES[self.of]]
-            return directional_contexts(*read) if self.of == "hal" else read[0]
-        return outputs.SPACE.read(ctx.workspace, recipe=self.of)
+        if self.of not in COUNTED:
+            return outputs.SPACE.read(ctx.workspace, recipe=self.of)
+        counts = outputs.TABLE.read(ctx.workspace, table=TABLES[self.of])
+        return directional_contexts(counts) if self.of == "hal" else counts
 
     @abstractmethod
     def make(self, ctx: Context) -> da.Array:
@@ -116,41 +115,40 @@ class RecipeSection(Section):
 
 
 class CountedRecipe(RecipeSection):
-    """A sparse space: counts, weighted."""
+    """`[recipes.NAME]`: counts of words in documents, weighted by tf-idf, or by logarithms and the words' entropy."""
 
-    weighing: ClassVar[tuple[Callable[..., Any], ...]] = ()
-    """The functions of a block of counts that weigh it."""
-
-    def weigh(self, counts: da.Array) -> da.Array:
-        """Return the weighted counts."""
-        return counts
+    def weighed(self, ctx: Context, **options: float) -> da.Array:
+        """Return the counts, weighted by the method if it weighs them."""
+        counts = self.source(ctx)
+        return WEIGHTS[self.method][0](counts, **options) if self.method in WEIGHTS else counts
 
     def make(self, ctx: Context) -> da.Array:
         """Return the weighted counts of documents, turned to a row for each word, in blocks of about equal bytes."""
         # a task holds the pieces of its block, and the block they make
         values = ctx.job.resources.block_memory // (2 * STORED_BYTES * DOCUMENT_BLOCKS)
         chunks = cut_rows(vocabulary_of(ctx.workspace).document_counts, values)
-        return transpose_row_blocks(self.weigh(self.source(ctx)), row_chunks=chunks)
+        return transpose_row_blocks(self.weighed(ctx), row_chunks=chunks)
 
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of functions of a block of counts, which need to know the sums of all words.
 
-        All documents are in memory in pieces while they are turned into words.
+        All documents, and all counts of HAL, are in memory in pieces while they are turned.
         """
-        kind, turned = self.root(job), (split_columns, stack_columns)
+        kind, is_turned = self.root(job), self.of in {"documents", "hal"}
         block, sums = dims.block(kind, itemsize=PAIR_BYTES), dims.whole(f"{kind}_column", 2, itemsize=8)
-        of_documents = kind == "documents"
-        functions = (*self.weighing, *(turned if of_documents else (weighting_blocks.chosen_columns,)))
+        functions = [WEIGHTS[self.method][1]] if self.method in WEIGHTS else []
+        functions += [split_columns, stack_columns] if is_turned else []
+        functions += [weighting_blocks.chosen_columns] if self.of != "documents" else []
         return stage_plan(
             *(task(function, block, sums, output=block) for function in functions),
-            whole=[dims.whole(2, kind, itemsize=PAIR_BYTES)] if of_documents else [],
+            whole=[dims.whole(2, kind, itemsize=PAIR_BYTES)] if is_turned else [],
             stored=dims.whole(kind, itemsize=PAIR_BYTES),
             n_tasks=dims.n_blocks(kind),
         )
 
 
-class ColumnsRecipe(CountedRecipe):
-    """A space of which some columns may be kept."""
+class CountsRecipe(CountedRecipe):
+    """`[recipes.NAME]`: counts as they are."""
 
     n_columns: int | None = Field(default=None, ge=1)
     """Keep so many columns, those of the highest entropy; by default all."""
@@ -162,47 +160,21 @@ class ColumnsRecipe(CountedRecipe):
         if self.of == "documents":
             return super().make(ctx)
         language = {"keep": "none", "drop": "english"}.get(self.stop_words, self.stop_words)
-        made, words = self.weigh(self.source(ctx)), vocabulary_of(ctx.workspace).words
+        made, words = self.weighed(ctx), vocabulary_of(ctx.workspace).words
         return chosen_columns(made, words, n_columns=self.n_columns, without=stop_words_of(language))
 
 
-class CountsRecipe(ColumnsRecipe):
-    """`[recipes.NAME]`: counts as they are."""
-
-
-class PPMIRecipe(ColumnsRecipe):
+class PPMIRecipe(CountsRecipe):
     """`[recipes.NAME]`: positive pointwise mutual information."""
 
-    weighing = (weighting_blocks.pmi,)
     context_smoothing: float = Field(default=1.0, gt=0)
     """The power of the context counts in positive PMI; 0.75 is common."""
     negative_samples: float = Field(default=1.0, gt=0)
     """N, by whose logarithm positive PMI is lowered before it is cut off at zero; 1 lowers nothing, 5 is common."""
 
-    def weigh(self, counts: da.Array) -> da.Array:
-        """Return the weighted counts."""
-        smoothing, samples = self.context_smoothing, self.negative_samples
-        return ppmi(counts, context_smoothing=smoothing, negative_samples=samples)
-
-
-class TfIdfRecipe(CountedRecipe):
-    """`[recipes.NAME]`: term frequency by inverse document frequency."""
-
-    weighing = (weighting_blocks.weigh_tf_idf,)
-
-    def weigh(self, counts: da.Array) -> da.Array:
-        """Return documents of unit length: idf alone scales whole rows here, which no cosine of words can see."""
-        return tf_idf(counts)
-
-
-class LogEntropyRecipe(CountedRecipe):
-    """`[recipes.NAME]`: logarithms of counts, weighted by the entropy of the word."""
-
-    weighing = (weighting_blocks.weigh_log_entropy,)
-
-    def weigh(self, counts: da.Array) -> da.Array:
-        """Return the weighted counts."""
-        return log_entropy(counts)
+    def weighed(self, ctx: Context, **_options: float) -> da.Array:
+        """Return positive PMI."""
+        return super().weighed(ctx, **self.model_dump(include={"context_smoothing", "negative_samples"}))
 
 
 class ReducedRecipe(RecipeSection):
@@ -279,10 +251,8 @@ class GraphRecipe(ReducedRecipe):
             )
         return self
 
-    @property
-    def uses_eigenmaps(self) -> bool:
-        """Return whether the space is made from the eigenvectors of its graph."""
-        return True
+    uses_eigenmaps: ClassVar[Any] = True
+    """Whether the space is made from the eigenvectors of its graph."""
 
     @property
     def graph_source(self) -> str:
@@ -397,8 +367,8 @@ class EigenmapsRecipe(GraphRecipe):
 Recipe = Annotated[
     Annotated[CountsRecipe, Tag("counts")]
     | Annotated[PPMIRecipe, Tag("ppmi")]
-    | Annotated[TfIdfRecipe, Tag("tf_idf")]
-    | Annotated[LogEntropyRecipe, Tag("log_entropy")]
+    | Annotated[CountedRecipe, Tag("tf_idf")]
+    | Annotated[CountedRecipe, Tag("log_entropy")]
     | Annotated[LSARecipe, Tag("lsa")]
     | Annotated[LPPRecipe, Tag("lpp")]
     | Annotated[EigenmapsRecipe, Tag("eigenmaps")],

@@ -53,22 +53,17 @@ from distembed.systems.wordspaces.recipes import (
 )
 from distembed.vectors import WordVectors
 
-COUNTING = {"contexts": "contexts", "bigrams": "bigrams", "hal_following": "hal", "hal_preceding": "hal"}
-"""The section of the job that says how a table of pairs is counted."""
 
-
-def counting_options(job: WordSpacesJob, table: str) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence in a table; HAL's second half is counted to the right."""
-    section: CountingSection = getattr(job, COUNTING[table])
-    if table == "hal_preceding":
-        section = section.model_copy(update={"direction": "right"})
+def counting_options(job: WordSpacesJob, kind: str) -> CooccurrenceOptions:
+    """Return what counts as a co-occurrence of a kind."""
+    section: CountingSection = getattr(job, kind)
     return section.counting_options()
 
 
-def tables_of(job: WordSpacesJob) -> list[str]:
-    """Return the tables of counts that the recipes of a job start from."""
+def kinds_of(job: WordSpacesJob) -> list[str]:
+    """Return the kinds of counts that the recipes of a job start from."""
     kinds = {job.recipes[name].of for name in job.needed()}
-    return [table for kind in COUNTED if kind in kinds for table in TABLES[kind]]
+    return [kind for kind in COUNTED if kind in kinds]
 
 
 def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
@@ -81,22 +76,20 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
         facts = {name: manifest.facts for name, manifest in counted.stages.items()}
     word, document, term = (texts.dimensions[name] for name in ("word", "document", "term"))
     recipes = [job.recipes[name] for name in job.needed()]
-    found = {
-        name: pair_dimension(texts, counting_options(job, name), counted, name)
-        for name in tables_of(job)
-        if name in COUNTING
-    }
     n_documents = int(facts.get("document_terms", {}).get("n_documents", document.size))
-    for kind in sorted({recipe.root(job) for recipe in recipes}):
-        tables = [term] if kind == "documents" else [found[table] for table in TABLES[kind]]
-        n_values, is_counted = sum(table.size for table in tables), all(table.counted for table in tables)
-        share = DOCUMENT_BLOCKS if kind == "documents" else COUNT_BLOCKS
-        values = job.resources.block_memory // share // PAIR_BYTES
-        n_columns = n_documents if kind == "documents" else word.size * len(tables)
+    found: dict[str, Dimension] = {}
+    for kind in kinds_of(job):
+        of_documents, sides = kind == "documents", 2 if kind == "hal" else 1
+        pairs = term if of_documents else pair_dimension(texts, counting_options(job, kind), counted, kind)
+        values = (
+            job.resources.block_memory // (DOCUMENT_BLOCKS if of_documents else COUNT_BLOCKS) // PAIR_BYTES
+        )
+        n_values, n_columns = sides * pairs.size, n_documents if of_documents else sides * word.size
         found |= {
-            kind: Dimension(n_values, min(n_values, len(tables) * values), is_counted),
-            f"{kind}_row": blocks_of_rows(word.size, n_values, values, is_counted),
-            f"{kind}_column": blocks_of_rows(n_columns, n_values, values, is_counted),
+            f"{kind}_pair": pairs,
+            kind: Dimension(n_values, min(n_values, sides * values), pairs.counted),
+            f"{kind}_row": blocks_of_rows(word.size, n_values, values, pairs.counted),
+            f"{kind}_column": blocks_of_rows(n_columns, n_values, values, pairs.counted),
         }
     for recipe in recipes:
         if isinstance(recipe, GraphRecipe):
@@ -149,16 +142,15 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     return corpus.run_document_terms(ctx, kept=np.flatnonzero(np.concatenate(lengths)))
 
 
-def counting_parameters(job: WordSpacesJob, *, table: str) -> dict[str, Any]:
-    """Return how a table of pairs is counted, and the memory of a block, which lays the grid."""
-    options = getattr(job, COUNTING[table]).model_dump(mode="json")
-    return {"counting": options, "table": table, **sections(grid=True)(job)}
+def counting_parameters(job: WordSpacesJob, *, kind: str) -> dict[str, Any]:
+    """Return how pairs are counted, and the memory of a block, which lays the grid."""
+    return {"counting": getattr(job, kind).model_dump(mode="json"), **sections(grid=True)(job)}
 
 
-def run_table(ctx: Context, *, table: str) -> dict[str, Any]:
+def run_table(ctx: Context, *, kind: str) -> dict[str, Any]:
     """Count the pairs of words of a table, row block by row block."""
-    counts = corpus.count_pairs(ctx, table, counting_options(ctx.job, table))
-    stored = ctx.store(outputs.TABLE.of(table=table, section=COUNTING[table]), counts)
+    counts = corpus.count_pairs(ctx, kind, counting_options(ctx.job, kind))
+    stored = ctx.store(outputs.TABLE.of(table=kind), counts)
     return {"n_nonzero": count_values(stored)}
 
 
@@ -212,6 +204,11 @@ def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
 def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
     options = job.recipes[name].model_dump(mode="json", exclude={"title"})
     return {"recipe": options, **sections(grid=True)(job)}
+
+
+def plan_space(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
+    """Return the plan of making the space of a recipe."""
+    return job.recipes[name].plan(job, dims)
 
 
 def run_space(ctx: Context, *, name: str) -> dict[str, Any]:
@@ -311,17 +308,19 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
     specs = {spec.name: spec for spec in (corpus.TOKENS, vocabulary, corpus.DOCUMENTS)}
     counted = ("tokens", "vocabulary")
     scored = sections(evaluation={"sets", "case", "dimensions"}, report={"words", "n_neighbors"})
-    for table in tables_of(job):
-        if table == "document_terms":
+    for kind in kinds_of(job):
+        table = TABLES[kind]
+        if kind == "documents":
+            plan = corpus.plan_document_terms
+            specs[table] = StageSpec(table, counted, sections(grid=True), run_terms, plan)
+        else:
+            counting, run = partial(counting_parameters, kind=kind), partial(run_table, kind=kind)
             specs[table] = StageSpec(
-                table, counted, sections(grid=True), run_terms, corpus.plan_document_terms
+                table, counted, counting, run, partial(corpus.plan_counts, pair=f"{kind}_pair")
             )
-            continue
-        run, plan = partial(run_table, table=table), partial(corpus.plan_counts, pair=table)
-        specs[table] = StageSpec(table, counted, partial(counting_parameters, table=table), run, plan)
     for name in job.needed():
         recipe = job.recipes[name]
-        reads = [*(TABLES[recipe.of] if recipe.of in COUNTED else (f"space_{recipe.of}",)), "vocabulary"]
+        reads = [TABLES[recipe.of] if recipe.of in COUNTED else f"space_{recipe.of}", "vocabulary"]
         made = []
         if isinstance(recipe, GraphRecipe):
             options = {*GRAPH_OPTIONS} - {"threshold" if recipe.threshold is None else "n_neighbors"}
@@ -330,25 +329,14 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
             made.append(StageSpec(graph, (source,), joined, run_graph, plan_graph))
             reads.append(graph)
             if recipe.uses_eigenmaps:
-                more = {"n_components", "random_state"}
-                mapped, maps = partial(_graph_parameters, options=options | more), recipe.eigenmaps_name
-                made.append(StageSpec(maps, (graph,), mapped, run_eigenmaps, plan_eigenmaps))
-                reads.append(maps)
-        own = f"space_{name}"
-        unique = tuple(dict.fromkeys(reads))
-        made.append(
-            StageSpec(
-                own,
-                unique,
-                _recipe_parameters,
-                run_space,
-                lambda job, dims, name: job.recipes[name].plan(job, dims),
-            )
-        )
+                mapped = partial(_graph_parameters, options=options | {"n_components", "random_state"})
+                made.append(StageSpec(recipe.eigenmaps_name, (graph,), mapped, run_eigenmaps, plan_eigenmaps))
+                reads.append(recipe.eigenmaps_name)
+        own, unique = f"space_{name}", tuple(dict.fromkeys(reads))
+        made.append(StageSpec(own, unique, _recipe_parameters, run_space, plan_space))
         if name in job.spaces:
-            check = (
-                check_answerable_sets if name == job.spaces[0] else nothing_to_check
-            )  # all read the same sets
+            # all read the same sets
+            check = check_answerable_sets if name == job.spaces[0] else nothing_to_check
             judged = (own, "vocabulary")
             made.append(StageSpec(f"scores_{name}", judged, scored, run_scores, plan_scores, check))
         for spec in made:
