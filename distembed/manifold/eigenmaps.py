@@ -26,16 +26,9 @@ from distembed.lift import block, lift
 from distembed.linalg.blocks import sparse_times_dense
 from distembed.linalg.eigen import filtered_eigenpairs, fix_signs
 from distembed.linalg.operators import SymmetricMatrix, gathered, row_blocks, sparse_times
+from distembed.neighbors import graphs
 from distembed.neighbors.distances import Metric
 from distembed.neighbors.graph_blocks import unit_squares
-from distembed.neighbors.graphs import (
-    LOCAL_NEIGHBOR,
-    Normalization,
-    components,
-    degrees_of,
-    laplacian,
-    row_is_used,
-)
 from distembed.neighbors.search import nearest_neighbors
 from distembed.states import scope
 
@@ -61,7 +54,7 @@ def smallest_eigenpairs(
     adjacency: sp.csr_array,
     k: int,
     *,
-    normalization: Normalization = "symmetric",
+    normalization: graphs.Normalization = "symmetric",
     zeros: Literal["all", "apart", "none"] = "all",
     random_state: int = 0,
     tol: float = 1e-8,
@@ -88,7 +81,7 @@ def smallest_eigenpairs(
     ValueError
         If there are fewer than k such vectors.
     """
-    degrees, labels = degrees_of(adjacency), components(adjacency)
+    degrees, labels = graphs.degrees_of(adjacency), graphs.components(adjacency)
     n, sizes = len(labels), np.bincount(labels)
     n_zeros = {"all": len(sizes), "apart": len(sizes) - 1, "none": 0}[zeros]
     n_choices = n - len(sizes) + n_zeros
@@ -97,7 +90,7 @@ def smallest_eigenpairs(
             f"{k} eigenvectors are wanted, but a graph of {n} rows in {len(sizes)} connected parts "
             f"has {n_choices} to choose from: choose 1 to {n_choices}"
         )
-    L, constant = laplacian(adjacency, normalization=normalization), np.ones(n)
+    L, constant = graphs.laplacian(adjacency, normalization=normalization), np.ones(n)
     if (
         normalization == "symmetric"
     ):  # a vertex without an edge is a part of its own, whose constant has any length
@@ -139,7 +132,7 @@ def laplacian_eigenmaps(
     ----------
     Belkin & Niyogi 2003, Laplacian eigenmaps for dimensionality reduction and data representation.
     """
-    degrees = degrees_of(graph)
+    degrees = graphs.degrees_of(graph)
     used = np.flatnonzero(degrees)
     if not 1 <= k < used.size:
         raise ValueError(
@@ -206,7 +199,7 @@ def place_rows(
     is_sparse = sp.issparse(getattr(fitted, "_meta", fitted))
     if is_sparse != sp.issparse(X):
         X = sp.csr_array(X) if is_sparse else X.toarray()
-    used, used_fitted = row_is_used(X, metric), np.flatnonzero(row_is_used(fitted, metric))
+    used, used_fitted = graphs.row_is_used(X, metric), np.flatnonzero(graphs.row_is_used(fitted, metric))
     k = min(k, used_fitted.size)
     weights, indices = np.zeros((X.shape[0], k)), np.zeros((X.shape[0], k), np.int64)
     if used.any() and k:
@@ -214,7 +207,7 @@ def place_rows(
             found = nearest_neighbors(X[np.flatnonzero(used)], k, Y=fitted[used_fitted], metric=metric)
             distances, near = compute(tuple(found))
         squares = unit_squares(distances) if metric == "cosine" else distances**2
-        own = squares[:, [min(LOCAL_NEIGHBOR, k) - 1]]
+        own = squares[:, [min(graphs.LOCAL_NEIGHBOR, k) - 1]]
         raw = np.exp(-np.divide(squares, own, out=np.where(squares > 0, np.inf, 0.0), where=own > 0))
         weights[used] = raw / raw.sum(axis=1, keepdims=True)
         indices[used] = used_fitted[near]

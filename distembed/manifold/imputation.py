@@ -23,14 +23,8 @@ from distembed.dtypes import Float64s, Floats, Int32s, Mask
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import solve_columns
+from distembed.manifold import imputation_systems as systems
 from distembed.manifold.correspondences import known_rows
-from distembed.manifold.imputation_systems import (
-    UnreachedRowsError,
-    given_graph,
-    impute,
-    mst_knn_graph,
-    reconstruction_weights,
-)
 from distembed.manifold.regressions import predictions
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import lists_of
@@ -44,8 +38,6 @@ Solver = Literal["krylov", "power"]
 
 OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor")
 """The options that say how the vector of a new row is found: those of the fit, whatever is set after it."""
-
-__all__ = ["LatentSemanticImputation", "UnreachedRowsError"]
 
 
 class LatentSemanticImputation(BaseEstimator):
@@ -186,14 +178,14 @@ class LatentSemanticImputation(BaseEstimator):
         known = known_rows(Y, matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric)
         if graph is None:
-            self.graph_ = mst_knn_graph(rows, self.min_degree)
+            self.graph_ = systems.mst_knn_graph(rows, self.min_degree)
         else:
-            self.graph_ = given_graph(graph, rows.shape[0])
-        self.weights_, self.certificate_ = reconstruction_weights(
+            self.graph_ = systems.given_graph(graph, rows.shape[0])
+        self.weights_, self.certificate_ = systems.reconstruction_weights(
             rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
         )
         self.options_ = {name: getattr(self, name) for name in OPTIONS_OF_FIT}
-        vectors, solution, self.regressor_ = impute(
+        vectors, solution, self.regressor_ = systems.impute(
             self.weights_, Y, known, matrix,
             regressor=self.regressor, solver=self.solver, tol=self.tol, max_iter=self.max_iter,
         )  # fmt: skip
@@ -352,7 +344,7 @@ def infer(
         near = np.sort(compute(lists_of(new, k, columns=rows)[:, 1]).astype(np.int64), axis=1) + m
         graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
         both, simplex = da.concatenate([new, rows]), weights == "simplex"
-        mixed = reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]
+        mixed = systems.reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]
         values, found = vectors, []
         if model is not None:
             values = da.asarray(vectors) - predictions(model, X, vectors.shape[1])

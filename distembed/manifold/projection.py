@@ -30,15 +30,8 @@ from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.regressions import ridge_regression
+from distembed.neighbors import graphs
 from distembed.neighbors.graph_blocks import edge_squares, edge_weights
-from distembed.neighbors.graphs import (
-    Symmetry,
-    components,
-    degrees_of,
-    laplacian,
-    neighbor_affinity,
-    row_is_used,
-)
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import block_memory, scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
@@ -140,7 +133,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         n_neighbors: PositiveInt = 20,
         affinity: Affinity = "cosine",
         threshold: float | None = None,
-        symmetry: Symmetry = "union",
+        symmetry: graphs.Symmetry = "union",
         degree: PositiveInt = 2,
         solver: Solver = "spectral_regression",
         alpha: PositiveFloat = 0.01,
@@ -228,7 +221,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         n, m = rows.shape
         if self.n_components > (most := min(n - 1, m)):
             raise ValueError(f"n_components is {self.n_components} for an X of {n} x {m}: choose 1 to {most}")
-        self.zero_rows_ = np.flatnonzero(~row_is_used(rows, "cosine"))
+        self.zero_rows_ = np.flatnonzero(~graphs.row_is_used(rows, "cosine"))
         if self.zero_rows_.size:
             warnings.warn(
                 f"{self.zero_rows_.size} rows of X are zero, first rows {self.zero_rows_[:5].tolist()}: they have no "
@@ -242,7 +235,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 if graph is None
                 else _check_graph(graph, n)
             )
-            degrees = degrees_of(self.graph_)
+            degrees = graphs.degrees_of(self.graph_)
             self.n_graph_components_ = n_parts(self.graph_)
             if self.solver == "eigen":
                 self._fit_eigen(rows, degrees)
@@ -251,7 +244,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             maps = eigenmaps or laplacian_eigenmaps(self.graph_, self.n_components, random_state=seed)
             self.eigenmaps_, self.eigenvalues_ = maps
             unit = np.sqrt(degrees)[:, None] * self.eigenmaps_
-            misfit = laplacian(self.graph_) @ unit - unit * self.eigenvalues_
+            misfit = graphs.laplacian(self.graph_) @ unit - unit * self.eigenvalues_
             self.eigen_residuals_ = np.linalg.norm(misfit, axis=0)
             solved = ridge_regression(rows, self.eigenmaps_, *limits, constant=self.constant_column)
         weights, self.residuals_, self.n_iter_ = solved
@@ -328,7 +321,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 
 def n_parts(graph: sp.csr_array) -> int:
     """Return the number of connected components of a graph, vertices without an edge left out."""
-    return int(components(graph).max() + 1 - (degrees_of(graph) == 0).sum())
+    return int(graphs.components(graph).max() + 1 - (graphs.degrees_of(graph) == 0).sum())
 
 
 def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
@@ -351,7 +344,7 @@ def neighborhood_graph(
     n_neighbors: int = 20,
     threshold: float | None = None,
     affinity: Affinity = "cosine",
-    symmetry: Symmetry = "union",
+    symmetry: graphs.Symmetry = "union",
     degree: int = 2,
 ) -> sp.csr_array:
     """Return the symmetric affinity (n × n) of rows that are near by cosine c.
@@ -385,7 +378,7 @@ def neighborhood_graph(
         between 0 and 1 or joins rows by more than `MAX_EDGES` edges each in the mean, or X holds NaN.
     """
     if threshold is None:
-        return neighbor_affinity(X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree)
+        return graphs.neighbor_affinity(X, n_neighbors, affinity=affinity, symmetry=symmetry, degree=degree)
     if affinity == "local":
         raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
     graph = _threshold_graph(X, threshold)
@@ -409,8 +402,8 @@ def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
     """
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
-    kept = np.flatnonzero(row_is_used(X, "cosine"))
-    rows = compute(X[kept])
+    kept = np.flatnonzero(graphs.row_is_used(X, "cosine"))
+    rows = compute(X[kept]).astype(np.float64)
     search = NearestNeighbors(radius=1 - threshold, metric="cosine", algorithm="brute").fit(rows)
     strips, n_edges = [], 0
     for some in gen_batches(len(kept), max(1, block_memory() // (32 * len(kept)))):

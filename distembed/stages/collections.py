@@ -21,29 +21,16 @@ from distembed.formats.tables import TableError, read_columns
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, StageSpec, sections
 from distembed.plan import Dimension, Dimensions
-from distembed.stages import outputs
-from distembed.stages.corpus import (
-    DOCUMENTS,
-    TOKENS,
-    VOCABULARY,
-    corpus_of_side,
-    of_collection,
-    of_side,
-    plan_document_terms,
-    section_name,
-    stage_of,
-    tokens_of,
-    vocabulary_of,
-)
+from distembed.stages import corpus, outputs
 from distembed.stages.dimensions import described, text_dimensions
 from distembed.storage.workspace import Workspace
 from distembed.weighting.documents import tf_idf
 
-SIDE_TOKENS = of_side(outputs.TOKENS, "{side}")
+SIDE_TOKENS = corpus.of_side(outputs.TOKENS, "{side}")
 SIDE_DOCUMENTS = replace(
-    of_side(outputs.DOCUMENTS, "{side}"), columns=(*outputs.DOCUMENTS.columns, "excerpt")
+    corpus.of_side(outputs.DOCUMENTS, "{side}"), columns=(*outputs.DOCUMENTS.columns, "excerpt")
 )
-SIDE_VOCABULARY = of_side(outputs.VOCABULARY, "{side}")
+SIDE_VOCABULARY = corpus.of_side(outputs.VOCABULARY, "{side}")
 SIDE_TERMS = ArrayOutput(
     "{side}_terms",
     "tf-idf of each word (column) in each document (row), rows of unit length.",
@@ -56,8 +43,11 @@ def collection_stages(side: str) -> tuple[StageSpec, ...]:
     """Return the stages of a collection, from its files to the weighted words of its documents."""
     of_terms = sections(terms={"sublinear"}, grid=True)
     inputs = ("tokens", "vocabulary")
-    terms = StageSpec("terms", inputs, of_terms, run_terms, plan_document_terms, counts=True)
-    return tuple(of_collection(spec, side) for spec in (TOKENS, DOCUMENTS, VOCABULARY, terms))
+    terms = StageSpec("terms", inputs, of_terms, run_terms, corpus.plan_document_terms, counts=True)
+    return tuple(
+        corpus.of_collection(spec, side)
+        for spec in (corpus.TOKENS, corpus.DOCUMENTS, corpus.VOCABULARY, terms)
+    )
 
 
 def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
@@ -65,9 +55,9 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
     done = {} if counted is None else counted.stages
     dimensions: dict[str, Dimension] = {}
     for side in job.collections:
-        tokens, words = (done.get(stage_of(kind, side)) for kind in ("tokens", "vocabulary"))
+        tokens, words = (done.get(corpus.stage_of(kind, side)) for kind in ("tokens", "vocabulary"))
         text = text_dimensions(
-            None if tokens is not None else corpus_of_side(job, side),
+            None if tokens is not None else corpus.corpus_of_side(job, side),
             tokens,
             block_memory=job.resources.block_memory,
             output=SIDE_TOKENS.of(side=side).name,
@@ -92,8 +82,8 @@ def collection_dimensions(job: Any, counted: Counted | None) -> Dimensions:
 
 def run_terms(ctx: Context, *, side: str) -> dict[str, Any]:
     """Count the words of each document and weigh them by tf-idf."""
-    tokens = tokens_of(ctx.workspace, SIDE_TOKENS.of(side=side))
-    vocabulary = vocabulary_of(ctx.workspace, side=side)
+    tokens = corpus.tokens_of(ctx.workspace, SIDE_TOKENS.of(side=side))
+    vocabulary = corpus.vocabulary_of(ctx.workspace, side=side)
     weighted = tf_idf(
         count_document_terms(tokens, vocabulary),
         frequencies=vocabulary.document_counts,
@@ -107,7 +97,7 @@ def run_terms(ctx: Context, *, side: str) -> dict[str, Any]:
 
 def n_documents_of(workspace: Workspace, side: str) -> int:
     """Return how many documents a collection has."""
-    return int(workspace.stages()[stage_of("tokens", side)].facts["n_documents"])
+    return int(workspace.stages()[corpus.stage_of("tokens", side)].facts["n_documents"])
 
 
 def ids_of(workspace: Workspace, side: str) -> pa.ChunkedArray:
@@ -170,7 +160,8 @@ def find_pairs(
     if not len(same):
         raise ValueError(
             f"no document of the {name} collection (the first is {first[0].as_py()!r}) has the id of one of the {side} "
-            f"({other[0].as_py()!r}): name the fields of the ids, or give {section_name(side)}.pairs, a table of pairs"
+            f"({other[0].as_py()!r}): name the fields of the ids, or give "
+            f"{corpus.section_name(side)}.pairs, a table of pairs"
         )
     n_known = max(1, round(share * len(same)))
     known = np.zeros(len(same), bool)

@@ -27,13 +27,7 @@ from distembed.linalg.blocks import split_columns, stack_columns
 from distembed.linalg.chunks import STORED_BYTES, cut_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
-from distembed.manifold.projection import (
-    SVD_OVERSAMPLING,
-    SVD_PASSES,
-    Affinity,
-    LocalityPreservingProjection,
-    Solver,
-)
+from distembed.manifold import projection
 from distembed.neighbors.graphs import Symmetry
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
@@ -236,7 +230,7 @@ class GraphRecipe(ReducedRecipe):
     """The neighbors that each word is joined to in the graph."""
     threshold: float | None = Field(default=None, ge=0, lt=1)
     """Join words with a larger cosine than this instead of the nearest ones."""
-    affinity: Affinity = "cosine"
+    affinity: projection.Affinity = "cosine"
     """The weight of an edge between neighbors."""
     symmetry: Symmetry = "union"
     """Which edges stay: those that either word lists, or those that both list."""
@@ -285,7 +279,7 @@ class LPPRecipe(GraphRecipe):
 
     graph_of: str | None = None
     """The recipe whose space the neighbors are sought in; by default the one that `of` names."""
-    solver: Solver = "spectral_regression"
+    solver: projection.Solver = "spectral_regression"
     """How LPP is solved: by regression on the graph's eigenvectors, or as an eigenproblem after PCA."""
     svd_components: int | None = Field(default=None, ge=1)
     """The singular vectors of the PCA before the eigenproblem, as many as n_components at least."""
@@ -332,7 +326,7 @@ class LPPRecipe(GraphRecipe):
         if self.unit_rows:
             rows = lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sp.issparse(rows._meta))
         options = {"n_components", "solver", "svd_components", "alpha", "constant_column", "random_state"}
-        model = LocalityPreservingProjection(**self.model_dump(include=options))
+        model = projection.LocalityPreservingProjection(**self.model_dump(include=options))
         with warnings.catch_warnings():
             # facts name them
             warnings.filterwarnings("ignore", message=".*rows of X are zero", category=UserWarning)
@@ -342,7 +336,11 @@ class LPPRecipe(GraphRecipe):
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of the graph and the projection."""
         if self.svd_components is not None:
-            search = {"n_passes": SVD_PASSES, "oversampling": SVD_OVERSAMPLING, "itemsize": 8}
+            search = {
+                "n_passes": projection.SVD_PASSES,
+                "oversampling": projection.SVD_OVERSAMPLING,
+                "itemsize": 8,
+            }
             solved = self.plan_triplets(job, dims, self.svd_components, **search)
         else:
             width, values = job.recipes[self.of].columns(job, dims)
