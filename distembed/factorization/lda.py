@@ -93,10 +93,12 @@ def online_lda(
     with one_blas_thread(), scope("lda", counts, n_topics, n_passes, tol, random_state):
         number, state = newest("pass", _Passes)
         topics, likelihood = (first, np.empty(0)) if state is None else compute(state)
-        while number < n_passes and not _has_settled(likelihood, tol):
+        gains = np.diff(likelihood)
+        while number < n_passes and not (len(gains) and gains[-1] <= tol * abs(likelihood[-2])):
             make = partial(_pass, counts, judged, topics, likelihood, random_state)
             number += 1
             topics, likelihood = compute(keep("pass", make, _Passes, number=number))
+            gains = np.diff(likelihood)
             tell("passes", number)
     shares = lift(
         share_topics,
@@ -106,10 +108,6 @@ def online_lda(
         model=_model(topics.astype(np.float64), n_documents),
     )
     return OnlineLDA(shares, np.ascontiguousarray(topics.T), likelihood.tolist())
-
-
-def _has_settled(likelihood: Float64s, tol: float) -> bool:
-    return len(likelihood) > 1 and bool(likelihood[-1] - likelihood[-2] <= tol * abs(likelihood[-2]))
 
 
 def _model(topics: Floats, n_documents: int) -> LatentDirichletAllocation:

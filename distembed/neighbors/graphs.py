@@ -164,17 +164,12 @@ def joint_adjacency(
         for a, graph in enumerate(adjacencies)
     ]
     for (a, b), link in links.items():
-        if not 0 <= a < b < len(sizes):
+        fits = 0 <= a < b < len(sizes) and link.shape == (sizes[a], sizes[b])
+        if not fits or (link.nnz and link.data.min() < 0):
             raise ValueError(
-                f"links of the sets {(a, b)}: give them as (a, b) with 0 <= a < b < {len(sizes)}"
-            )
-        if link.shape != (sizes[a], sizes[b]):
-            raise ValueError(
-                f"links of the sets {(a, b)} have shape {link.shape}, the sets {sizes[a], sizes[b]} rows"
-            )
-        if link.nnz and link.data.min() < 0:
-            raise ValueError(
-                f"links of the sets {(a, b)} have the weight {link.data.min():g}: weights are at least 0"
+                f"links of the sets {(a, b)} have shape {link.shape}, and the least weight "
+                f"{min(link.data, default=0):g}: give those of sets (a, b) with a < b of {sizes} rows, of weights of "
+                "0 or more"
             )
         tiles[a][b], tiles[b][a] = weight * sp.csr_array(link), weight * sp.csr_array(link).T
     joint = sp.csr_array(sp.block_array(tiles, format="csr"))
@@ -202,15 +197,11 @@ def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmet
     degrees = degrees_of(adjacency)
     if normalization == "none":
         mean = degrees.mean() or 1.0
-        return sp.csr_array((_diagonal(degrees) - adjacency) / mean)
+        return sp.csr_array((sp.diags_array(degrees, format="csr") - adjacency) / mean)
     scale = np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
     values = scale[csr.rows_of(adjacency)] * adjacency.data * scale[adjacency.indices]
     scaled = sp.csr_array((values, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
-    return sp.csr_array(_diagonal((degrees > 0).astype(float)) - scaled)
-
-
-def _diagonal(values: Float64s) -> sp.csr_array:
-    return sp.csr_array(sp.diags_array(values))
+    return sp.csr_array(sp.diags_array((degrees > 0).astype(float), format="csr") - scaled)
 
 
 def degrees_of(adjacency: sp.csr_array) -> Float64s:
