@@ -33,6 +33,8 @@ from distembed.formats.names import compression_of
 from distembed.formats.parquet import ParquetFile
 from distembed.urls import opened
 
+MOST_PARTITIONS = 100_000
+"""A file in more parts keeps the scheduler busier than the workers."""
 REMOTE_FILES = 16
 """Files of a store whose beginnings are read at a time."""
 
@@ -126,6 +128,11 @@ def _plan_file(
     if is_table or partition.is_one_document or not can_be_cut or size <= partition_bytes:
         return [partition]
     n_partitions = -(-size // partition_bytes)
+    if n_partitions > MOST_PARTITIONS:
+        raise CorpusError(
+            f"{partition.url} has {size:,} bytes, which would be {n_partitions:,} partitions of {partition_bytes:,}: "
+            "raise partition_bytes"
+        )
     bounds = [size * k // n_partitions for k in range(n_partitions + 1)]
     return [
         replace(partition, start=start, stop=None if stop == size else stop, n_bytes=stop - start)

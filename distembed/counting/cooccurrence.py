@@ -36,7 +36,7 @@ from distembed.counting.runs import read_runs, writing_runs
 from distembed.dtypes import Int32s, Int64s
 from distembed.execution import compute, delayed
 from distembed.lift import block, lift
-from distembed.options import NonNegativeInt, PositiveFloat, PositiveInt, check_options
+from distembed.options import NonNegativeInt, Places, PositiveFloat, check_options
 from distembed.scratch import Scratch
 from distembed.states import block_memory
 
@@ -68,7 +68,7 @@ class CooccurrenceOptions:
     (3, 'symmetric')
     """
 
-    window: PositiveInt = 5
+    window: Places = 5
     direction: Direction = "symmetric"
     weighting: DistanceWeighting = "flat"
     subsample: PositiveFloat | None = None
@@ -143,7 +143,7 @@ def count_cooccurrences(
     docs: Corpus | Tokens | Texts,
     vocabulary: Vocabulary,
     *,
-    window: PositiveInt = 5,
+    window: Places = 5,
     direction: Direction = "symmetric",
     weighting: DistanceWeighting = "flat",
     subsample: PositiveFloat | None = None,

@@ -34,6 +34,7 @@ from distembed.options import (
     NonNegativeInt,
     PositiveInt,
     RandomState,
+    Rounds,
     check_options,
 )
 from distembed.states import scope
@@ -144,7 +145,7 @@ class PSDVec(BaseEstimator):
         *,
         n_core: PositiveInt | None = None,
         smoothing: Fraction = 0.02,
-        n_iter: PositiveInt = 4,
+        n_iter: Rounds = 4,
         ridge: NonNegativeFloat | Sequence[NonNegativeFloat] = 2.0,
         bands: Sequence[NonNegativeInt] | None = None,
         uniform_weight: NonNegativeFloat = 0.1,

@@ -66,7 +66,7 @@ def read_delimited(
         )
     data = _with_line_ends(data)
     begin = 0
-    for _ in range(skip_rows):
+    for _ in range(min(skip_rows, data.count(b"\n") + 1)):
         begin = data.find(b"\n", begin) + 1 or len(data)
     body = memoryview(data)[begin:]
     rows = find_rows(body, delimiter)

@@ -146,7 +146,9 @@ def checked_job(
     for setting in settings:
         _override(tree, setting)
     if workspace is not None:
-        tree.setdefault("job", {})["workspace"] = locate(workspace, Path.cwd())
+        tree.setdefault("job", {})["workspace"] = (
+            workspace if workspace[:1] == "{" else locate(workspace, Path.cwd())
+        )
     section = tree.get("job")
     system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
     if not isinstance(system, str) or system not in SYSTEMS:

@@ -42,7 +42,7 @@ from distembed.heaps import memory_share
 from distembed.job.registry import DEFAULT_SYSTEM
 from distembed.options import NonNegativeInt, Option, RandomState, described, options_of
 from distembed.spelling import did_you_mean
-from distembed.urls import check_url, has_secret
+from distembed.urls import check_url, has_secret, protocol_of
 
 SIZE = "a size, such as 64MiB"
 """What the type of sizes is called."""
@@ -238,6 +238,14 @@ class JobSection(Section):
     """The title of the report."""
     workspace: Place
     """The folder or URL where everything that a run makes is kept."""
+
+    @field_validator("workspace", mode="before")
+    @classmethod
+    def _can_be_written(cls, value: Any) -> Any:
+        is_package = str(value).startswith("{") and not str(value).startswith("{data}")
+        if is_package or protocol_of(str(value)) in ("http", "https"):
+            raise ValueError("nothing is written there: name a folder, or a place in an object store")
+        return value
 
 
 class ShownSection(Section):

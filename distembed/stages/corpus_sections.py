@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
@@ -31,6 +31,8 @@ NOT_READ_BY = {
 
 TOKENIZER_OPTIONS = frozenset(options_of(Tokenizer))
 READER_OPTIONS = frozenset(options_of(read_corpus))
+PartitionBytes = Annotated[Bytes, Field(ge=1024)]
+"""A smaller task takes longer to begin than to read its text."""
 PARTITION_BYTES = options_of(read_corpus)["partition_bytes"].default
 
 
@@ -54,7 +56,7 @@ class CorpusSection(Section):
     phrases_file: InputPath | None = None
     border: Border = OPTION
     min_border_tokens: int = OPTION
-    partition_bytes: Bytes = PARTITION_BYTES
+    partition_bytes: PartitionBytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
 
 
@@ -84,7 +86,7 @@ class ParallelSection(Section):
     label_field: str | None = OPTION
     pattern: TokenPattern = "unicode"
     phrases_file: InputPath | None = None
-    partition_bytes: Bytes = PARTITION_BYTES
+    partition_bytes: PartitionBytes = PARTITION_BYTES
     """The size of one task's input, in bytes of the file as it is stored."""
 
 

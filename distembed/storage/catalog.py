@@ -225,14 +225,16 @@ def check_place(url: str | os.PathLike[str]) -> Folder:
         If it is a file, or holds something that is no workspace.
     """
     folder = Folder.at(url)
-    if folder.is_local and folder.fs.isfile(folder.url):
+    if folder.is_local and folder.exists("") and not folder.fs.isdir(folder.url):
         raise NotADirectoryError(f"{folder.url} is a file: a workspace needs a folder of its own.")
     if not folder.exists("") or (
         is_workspace(folder) and (folder.find(records.MANIFEST) or folder.find(records.JOURNAL))
     ):
         return folder
-    own = (*records.RESERVED, "job.toml", "inputs.json", "scratch")
+    own = [*records.RESERVED, "inputs.json", "scratch"]
     names = {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.url, detail=False)}
+    if records.WORKSPACE_FILE in names:  # else it is the job of a user, whose folder this is
+        own.append("job.toml")
     if others := sorted(n for n in names if not (n in own or n.endswith(PARTIAL) or is_beat_file(n))):
         raise FileExistsError(
             f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."

@@ -79,6 +79,12 @@ REFUSED = [
     (TOPICS, "counting.window=0", r"counting\.window = 0 is not allowed: .*equal to 1$"),
     (TOPICS, "topics.n_topics=true", r'n_topics = true: .* no numbers: give an integer'),
     (TOPICS, "resources.block_memory=true", r"resources\.block_memory = true: .*: give a size, such as 64MiB$"),
+    # values that would stall, and places that are not written
+    (MINIMAL, "psdvec.n_iter=999999999", "n_iter = 999999999 is not allowed: .* less than or equal to 10000"),
+    (MINIMAL, "counting.window=10000000", "window = 10000000 is not allowed: .* less than or equal to 10000"),
+    (MINIMAL, "corpus.partition_bytes=1", "partition_bytes = 1 is not allowed: .* greater than or equal to 1024"),
+    (MINIMAL, "job.workspace='{gensim}/x'", "workspace = '{gensim}/x': nothing is written there: name a folder"),
+    (MINIMAL, "job.workspace='http://localhost/x'", "workspace = 'http://localhost/x': nothing is written there"),
     # without words of Python
     (MINIMAL, "corpus.lowercase='ja'", "corpus.lowercase = 'ja' is not allowed: input should be true or false"),
     (MINIMAL, "report.words='king'", r"""'king' is not allowed: input should be a list, as \["a", "b"\]"""),

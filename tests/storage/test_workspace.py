@@ -365,8 +365,13 @@ def test_reading_needs_a_workspace_and_writing_a_lock(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(NotADirectoryError, match="is a file"):
-        Workspace.create(tmp_path / "file", owner="test")
+    for place in (tmp_path / "file", "/dev/null"):
+        with pytest.raises(NotADirectoryError, match="is a file"):
+            Workspace.create(place, owner="test")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "job.toml").write_text("")
+    with pytest.raises(FileExistsError, match=r"other things \(job.toml\)"):  # `workspace = "."`
+        Workspace.create(tmp_path / "mine", owner="test")
     with pytest.raises(FileExistsError, match="other things"):
         Workspace.create(tmp_path, owner="test")
     (tmp_path / "other").mkdir()
