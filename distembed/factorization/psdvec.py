@@ -23,7 +23,7 @@ from distembed.corpus.vocabulary import Vocabulary
 from distembed.dtypes import Float32s, Floats
 from distembed.execution import compute, one_blas_thread
 from distembed.factorization.blocks import PairWeighting
-from distembed.factorization.psdvec_core import check_core_size, pairs_between, rounds_of, solve_core
+from distembed.factorization.psdvec_core import check_core_size, pairs_between, solve_core
 from distembed.factorization.psdvec_words import regress, solve_words
 from distembed.lift import lift
 from distembed.linalg.csr import row_sums
@@ -102,8 +102,6 @@ class PSDVec(BaseEstimator):
     core_vectors_ : (n_core, d) float32
     objective_ : (n_iter,) float64
         ``sum w_ij (G_ij - v_i · v_j)²`` over the core's counts after each round.
-    eigenvalues_ : (d,) float64
-    ranks_ : list of int
     n_core_ : int
     weight_cutoff_, weight_scale_ : float
         The cut-off of the core's weights, inf for none, and the largest weight, by which all are divided.
@@ -234,11 +232,10 @@ class PSDVec(BaseEstimator):
             corner = every if is_whole else pairs_between(every, first, first)
             self.core_counts_, self.core_row_totals_ = word_counts[first], totals[first]
             self.total_count_ = float(word_counts.sum())
-            vectors, self.objective_, self.eigenvalues_, weighting = solve_core(
+            vectors, self.objective_, weighting = solve_core(
                 corner, self.core_counts_, self.core_row_totals_, self
             )
             self.core_vectors_ = self.vectors_ = vectors
-            self.ranks_ = [one.rank for one in rounds_of(self, n_core)]
             _, self.weight_cutoff_, self.weight_scale_ = weighting
             if not is_whole:
                 noncore, weighting = solve_words(every, word_counts, totals, rest, first, vectors, self)

@@ -15,7 +15,7 @@ from distembed.factorization.blocks import PairWeighting
 from distembed.lift import as_it_is, first_rows, fold, lift, part, total, total_of_part
 from distembed.linalg.blocks import side_by_side
 from distembed.linalg.eigen import largest_eigenpairs
-from distembed.linalg.operators import FAN_IN, column_powers, sparse_plus_low_rank, transpose_row_blocks
+from distembed.linalg.operators import FAN_IN, sparse_plus_low_rank, transpose_row_blocks
 from distembed.states import keep, newest, scope
 from distembed.validation import seed_of
 from distembed.weighting.blocks import chosen_columns
@@ -105,7 +105,7 @@ class CoreRound(NamedTuple):
 
 def solve_core(
     counts: da.Array, word_counts: Floats, row_totals: Floats, options: Any
-) -> tuple[da.Array, Floats, Floats, PairWeighting]:
+) -> tuple[da.Array, Floats, PairWeighting]:
     """Run the rounds of core mode: A_t from V_(t-1), its best positive semidefinite approximation, the objective.
 
     Each round is kept until there is the next, and its Krylov basis until it is done, in the scope of the caller. The
@@ -123,8 +123,7 @@ def solve_core(
     Returns
     -------
     tuple
-        The core vectors, (n, d) float32, the objective after each round, the eigenvalues of the last round with
-        negative ones as zero, (d,) float64, and how counts became weights.
+        The core vectors, (n, d) float32, the objective after each round, and how counts became weights.
     """
     rounds = rounds_of(options, counts.shape[0])
     passes = np.cumsum([0, *(one.n_passes for one in rounds)]).tolist()
@@ -141,8 +140,7 @@ def solve_core(
             problem = problem._replace(start=None)
             tell("passes", passes[number], passes[-1])
         last = _objective_of(problem, _residual_of(problem, now.vectors))
-    eigenvalues = compute(column_powers(now.vectors, 2))
-    return now.vectors, np.append(compute(now.objective), last), eigenvalues, weighting
+    return now.vectors, np.append(compute(now.objective), last), weighting
 
 
 def objective_of(

@@ -352,7 +352,7 @@ class StageManifest(Begun):
     >>> import distembed as de
     >>> manifest = de.Workspace.open("runs/titles").stages()["core"]  # of the example of run_job
     >>> sorted(manifest.outputs), manifest.parameters["psdvec"]["smoothing"]
-    (['core_vectors', 'eigenvalues', 'objective', 'row_totals'], 0.1)
+    (['core_vectors', 'objective', 'row_totals'], 0.1)
     """
 
     outputs: dict[str, OutputRecord]

@@ -57,9 +57,6 @@ VECTORS = ArrayOutput(
 ROW_TOTALS = TableOutput(
     "row_totals", "The sum of each row of `cooccurrence` before the vocabulary was cut.", columns=("n_pairs",)
 )
-EIGENVALUES = TableOutput(
-    "eigenvalues", "The eigenvalues of the factorized matrix, largest first.", columns=("eigenvalue",)
-)
 OBJECTIVE = TableOutput(
     "objective", "The error after each round of the factorization.", columns=("weighted_squared_error",)
 )

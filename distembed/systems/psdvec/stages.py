@@ -31,7 +31,6 @@ from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
 from distembed.lift import lift
 from distembed.linalg.blocks import centered_gram, split_columns, without_directions
-from distembed.linalg.operators import column_powers
 from distembed.linalg.singular import check_rank
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
@@ -118,7 +117,7 @@ def run_core(ctx: Context) -> dict[str, Any]:
     ctx.store_table(outputs.ROW_TOTALS, pa.table({"n_pairs": row_totals}))
     if ctx.job.psdvec.core_vectors is None:
         with one_blas_thread():
-            vectors, objective, eigenvalues, weighting = solve_core(*of_core, model)
+            vectors, objective, weighting = solve_core(*of_core, model)
     else:
         given = _given_vectors(ctx.job)
         rows = given.index(vocabulary.words)
@@ -138,10 +137,8 @@ def run_core(ctx: Context) -> dict[str, Any]:
             found[new] = compute(solved)
         vectors = da.from_array(found, chunks=("auto", -1))
         error, of_known = objective_of(*of_core, vectors[:n_core], model)
-        eigenvalues, objective = np.sort(compute(column_powers(vectors, 2)))[::-1], np.array([error])
-        weighting = of_new or of_known
+        objective, weighting = np.array([error]), of_new or of_known
     ctx.store(outputs.CORE_VECTORS, vectors)
-    ctx.store_table(outputs.EIGENVALUES, pa.table({"eigenvalue": eigenvalues}))
     ctx.store_table(outputs.OBJECTIVE, pa.table({"weighted_squared_error": objective}))
     return {"n_core": len(vectors), **_facts_of(weighting)}
 
