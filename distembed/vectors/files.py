@@ -134,11 +134,19 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
                 f"{name} holds the tensors {sorted(names)} and lacks {sorted(missing)}: it has no words; "
                 "load it with safetensors and give the words yourself: WordVectors(words, vectors)"
             )
-        vectors = file.get_slice("vectors")
+        vectors, blob, bounds = file.get_slice("vectors"), file.get_slice("words"), file.get_tensor("offsets")
         shape = vectors.get_shape()
-        words = _words(file, name, max_words)
-        if len(shape) != 2 or len(file.get_tensor("offsets")) != shape[0] + 1:
+        if (
+            (blob.get_dtype(), bounds.dtype.str, bounds.ndim, len(shape)) != ("U8", "<i8", 1, 2)
+            or len(bounds) != shape[0] + 1
+            or np.any(np.diff(bounds) < 0)
+            or [bounds[0], bounds[-1]] != [0, *blob.get_shape()]
+        ):
             raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
+        spans = bounds[: None if max_words is None else max_words + 1].tolist()
+        data = blob[: spans[-1]].tobytes()
+        plain = Source(name, source.unit, source.first)  # in UTF-8, whatever encoding the text formats have
+        words = [plain.decode(data[start:stop], row) for row, (start, stop) in enumerate(pairwise(spans))]
         if not words:
             raise VectorFileError(
                 f"{name} holds no words; give a file with a word and its values in each row"
@@ -157,22 +165,6 @@ def read_safetensors(source: Source, max_words: int | None) -> WordRows:
                 f"{name}: its table of n-grams is not whole ({error}); write it again"
             ) from error
         return WordRows(words, rows, table)
-
-
-def _words(file: Any, name: str, n: int | None) -> list[str]:
-    """Return the first words, by their bytes and where each begins."""
-    bounds, blob = file.get_tensor("offsets"), file.get_slice("words")
-    if (
-        (blob.get_dtype(), bounds.dtype.str, bounds.ndim) != ("U8", "<i8", 1)
-        or not bounds.size
-        or np.any(np.diff(bounds) < 0)
-        or [bounds[0], bounds[-1]] != [0, *blob.get_shape()]
-    ):
-        raise VectorFileError(f"{name}: words, offsets and vectors disagree; write it again")
-    bounds = bounds[: None if n is None else n + 1].tolist()
-    data, source = blob[: bounds[-1]].tobytes(), Source(name, "row", 0)
-    spans = pairwise(bounds)
-    return [source.decode(data[start:stop], row) for row, (start, stop) in enumerate(spans)]
 
 
 def write_safetensors(name: str, rows: WordRows) -> None:

@@ -418,7 +418,12 @@ class WordVectors:
             signs = np.repeat(np.array([1, -1], np.float32), [len(near), len(negative)])
             vector = (self._units([*near, *negative]) * signs[:, None]).mean(axis=0)
         else:
-            near, vector = [], self._check_vector(query)
+            near, vector = [], np.asarray(query, dtype=np.float32)
+            if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
+                raise ValueError(
+                    f"the query is an array of shape {vector.shape}; give a word, a list of words or "
+                    f"{self._vectors.shape[1]} finite values"
+                )
         return self._top(self._cosines(vector), n, [*near, *negative, *exclude])
 
     def to_pandas(self) -> Frame:
@@ -533,15 +538,6 @@ class WordVectors:
         found, rows = self._answers(words), self.index(words)
         norms = np.where(rows >= 0, self._norms[rows], row_norms(words, found))
         return found / divisors(norms)
-
-    def _check_vector(self, query: VectorLike | Sequence[str]) -> NDArray[np.float32]:
-        vector = np.asarray(query, dtype=np.float32)
-        if vector.shape != (self._vectors.shape[1],) or not np.isfinite(vector).all():
-            raise ValueError(
-                f"the query is an array of shape {vector.shape}; give a word, a list of words or "
-                f"{self._vectors.shape[1]} finite values"
-            )
-        return vector
 
     def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the cosine of every word with a vector (d,), float32 (n,)."""
