@@ -50,14 +50,15 @@ def normalized(batch: Batch, form: Form) -> Batch:
 
     Only what is not ASCII, with the character before it, decides whether a text is normalized.
     """
-    if form == "none" or not (high := batch.data >= 0x80).any():
+    if form == "none" or batch.data.max(initial=0) < 0x80:
         return batch
     kind = cast("Literal['NFC', 'NFKC']", form.upper())
+    high = batch.data >= 0x80
     high[:-1] |= high[1:]
-    places = np.flatnonzero(high)
-    letters = batch.data[places].tobytes()
+    letters = batch.data[high].tobytes()
     if unicodedata.is_normalized(kind, letters.decode()):
         return batch
+    places = np.flatnonzero(high)
     ends = (np.searchsorted(places, bounds).tolist() for bounds in (batch.starts, batch.stops))
     texts = [
         text
