@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import dask
 import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array, diags_array, random_array
@@ -16,6 +17,7 @@ from distembed.linalg.operators import row_blocks
 from distembed.manifold import imputation_systems, propagation
 from distembed.manifold.eigenmaps import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, solve_group
+from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, ridge_regression, with_known
 from distembed.neighbors.graphs import row_is_used
 
@@ -55,10 +57,14 @@ def imputation() -> None:
 
 
 def projection() -> None:
-    """Products of a graph with vectors, and regressions."""
+    """Graphs of a threshold, products of a graph with vectors, and regressions."""
     dense = rows_of(3000, 80)
     dense *= dense > 0.8
     dense[:, 0] += 0.1
+    sparse = csr_array(dense)
+    with dask.config.set({"distembed.block_memory": 2**24}):
+        for rows in (dense, sparse):
+            _threshold_graph(rows, 0.5)
     graph = row_blocks(csr_array(random_array((6000, 6000), density=2e-3, format="csr", rng=0)))
     parts = row_blocks(csr_array(np.ones((6000, 1))))
     vectors, constants = (da.from_array(rows_of(n, 40), chunks=-1) for n in (6000, 1))
@@ -66,7 +72,7 @@ def projection() -> None:
         deflated_product, "wn,wt,nc,tc->wc", graph, parts.rechunk((graph.chunks[0], -1)),
         vectors, constants, **WIDE, bound=2.0,
     ).compute()  # fmt: skip
-    for rows in (dense, csr_array(dense)):
+    for rows in (dense, sparse):
         row_is_used(rows, "cosine")
         ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10, constant=True)
 

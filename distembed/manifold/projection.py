@@ -19,21 +19,21 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import Tags, gen_batches
 
 from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread, whole
-from distembed.lift import first_rows
+from distembed.lift import block, first_rows, lift
 from distembed.linalg.csr import check_block
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.regressions import ridge_regression
 from distembed.neighbors import graphs
+from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import edge_squares, edge_weights
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
-from distembed.states import block_memory, scope
+from distembed.states import scope
 from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -382,9 +382,8 @@ def neighborhood_graph(
     if affinity == "local":
         raise ValueError("affinity 'local' needs nearest neighbors; leave threshold out")
     graph = _threshold_graph(X, threshold)
-    lists = np.stack([2 - 2 * np.clip(graph.data, -1, 1), graph.indices])[
-        None
-    ]  # as if all were one row's neighbors
+    # as if all were one row's neighbors
+    lists = np.stack([2 - 2 * np.clip(graph.data, -1, 1), graph.indices])[None]
     weighing = {
         "affinity": affinity,
         "metric": "cosine",
@@ -396,29 +395,45 @@ def neighborhood_graph(
 
 
 def _threshold_graph(X: Any, threshold: float) -> sp.csr_array:
-    """Return the cosines from a threshold on, (n × n), no diagonal.
+    """Return the cosines above a threshold, (n × n), no diagonal.
 
-    Some rows go after the others, so that a graph too large is refused before there is more of it.
+    The row blocks go one after the other, so that a graph too large is refused before there is more of it.
     """
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold is {threshold}; a cosine from 0 up to 1 is needed")
-    kept = np.flatnonzero(graphs.row_is_used(X, "cosine"))
-    rows = compute(X[kept]).astype(np.float64)
-    search = NearestNeighbors(radius=1 - threshold, metric="cosine", algorithm="brute").fit(rows)
-    strips, n_edges = [], 0
-    for some in gen_batches(len(kept), max(1, block_memory() // (32 * len(kept)))):
-        strips.append(search.radius_neighbors_graph(rows[some], mode="distance").tocoo())
-        n_edges += strips[-1].nnz
-        if n_edges > (MAX_EDGES + 1) * len(kept):  # with itself
+    kept, n = np.flatnonzero(graphs.row_is_used(X, "cosine")), X.shape[0]
+    rows = domain_rows(X[kept], metric="cosine").persist()
+    tiles = lift(pairs_above, "ic,jc->ij", rows, rows, dtype=np.float64, sparse=True, threshold=threshold)
+    pairs, n_pairs, first = [], 0, 0
+    for number, size in enumerate(rows.chunks[0]):
+        strip = sp.triu(sp.csr_array(compute(tiles.blocks[number, number:])), 1).tocoo()
+        n_pairs += strip.nnz
+        if 2 * n_pairs > MAX_EDGES * len(kept):
             raise ValueError(
-                f"threshold {threshold} joins the first {some.stop} of {len(kept)} rows by {n_edges} edges, a "
+                f"threshold {threshold} joins the first {first + size} of {len(kept)} rows by {n_pairs} pairs, a "
                 f"graph of more than {MAX_EDGES} edges per row: raise it, or use n_neighbors"
             )
-    found = sp.vstack(strips).tocoo()
-    cosines = np.where(found.row == found.col, 0.0, 1 - found.data)
-    graph = sp.csr_array((cosines, (kept[found.row], kept[found.col])), shape=(X.shape[0],) * 2)
-    graph.eliminate_zeros()
-    return sp.csr_array(graph.maximum(graph.T))
+        pairs.append((strip.data, kept[first + strip.row], kept[first + strip.col]))
+        first += size
+    cosines, i, j = map(np.concatenate, zip(*pairs, strict=True))
+    upper = sp.csr_array((cosines, (i, j)), shape=(n, n))
+    return sp.csr_array(upper + upper.T)
+
+
+@block(temporaries=1.5)
+def pairs_above(X: Any, Z: Any, threshold: float) -> sp.csr_array:
+    """Return the cosines above a threshold between unit rows of X and of Z, (r × s), some rows at a time."""
+    size = X.nnz if sp.issparse(X) else X.size
+    strips = []
+    for rows in gen_batches(X.shape[0], max(1, size // (2 * Z.shape[0]))):  # whose cosines are half of X
+        cosines = X[rows] @ Z.T
+        values = cosines.data if sp.issparse(cosines) else cosines
+        values[values <= threshold] = 0
+        strips.append(sp.csr_array(cosines))
+        strips[-1].eliminate_zeros()
+    found = sp.csr_array(sp.vstack(strips, format="csr"))
+    found.sort_indices()
+    return found
 
 
 # --------------------------------------------------------------------------- the projection

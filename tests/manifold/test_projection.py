@@ -19,6 +19,7 @@ from distembed.manifold.projection import (
     is_well_conditioned,
     neighborhood_graph,
 )
+from distembed.neighbors import distances
 from distembed.states import keeping
 from tests.kept_states import KeptStates
 from tests.references import projection as plain
@@ -76,21 +77,25 @@ def test_the_polynomial_tells_negative_cosines_apart(sparse):
     assert graph.toarray()[0, 1] < 0.05
 
 
-@pytest.mark.parametrize("block_memory", [2**27, 2**14])
+@pytest.mark.parametrize("chunks", [(60,), (30, 30), (23, 37), (1,) * 60])
+def test_threshold_graph_for_any_chunks(chunks):
+    X = some_rows()
+    with dask.config.set({"distembed.block_memory": 2**12}):
+        lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75)
+    np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
+
+
+@pytest.mark.parametrize("block_memory", [2**27, 2**12])
 def test_too_many_edges_are_refused_whatever_the_blocks(monkeypatch, block_memory):
-    """Of 60 rows at once, and of 8: the first have few edges, all of them together too many."""
+    """Blocks of 60 and 16 rows: small tiles have few edges each, all of them together too many."""
     X = sp.csr_array(some_rows())
-    monkeypatch.setattr(module, "block_memory", lambda: block_memory)
+    monkeypatch.setattr(distances, "block_memory", lambda: block_memory)
     n_edges = neighborhood_graph(X, threshold=0.1).nnz
-    np.testing.assert_allclose(
-        neighborhood_graph(in_blocks(some_rows(), 7), threshold=0.1).toarray(),
-        neighborhood_graph(X, threshold=0.1).toarray(),
-    )
     monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
     assert neighborhood_graph(X, threshold=0.1).nnz == n_edges
     monkeypatch.setattr(module, "MAX_EDGES", (n_edges - 1) // 60)
     with pytest.raises(
-        ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ edges.*: raise it"
+        ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise it"
     ):
         neighborhood_graph(X, threshold=0.1)
 
