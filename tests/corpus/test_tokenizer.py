@@ -38,7 +38,10 @@ def scanned(documents: list[bytes], tokenizer: Tokenizer) -> tuple:
         result.append(found.ids.tolist())
         assert found.n_tokens.tolist() == [sum(k >= 0 for k in result[-1])]
     words, counts, documents = (column.to_pylist() for column in machine.words().columns)
-    taken = [word for word, n in enumerate(counts) if n]  # others stand in short segments alone
+    taken = list(dict.fromkeys(word for row in result for word in row if word >= 0))
+    assert sorted(taken) == [
+        word for word, n in enumerate(counts) if n
+    ]  # others stand in short segments alone
     ids = {-1: -1} | {word: place for place, word in enumerate(taken)}
     found = [[ids[word] for word in row] for row in result]
     return found, *([column[word] for word in taken] for column in (words, counts, documents))
