@@ -282,9 +282,12 @@ def merge_runs(runs: Sequence[Run], n_columns: int) -> Run:
     Raises
     ------
     ValueError
-        If a run has a column that is not there, as only a forged file has: the kernels would write beside the sums.
+        If a run has a row or a column that is not there, as only a forged file has: the kernels would write beside the
+        sums.
     """
     for run in runs:
+        if len(run.indptr) != len(runs[0].indptr):
+            raise ValueError(f"a run has {len(run.indptr) - 1} rows in place of {len(runs[0].indptr) - 1}")
         if len(run.indices) and not 0 <= run.indices.min() <= run.indices.max() < n_columns:
             raise ValueError(f"a run has columns {run.indices.min()} to {run.indices.max()} of {n_columns}")
     if len(runs) == 1:

@@ -505,11 +505,19 @@ def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
     assert read.values.dtype == written.values.dtype
 
 
-@pytest.mark.parametrize("columns", [[1, 7], [-1, 2]])
-def test_a_forged_run_is_refused_before_a_kernel_writes_beside_its_sums(columns):
-    run = Run(np.array([0, 2]), np.array(columns, np.int32), np.ones(2, np.int32))
-    with pytest.raises(ValueError, match=r"a run has columns .* of 7"):
-        blocks.merge_runs([run, run], 7)
+@pytest.mark.parametrize(
+    ("rows", "columns", "what"),
+    [
+        ([0, 2, 2], [1, 7], "columns"),
+        ([0, 2, 2], [-1, 2], "columns"),
+        ([0, 2], [1, 2], "1 rows in place of 2"),
+    ],
+)
+def test_a_forged_run_is_refused_before_a_kernel_writes_beside_its_sums(rows, columns, what):
+    right = Run(np.array([0, 2, 2]), np.array([0, 1], np.int32), np.ones(2, np.int32))
+    run = Run(np.array(rows), np.array(columns, np.int32), np.ones(2, np.int32))
+    with pytest.raises(ValueError, match=f"a run has {what}"):
+        blocks.merge_runs([right, run], 7)
 
 
 def test_rows_that_do_not_add_up_to_the_entries_of_a_run_are_refused(tmp_path):
