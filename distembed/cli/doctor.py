@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 import tempfile
@@ -16,48 +15,40 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 
 import distembed
-from distembed.cli.command_line import command, flag
+from distembed.cli.command_line import answer_target, command, save_answer
 from distembed.cli.failures import fail
 from distembed.display import format_seconds
 from distembed.job.status import verify_job
-from distembed.job.terminal import shown, write
+from distembed.job.terminal import write
 from distembed.job.workers import Workers
 from distembed.storage.blocks import kernel
+from distembed.views.answers import Answer
 from distembed.views.finished_job import run_job
+from distembed.views.report.page import ShownTable
 
 
 @command(
     "distembed doctor",
-    "distembed doctor --json",
+    "distembed doctor --to doctor.json",
 )
-@flag("--json as_json", "Print one JSON object, a list of findings per section.")
-def doctor(*, as_json: bool) -> None:
+@answer_target()
+def doctor(*, target: str | None) -> None:
     """Check this installation.
 
     Versions and the optional extras are printed, each that is missing with the line that installs it, and a small job
     is run. The exit code is 1 if something is wrong that jobs need. The first self check of an installation also
     compiles, which takes up to half a minute.
     """
-    found: dict[str, list[Finding]] = {}
+    tables, wrong = list[ShownTable](), list[Finding]()
     for section, findings in examine():
-        found[section] = findings
-        # Each finding is on a line, and its advice on the next.
-        width = max(len(each.name) for each in findings)
-        lines = [section]
-        for each in findings:
-            lines.append(f"  {shown(each.name):<{width}}  {shown(each.value)}")
-            if each.note:
-                lines.append(f"  {'':<{width}}  {'wrong' if each.is_wrong else 'note'}: {shown(each.note)}")
-        if not as_json:
-            write("\n".join(lines))
-    if as_json:
-        records = {name: [each._asdict() for each in findings] for name, findings in found.items()}
-        write(json.dumps(records, indent=1))
-    wrong = [each for findings in found.values() for each in findings if each.is_wrong]
+        rows = [{"what": one.name, "found": one.value, "note": one.note or None} for one in findings]
+        tables.append(ShownTable(section, rows))
+        wrong += [one for one in findings if one.is_wrong]
+        write(tables[-1].text() + "\n")
+    save_answer(Answer("doctor", tables=tables), target)
     if wrong:
         fail("; ".join(f"{each.name}: {each.value}; {each.note}" for each in wrong), code=1)
-    if not as_json:
-        write("nothing is wrong that jobs need")
+    write("nothing is wrong that jobs need")
 
 
 class Finding(NamedTuple):

@@ -16,17 +16,16 @@ from distembed.files import NO_CREDENTIALS, PARTIAL, RefusedError
 from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
+from distembed.stopping import STOPPED, STOPPED_TEXT
 from distembed.storage.records import LockedError
 
-FAILED, USAGE, STOPPED, EMPTY_CODE = 1, 2, 3, 4
+FAILED, USAGE, EMPTY_CODE = 1, 2, 4
 """The exit codes after what is no success: another try may help; no other try helps before something is changed or
 typed otherwise; the same command goes on later; there is nothing yet (of `status` only)."""
 
 WRONG_PLACES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 UNCHANGED = (ValueError, LookupError, ImportError, RefusedError, MemoryError, *WRONG_PLACES)
 """The errors that another try of the same command meets again: of faulty input, of what is missing."""
-
-STOPPED_TEXT = "stopped; nothing finished is lost, run the same command again to go on"
 
 DEBUG_VARIABLE = "DISTEMBED_DEBUG"
 
@@ -107,11 +106,6 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, UnicodeEncodeError) and error.encoding == "ascii":
         return f"{error.object!r} has letters that this locale cannot write as a file name: set PYTHONUTF8=1"
     return str(error.strerror) if isinstance(error, OSError) and error.strerror else text
-
-
-def stop() -> NoReturn:
-    """End after an interrupt."""
-    fail(STOPPED_TEXT, code=STOPPED)
 
 
 def fail(message: str, *, code: int) -> NoReturn:

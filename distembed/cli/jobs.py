@@ -14,7 +14,7 @@ import click
 from rich.console import Console
 
 from distembed.cli.command_line import JOB, command, flag, job_options, number, option
-from distembed.cli.failures import EMPTY_CODE, STOPPED, ending, fail
+from distembed.cli.failures import EMPTY_CODE, ending, fail
 from distembed.display import plural
 from distembed.execution import uncollected
 from distembed.files import failures_told
@@ -34,6 +34,7 @@ from distembed.job.state import EMPTY, FINISHED, UNFINISHED, losses, stage_state
 from distembed.job.status import status_record, status_text, verify_job
 from distembed.job.terminal import confirmed, shown, write
 from distembed.job.workers import Workers
+from distembed.stopping import STOPPED
 from distembed.storage.workspace import Workspace
 
 

@@ -22,12 +22,16 @@ import click
 from click.shell_completion import CompletionItem
 
 from distembed.spelling import did_you_mean
+from distembed.stopping import STOPPED, end_stopped
 
 STOP_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 MOMENT = 0.05
 """Seconds after which an interrupt that was lost is raised again."""
 
+
+STOPPING = threading.Event()
+"""Is set by the first signal that ends a command."""
 
 STOP_SECONDS = 8.0
 """Seconds that a command has to end by itself after SIGTERM or SIGHUP: who sends them, as Kubernetes, soon kills."""
@@ -40,13 +44,16 @@ def main() -> None:
     atexit.register(gc.freeze)
     try:
         cli(prog_name="distembed")
-    except SystemExit as end:
-        stopped: int = import_module("distembed.cli.failures").STOPPED
-        if end.code == stopped:
+    except BaseException as end:
+        code = end.code if isinstance(end, SystemExit) else None
+        is_done = isinstance(end, SystemExit) and code in (0, None)
+        if code == STOPPED:
             # Python would wait without end for a thread that the interrupt left half started.
             with suppress(OSError):
                 sys.stdout.flush()
-            os._exit(stopped)
+            os._exit(STOPPED)
+        if isinstance(end, KeyboardInterrupt | click.Abort) or (STOPPING.is_set() and not is_done):
+            end_stopped()  # of a command that an interrupt broke anywhere
         raise
 
 
@@ -59,11 +66,10 @@ def end_on_signals() -> None:
     without its attributes, raises an error when it is deleted: after an interrupt these errors are not reported.
     """
     told_otherwise = sys.unraisablehook
-    stopped = False
+    STOPPING.clear()
 
     def stop(number: int, _frame: object) -> None:
-        nonlocal stopped
-        stopped = True
+        STOPPING.set()
         if number in STOP_SIGNALS:
             # A second one must not interrupt what the first one lets end; Ctrl-C still does.
             for each in STOP_SIGNALS:
@@ -74,7 +80,7 @@ def end_on_signals() -> None:
     def hear(dropped: sys.UnraisableHookArgs) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
             signal.setitimer(signal.ITIMER_REAL, MOMENT)
-        elif not stopped:
+        elif not STOPPING.is_set():
             told_otherwise(dropped)
 
     for number in (signal.SIGINT, *STOP_SIGNALS):
@@ -87,9 +93,7 @@ def end_on_signals() -> None:
 def end_in_time() -> None:
     """End this process after `STOP_SECONDS`, whatever block it computes; a run on this machine takes its lock over."""
     time.sleep(STOP_SECONDS)
-    failures = import_module("distembed.cli.failures")
-    os.write(sys.stderr.fileno(), f"distembed: {failures.STOPPED_TEXT}\n".encode())
-    os._exit(failures.STOPPED)
+    end_stopped()
 
 
 COMMANDS = {
@@ -140,13 +144,6 @@ class Commands(click.Group):
             text = error.format_message()
             sentence = f"{text[:1].lower()}{text[1:].rstrip('.')} ({command} --help shows what it takes)"
             return import_module("distembed.cli.failures").fail(sentence, code=error.exit_code)
-
-    def invoke(self, ctx: click.Context) -> object:
-        """Run a command; an interrupt ends it with a sentence, also while the command is still being imported."""
-        try:
-            return super().invoke(ctx)
-        except (KeyboardInterrupt, click.Abort):
-            return import_module("distembed.cli.failures").stop()
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names of the commands."""

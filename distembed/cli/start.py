@@ -7,36 +7,35 @@ from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import Choice, argument, command, option
+from distembed.cli.command_line import Choice, answer_target, argument, command, option, save_answer
 from distembed.cli.jobs import run
 from distembed.job.demos import lay_out
-from distembed.job.keys import as_json, as_markdown, as_text, keys_of
+from distembed.job.keys import as_text, keys_of
 from distembed.job.new import write_new_job
 from distembed.job.registry import SYSTEMS
 from distembed.job.terminal import shown, write
+from distembed.views.answers import Answer
+from distembed.views.report.page import ShownTable
 
 METHOD = Choice(list(SYSTEMS))
 
 
 @command(
     "distembed keys topics",
-    "distembed keys psdvec --json",
+    "distembed keys psdvec --to keys.json",
 )
 @click.argument("method", type=METHOD)
-@option("--json form", "Print a JSON list of objects.", flag_value="json")
-@option("--markdown form", "Print a Markdown table per section.", flag_value="markdown")
-def keys(method: str, form: str | None) -> None:
+@answer_target()
+def keys(method: str, target: str | None) -> None:
     """Print every section and key of the job files of METHOD.
 
     Each key has its type, its range, its default and its meaning.
     """
     found = keys_of(method)
-    if form == "json":
-        write(as_json(found))
-    elif form == "markdown":
-        write(as_markdown(method, found))
-    else:
-        write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
+    write(as_text(found, width=min(100, shutil.get_terminal_size().columns)))
+    names = ("section", "name", "kind", "default", "required", "meaning")
+    rows = [{name: getattr(key, name) for name in names} for key in found]
+    save_answer(Answer(f"keys of {method}", tables=[ShownTable("keys", rows)]), target)
 
 
 @command(

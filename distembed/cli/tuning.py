@@ -38,8 +38,7 @@ from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
 )
 @option(
     "--on",
-    "The evaluation set that chooses, one file. An imputation is judged by its hidden names, or by those of them "
-    "that stand in FILE, one on each line.",
+    "The evaluation set that chooses, one file; not of an imputation, whose hidden names judge it.",
     metavar="FILE",
 )
 @option("--set settings", "Override one key of all candidates.", multiple=True, metavar="SECTION.KEY=VALUE")

@@ -133,12 +133,6 @@ def as_markdown(system: str, keys: list[Key]) -> str:
     return "\n".join(lines)
 
 
-def as_json(keys: list[Key]) -> str:
-    """Return keys as a JSON list of objects."""
-    names = ("section", "name", "kind", "default", "required", "meaning")
-    return json.dumps([{name: getattr(key, name) for name in names} for key in keys], indent=1)
-
-
 def _row(key: Key) -> str:
     default = (
         f"`{toml_value(key.default)}`" if key.default is not None else "required" if key.required else ""

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from distembed.corpus.inspection import FORMAT_NAMES, sample_text
-from distembed.corpus.paths import FoundFile, find_files, format_of, is_hidden, name_files
+from distembed.corpus.paths import FoundFile, files_at, find_files, format_of, is_hidden, name_files
 from distembed.corpus.planning import CONTROL
 from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.records import FEWEST_SIGNS
@@ -125,10 +125,18 @@ def write_new_job(
     own_tables = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
     missing = own_tables - {place.partition(".")[0] for place in chosen}
     required = _by_place({name: table for name, table in demos.job_of(system).items() if name in missing})
+    # A workspace in a folder that the job reads would be read: it lies beside that folder.
+    read = [Path(file).resolve() for file in files if "://" not in file]
+    above = [place for place in read if place.is_dir() and target.resolve().is_relative_to(place)]
+    beside = min(above, default=target.resolve()).parent / f"{target.stem}-workspace"
+    names = [
+        (file.rstrip("/").rpartition("/")[2] if "://" in file else Path(file).resolve().name)
+        for file in files
+    ]
     settings = {
         "job.system": system,
-        "job.title": f"{system}: {name_files([os.path.basename(file.rstrip('/')) for file in files])}",  # noqa: PTH119
-        "job.workspace": f"{target.stem}-workspace",
+        "job.title": f"{system}: {name_files(names)}",
+        "job.workspace": os.path.relpath(beside, target.resolve().parent),
         **required,
         **chosen,
     }
@@ -399,8 +407,18 @@ def _settings_of(inputs: Mapping[str, Found], keys: Sequence[Key], folder: Path)
         if "path" in found.settings:
             settings[f"{section}.path"] = _relative(found.settings["path"], folder)
         else:
-            settings[f"{section}.paths"] = [_relative(path, folder) for path in found.settings["paths"]]
+            paths = (one for path in found.settings["paths"] for one in _without_job(path, folder))
+            settings[f"{section}.paths"] = [_relative(path, folder) for path in paths]
     return settings
+
+
+def _without_job(path: str, folder: Path) -> list[str]:
+    """Return a path, or of a folder that the job file lies in globs of the files that are there now, by their ends."""
+    place = Path(path)
+    if "://" in path or not place.is_dir() or not folder.resolve().is_relative_to(place.resolve()):
+        return [path]
+    ends = {Path(file.path).suffix for file in files_at(path)} - {".toml"}
+    return [f"{glob.escape(path)}/**/*{end}" for end in sorted(ends)] if all(ends) else [path]
 
 
 def _relative(path: str, folder: Path) -> str:

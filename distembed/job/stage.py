@@ -67,9 +67,7 @@ class Context(NamedTuple):
 REPORT_STAGE, EXPLORER_STAGE = "report", "explorer"
 """The stages that draw pages; a run draws the report, and `distembed explore` the other one."""
 REPORT = FileOutput("report/index.html", "The report.")
-SUMMARY = FileOutput(
-    "report/summary.txt", "The last lines of a run; {workspace} is the place of the workspace."
-)
+SUMMARY = FileOutput("report/summary", "The last lines of a run; {workspace} is the place of the workspace.")
 EXPLORER = FileOutput("report/explore.html", "The page to explore.")
 REPORT_BYTES = 256 << 20
 """What the figures and tables of a report take, beside the libraries."""

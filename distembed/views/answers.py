@@ -16,7 +16,7 @@ from distembed.job.tables import table_of
 from distembed.job.terminal import shown
 from distembed.vectors.rows import rows_by_lower_case
 from distembed.views.export import table_format, write_table
-from distembed.views.report.page import Page, Passages, ShownTable
+from distembed.views.report.page import Page, Passages, ShownTable, cell_text, is_number
 
 ENDS = (".json", ".html", ".csv", ".tsv", ".parquet")
 """How the names of files end that hold an answer; the last three hold its first table."""
@@ -86,21 +86,30 @@ def as_text(answer: Answer) -> str:
     return "\n".join(shown(line) for part in parts for line in part.split("\n"))
 
 
-def _columns(table: ShownTable) -> dict[str, list[Any]]:
-    """Return the columns of a table, None for what is not a number."""
-    return {name: list(map(_known, column)) for name, column in table.columns.items()}
-
-
 def _known(cell: Any) -> Any:
     return None if isinstance(cell, float) and math.isnan(cell) else cell
+
+
+def _arrow_column(cells: list[Any]) -> pa.Array:
+    """Return the values of a column, as text where they are of several kinds, or lists."""
+    known = [cell for cell in cells if cell is not None]
+    if not (all(map(is_number, known)) or all(isinstance(cell, (str, bool)) for cell in known)):
+        cells = [None if cell is None else cell_text(cell, str) for cell in cells]
+    return pa.array(cells)
 
 
 def save(answer: Answer, path: str) -> None:
     """Write an answer to a file or URL whose name ends in one of `ENDS`: whole, or its first table."""
     form = table_format(path)
     if form is not None:
-        columns = _columns(answer.tables[0]) if answer.tables else {}
-        write_table(path, table_of(pa.table(columns), ""), format=form)
+        passages = [
+            {"of": group.title, "document": one.document, "title": one.title, "text": " ".join(one.words)}
+            for group in answer.passages
+            for one in group.lines
+        ]
+        columns = (answer.tables[0] if answer.tables else ShownTable("", passages)).columns
+        table = pa.table({name: _arrow_column(list(map(_known, column))) for name, column in columns.items()})
+        write_table(path, table_of(table, ""), format=form)
         return
     if suffix_of(path) == ".json":
         record = {

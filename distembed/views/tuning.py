@@ -107,8 +107,7 @@ def tune(
         The values of each "section.key".
     on : str, optional
         A file of an evaluation set, of words or of pairs of sentences; its items are divided into two halves. A job
-        that judges itself, as an imputation by hidden names, needs none; of a file with a name on each line only those
-        names judge it.
+        that judges itself, as an imputation by hidden names, takes none.
     place : str, optional
         Where the workspaces of the candidates lie; by default at the place of the job's own, its name with ``.tune``.
     scheduler, n_workers : str, int, optional
@@ -231,7 +230,7 @@ def as_settings(keys: Keys) -> list[tuple[str, str]]:
 
 
 def judge_of(base: Job, on: str | None) -> tuple[str, str, list[str], Callable[[Job], dict[str, Any]]]:
-    """Return what judges the candidates of a job: a file, or for a job that judges itself the names of a file, or all.
+    """Return what judges the candidates of a job: the set of a file, or what the job finds of its own items.
 
     Returns
     -------
@@ -242,19 +241,17 @@ def judge_of(base: Job, on: str | None) -> tuple[str, str, list[str], Callable[[
     Raises
     ------
     JobError
-        If a job does not judge itself and no file is given.
+        If a job does not judge itself and no file is given, or does and one is.
     ValueError
-        If the file holds no name, or not one set.
+        If the file holds not one set.
     """
     own = system_of(base).own_items
     if own is not None:
-        names: tuple[str, ...] = ()
         if on is not None:
-            with opened(on, "r", encoding="utf-8-sig") as file:
-                names = tuple(dict.fromkeys(filter(None, map(str.strip, file))))
-            if not names:
-                raise ValueError(f"{on} holds no names: write one on each line")
-        return own.shared, own.last, [own.measure, *names], partial(_scores_of_names, own, names)
+            raise JobError(
+                f"a job of the method {base.job.system} judges itself by its {own.measure}: leave out --on"
+            )
+        return own.shared, own.last, [own.measure], partial(_scores_of_own, own)
     if on is None:
         raise JobError(
             f"a job of the method {base.job.system} does not judge itself: give --on FILE, an evaluation set"
@@ -271,22 +268,22 @@ def halves_of(keys: Iterable[str]) -> NDArray[np.int64]:
     return np.array([crc32(key.encode()) >> 16 & 1 for key in keys], dtype=np.int64)
 
 
-def _scores_of_names(own: OwnItems, names: tuple[str, ...], job: Job) -> dict[str, Any]:
-    """Return the mean over the items of each half, with its interval by the deviation of the items."""
+def _scores_of_own(own: OwnItems, job: Job) -> dict[str, Any]:
+    """Return the mean over the job's own items of each half, with its interval by the deviation of the items."""
     found = import_module(own.module).judged_items(Workspace.open(job.job.workspace))
-    every = np.array(names or tuple(found), object)
-    scores, halves = dict[str, Any](), halves_of(every)
+    every = np.array(list(found.values()))
+    scores, halves = dict[str, Any](), halves_of(found)
     for number, half in enumerate(HALVES):
-        of_half = every[halves == number]
-        values = np.array([found[name] for name in of_half if name in found])
+        values = every[halves == number]
         if values.size < 2:
             raise ValueError(
-                f"of the half of the names that is {half}, {values.size} of {len(of_half)} were judged: give "
-                "more names whose truth the job knows, or raise evaluation.max_names"
+                f"of the half of the names that is {half}, {values.size} were judged: give a job of more names whose "
+                "truth it knows, or raise evaluation.max_names"
             )
         mean, reach = float(values.mean()), 1.96 * float(values.std(ddof=1)) / math.sqrt(values.size)
-        measures = (mean, mean - reach, mean + reach, values.size, len(of_half))
-        scores[half] = dict(zip(MEASURES, measures, strict=True))
+        scores[half] = dict(
+            zip(MEASURES, (mean, mean - reach, mean + reach, values.size, values.size), strict=True)
+        )
     return {"measure": own.measure, **scores}
 
 

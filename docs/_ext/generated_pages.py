@@ -1,6 +1,6 @@
 """The reference pages that are made when the site is built: the keys of each method's jobs, and the outputs of all.
 
-The keys are what `distembed keys METHOD --markdown` prints, the outputs what each method declares.
+The keys are those of `distembed keys METHOD`, the outputs what each method declares.
 """
 
 from __future__ import annotations

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 from pathlib import Path
 
+import click
 import pytest
 
 import distembed as de
+from distembed.cli import main
 from distembed.cli.failures import _sentence
 from distembed.job.load import load_job
 from distembed.job.model import JobError
@@ -182,3 +185,40 @@ def test_neighbors_take_a_word_that_is_known_in_other_letters(tmp_path: Path) ->
     assert done.stdout.startswith("tabelle: spalte 0.800")
     assert "Tabelle has no vector, and tabelle is taken for it" in done.stderr
     assert run("neighbors", tmp_path / "v.txt", "Zelle").exit_code == 1
+
+
+def test_a_page_to_explore_before_a_run_names_the_workspace(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
+    done = run("explore", tmp_path / "job.toml")
+    assert (
+        done.exit_code,
+        f"no distembed workspace at {tmp_path}/w: run a job there first" in done.output,
+    ) == (2, True)
+
+
+@pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt(), NameError("functoolz"), SystemExit(1)])
+def test_an_interrupt_ends_a_command_with_a_sentence_whatever_it_broke(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A second one, while the first ends the command, or one in the middle of an import."""
+
+    def broken(**_: object) -> None:
+        main.STOPPING.set()
+        raise error
+
+    ended = list[int]()
+    monkeypatch.setattr(main, "cli", broken)
+    monkeypatch.setattr(main, "end_on_signals", lambda: None)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(type(error)):
+            main.main()
+    finally:
+        main.STOPPING.clear()
+        signal.signal(signal.SIGINT, handler)
+    assert ended == [3]
+    assert (
+        capfd.readouterr().err
+        == "distembed: stopped; nothing finished is lost, run the same command again to go on\n"
+    )

@@ -16,8 +16,8 @@ import pytest
 from distributed import Client
 
 from distembed.cli import main
-from distembed.cli.failures import STOPPED_TEXT
 from distembed.cli.main import STOP_SIGNALS, end_on_signals
+from distembed.stopping import STOPPED_TEXT
 from distembed.storage.workspace import Workspace
 from tests.commands import dask_cluster, digest, environment, has_begun, run
 from tests.processes import Process, distembed, kill_group, start
@@ -57,8 +57,8 @@ def test_a_run_stopped_in_the_core_ends_with_the_same_bytes(
 def test_a_stopped_command_ends_beside_a_thread_that_never_does() -> None:
     """An interrupt while a thread starts leaves it in no list of those that its pool wakes at the end."""
     program = (
-        "import threading\nfrom distembed.cli import failures, main\n"
-        "def run(**_):\n    threading.Thread(target=threading.Event().wait).start()\n    failures.stop()\n"
+        "import threading\nfrom distembed.cli import main\n"
+        "def run(**_):\n    threading.Thread(target=threading.Event().wait).start()\n    raise KeyboardInterrupt\n"
         "main.cli = run\nmain.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], timeout=60, capture_output=True, check=False)

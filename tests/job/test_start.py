@@ -50,8 +50,11 @@ def test_a_section_that_is_left_out_is_that_of_an_empty_one(system: str) -> None
             assert field.default == type(field.default)(), name
 
 
-def test_keys_are_those_that_a_job_takes() -> None:
-    printed = json.loads(run("keys", "psdvec", "--json").output)
+def test_keys_are_those_that_a_job_takes(tmp_path: Path) -> None:
+    for end in ("csv", "parquet"):
+        assert run("keys", "psdvec", "--to", tmp_path / f"k.{end}").exit_code == 0
+    assert "counting.window" not in run("keys", "psdvec", "--to", tmp_path / "k.json").output
+    printed = json.loads((tmp_path / "k.json").read_text())["tables"]["keys"]
     found = {(row["section"], row["name"]): row for row in printed}
     assert found["psdvec", "n_components"]["default"] == 100
     assert found["psdvec", "n_components"]["kind"] == "an integer of 1 or more"
@@ -98,6 +101,19 @@ def test_a_new_job_for_a_small_text_runs(system: str, tmp_path: Path) -> None:
     """Nine titles have fewer words than components, and fewer documents than topics."""
     succeed("new", system, titles(), "--to", tmp_path / "job.toml")
     succeed("run", tmp_path / "job.toml")
+
+
+def test_a_new_job_for_the_folder_that_it_lies_in_reads_its_texts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts/a [1].txt").write_text(STORIES)
+    monkeypatch.chdir(tmp_path / "texts")
+    succeed("new", "psdvec", ".")
+    job = tomllib.loads(Path("psdvec.toml").read_text())
+    assert (job["job"]["title"], job["job"]["workspace"]) == ("psdvec: texts", "../psdvec-workspace")
+    assert job["corpus"]["paths"] == ["**/*.txt"]
+    assert "files: 1 text" in succeed("plan", "psdvec.toml").output
 
 
 TEXT_KEYS = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout", "bad_records"}

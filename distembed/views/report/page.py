@@ -246,7 +246,10 @@ def _is_figure(value: object) -> bool:
 def cell_text(value: Any, show: Callable[[Any], str]) -> str:
     """Return a value as text: a number as `show` writes it, an interval in brackets, a list by commas."""
     if isinstance(value, list):
-        return ", ".join(one if isinstance(one, str) else f"{one[0]} {fixed(one[1])}" for one in value) or "–"
+        return (
+            ", ".join(f"{one[0]} {fixed(one[1])}" if isinstance(one, tuple) else str(one) for one in value)
+            or "–"
+        )
     if isinstance(value, tuple):
         ends = list(map(show, value))
         return "–" if set(ends) == {"–"} else f"[{', '.join(ends)}]"
@@ -261,9 +264,9 @@ def _cell(value: Any, show: Callable[[Any], str]) -> str:
     return escape(cell_text(value, show)) if is_plain else marked(value)
 
 
-def _near(one: str | tuple[str, float]) -> str:
+def _near(one: object) -> str:
     """Return a word of a list, or a word with its cosine."""
-    if isinstance(one, str):
+    if not isinstance(one, tuple):
         return f"<span>{marked(one)}</span>"
     return f"<span>{marked(one[0])} <small>{fixed(float(one[1]))}</small></span>"
 
