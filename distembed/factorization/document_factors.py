@@ -107,23 +107,14 @@ class DocumentFactorization(DocumentClusterer):
         seed = seed_of(self.random_state)
         with one_blas_thread(), scope(self._method, self.get_params(), seed, X, others):
             problem = self._problem(X, **others)
-
-            def run(number: int) -> nmf_rounds.Factors:
-                start = partial(
-                    nmf_rounds.start_of, problem, self.n_components, self.init, method, (seed, number)
-                )
-                end = nmf_rounds.run_rounds(problem, start, method, n_iter=self.max_iter, tol=self.tol)
-                return end._replace(carried=np.empty((0, self.n_components)))
-
-            in_memory = not isinstance(problem.X, da.Array)
+            run = partial(
+                nmf_rounds.run_rounds, problem, method,
+                rank=self.n_components, init=self.init, seed=seed, n_iter=self.max_iter, tol=self.tol,
+            )  # fmt: skip
             ends = run_starts(
-                run,
-                nmf_rounds.Factors,
-                self.n_init,
-                n_rounds=self.max_iter,
-                what="rounds",
-                in_memory=in_memory,
-            )
+                run, nmf_rounds.Factors, self.n_init,
+                n_rounds=self.max_iter, what="rounds", in_memory=not isinstance(problem.X, da.Array),
+            )  # fmt: skip
             labels = compute(
                 [labels_of(end.documents, nmf_rounds.column_norms(end.documents)) for end in ends]
             )

@@ -5,7 +5,7 @@ documents by their neighbors, Z (n, k) document factors, W (d, k) word factors, 
 `csr_array` or Dask arrays of their row blocks; Z has the dtype of X, and its row blocks; W, S and every sum are float64
 and in memory.
 
-A method is a `Rule` of two updates. A round is one pass over the row blocks of X and one over those of M, which needs
+A round is one pass over the row blocks of X and one over those of M, which needs
 no n × d and no d × d dense matrix: the product M W that ends a round (for the core and the objective) is the one that
 begins the next. The papers are those of `distembed.factorization.nmf`.
 """
@@ -120,13 +120,6 @@ def neighbor_sums(A: csr_array, every: Sequence[Floats]) -> Floats:
     return sums
 
 
-def scale_semantic(
-    W: Float64s, XZ: Float64s, ZZ: Float64s, MW: Float64s, S: Float64s, weight: float
-) -> Float64s:
-    """Return W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M."""
-    return scale(W, XZ + 2 * weight * (MW @ S), 2 * weight * (S @ gram(W) @ S) + ZZ)
-
-
 def update_core(S: Float64s, W: Float64s, MW: Float64s) -> Float64s:
     """Return S ∘ (Wᵀ M W) / (WᵀW S WᵀW), kept symmetric: equation 7c."""
     WW = gram(W)
@@ -182,27 +175,8 @@ def fit_core(W: Float64s, MW: Float64s) -> Float64s:
     return np.maximum((core + core.T) / 2, 0.01 * core.mean())
 
 
-class Rule(NamedTuple):
-    """A method: two updates."""
-
-    documents: Callable[..., Any]
-    """(Z, X W, small) -> Z of a row block; `small` is WᵀW, of "orthogonal" Wᵀ Xᵀ Z. With a graph, see `scale`."""
-    words: Callable[..., Any]
-    """(W, Xᵀ Z, Zᵀ Z) -> W, of "semantic" with M W, S and λ."""
-
-
 Method = Literal["hals", "multiplicative", "orthogonal", "semantic"]
 """How the factors are updated; with a graph, the documents by `scale`."""
-
-_descend = partial(descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
-
-RULES: dict[Method, Rule] = {
-    "hals": Rule(_descend, _descend),
-    "multiplicative": Rule(scale, scale),
-    "orthogonal": Rule(scale, scale),
-    "semantic": Rule(scale, scale_semantic),
-}
-
 
 # --- the rounds ----------------------------------------------------------------------------------------------------
 
@@ -236,13 +210,15 @@ def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
     """
     X, Z, W, S, rank = problem.X, now.documents, now.words, now.core, now.words.shape[1]
     small = W.T @ now.carried if method == "orthogonal" else gram(W)
-    indices, update = "wd,wk,dk,kl", RULES[method].documents
-    graph: tuple[Any, ...] = ()
-    if problem.A is not None:
-        indices, graph = f"{indices},wn,Nk", (problem.A, Z)
-        update = partial(scale, weight=problem.graph_weight)
-    options: dict[str, Any] = {"dtype": object, "sizes": {"w": 1, "k": 1}, "update": update}
-    found = lift(step_documents, f"{indices}->wk", X, Z, W, small, *graph, **options)
+    update: Callable[..., Any] = scale
+    if method == "hals":
+        update = partial(descend, sweeps=HALS_SWEEPS, tolerance=HALS_TOLERANCE)
+    graph = () if problem.A is None else (problem.A, Z)
+    found = lift(
+        step_documents, "wd,wk,dk,kl,wn,Nk->wk" if graph else "wd,wk,dk,kl->wk", X, Z, W, small, *graph,
+        dtype=object, sizes={"w": 1, "k": 1},
+        update=partial(scale, weight=problem.graph_weight) if graph else update,
+    )  # fmt: skip
     Z = part(found, "documents", X, columns=rank)
     sums = total_of_part(found, "sums", shape=(X.shape[1] + rank, rank), fan_in=SUM_FAN_IN)
     if isinstance(X, da.Array):
@@ -250,21 +226,19 @@ def one_round(problem: Problem, method: Method, now: Factors) -> Factors:
         sums = compute(sums)
     XZ, ZZ = sums[:-rank], sums[-rank:]
     if method == "orthogonal":
-        lengths = _divisors(np.sqrt(np.diag(ZZ)))
+        lengths = np.sqrt(np.diag(ZZ))
+        lengths[lengths == 0] = 1
         Z, W, XZ, ZZ = Z / lengths.astype(Z.dtype), W * lengths, XZ / lengths, ZZ / np.outer(lengths, lengths)
     if problem.M is None:
-        W, carried = RULES[method].words(W, XZ, ZZ), XZ
+        W, carried = update(W, XZ, ZZ), XZ
     else:
-        W = RULES[method].words(W, XZ, ZZ, now.carried, S, problem.word_weight)
+        # W ∘ (XᵀZ + 2λ M W S) / (W (2λ S WᵀW S + ZᵀZ)): equation 7b with the weight λ on M
+        weight = 2 * problem.word_weight
+        W = scale(W, XZ + weight * (now.carried @ S), weight * (S @ small @ S) + ZZ)
         carried = word_products(problem.M, W)
         S = update_core(S, W, carried)
     after = Factors(Z, W, S, carried, now.objective)
     return after._replace(objective=np.append(now.objective, loss_of(problem, after, XZ, ZZ)))
-
-
-def _divisors(lengths: Float64s) -> Float64s:
-    """Return what columns are divided by that get unit length: 1 for a column of zeros."""
-    return np.where(lengths > 0, lengths, 1.0)
 
 
 def word_products(M: Array, W: Float64s) -> Float64s:
@@ -301,28 +275,32 @@ def graph_loss(A: csr_array, Z: Floats, every: Sequence[Floats]) -> Floats:
 
 
 def run_rounds(
-    problem: Problem, start: Callable[[], Factors], method: Method, *, n_iter: int, tol: float
+    problem: Problem,
+    method: Method,
+    number: int,
+    *,
+    rank: int,
+    init: Init,
+    seed: int,
+    n_iter: int,
+    tol: float,
 ) -> Factors:
     """Run one start until it converges, or through n_iter rounds, from the newest state that is kept of it."""
-
-    def advance(now: Factors, n_rounds: int) -> Factors:
-        for _ in range(n_rounds):
-            now = one_round(problem, method, now)
-            tell("rounds", now.objective.size, n_iter)
-        return now
-
     done, state = newest("round", Factors)
     if state is None:
+        start = partial(start_of, problem, rank, init, method, (seed, number))
         state = keep("round", start, Factors, number=0)
     while True:
         # what is small is in memory, whatever was kept; document factors are where X is
         Z = state.documents if isinstance(problem.X, da.Array) else compute(state.documents)
         now = Factors(Z, *compute(state[1:]))
         if done >= n_iter or has_converged(problem, now.objective, tol):
-            return now
-        n_rounds = min(ROUNDS_PER_STATE, n_iter - done)
-        done += n_rounds
-        state = keep("round", partial(advance, now, n_rounds), Factors, number=done)
+            return now._replace(carried=np.empty((0, rank)))
+        done = min(done + ROUNDS_PER_STATE, n_iter)
+        while now.objective.size < done:
+            now = one_round(problem, method, now)
+            tell("rounds", now.objective.size, n_iter)
+        state = keep("round", partial(Factors, *now), Factors, number=done)
 
 
 def has_converged(problem: Problem, losses: Float64s, tol: float) -> bool:
@@ -374,7 +352,8 @@ def start_of(problem: Problem, rank: int, init: Init, method: Method, seed: tupl
         carried = word_products(problem.M, W)
         S = fit_core(W, carried)
     elif method == "orthogonal":
-        lengths = _divisors(column_norms(Z))
+        lengths = column_norms(Z)
+        lengths[lengths == 0] = 1
         Z, W = Z / lengths.astype(Z.dtype), W * lengths
         carried = sums_of(X, Z)[:-rank]
     return Factors(Z, W, S, carried, np.empty(0))

@@ -27,7 +27,7 @@ from distembed.manifold import imputation_systems as systems
 from distembed.manifold.correspondences import known_rows
 from distembed.manifold.regressions import predictions
 from distembed.neighbors.distances import Metric, domain_rows
-from distembed.neighbors.search import lists_of
+from distembed.neighbors.search import search_lists
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.states import block_memory
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
@@ -341,7 +341,7 @@ def infer(
     m, n, k = X_new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
     with one_blas_thread():
         new = domain_rows(X_new.astype(rows.dtype), metric=metric)
-        near = np.sort(compute(lists_of(new, k, columns=rows)[:, 1]).astype(np.int64), axis=1) + m
+        near = np.sort(compute(search_lists(new, rows, k=k)[:, 1]).astype(np.int64), axis=1) + m
         graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
         both, simplex = da.concatenate([new, rows]), weights == "simplex"
         mixed = systems.reconstruction_weights(both, graph, simplex=simplex, floor=floor)[0][:, m:]

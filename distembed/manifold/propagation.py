@@ -223,7 +223,7 @@ def _search_lists(rows: Any, columns: Any, k: int) -> Any:
     if isinstance(rows, np.ndarray):
         return nearest_in_pair([rows, marks[0], 0], [columns, marks[1], 0], k=k)[0]
     # Float32 products rule pairs out by a bound on their rounding, so that the lists are those of float64.
-    return search_lists(rows, marks[0], columns, marks[1], k=k, single=True)
+    return search_lists(rows, columns, marks, k=k, single=True)
 
 
 # -------------------------------------------------------------------------------------- probabilities

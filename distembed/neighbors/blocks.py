@@ -205,35 +205,32 @@ def _any_within(
     return n_within > 0
 
 
-def _filter_rows(X: Floats, center: Float64s, *, single: bool) -> tuple[Floats, Float64s]:
-    """Return the centered rows and (1 - 2c)‖x‖², c the rounding bound of their products.
-
-    The rows are in the precision of X, or in float32 where they are `single`.
-    |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
-    Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
-    What underflow may take from a product is subtracted too; values whose products overflow float32 stay in float64.
-    """
-    ends = X.max(axis=0, initial=-np.inf) - center, center - X.min(axis=0, initial=np.inf)
-    is_single = (single or X.dtype == np.float32) and np.max(ends) < LARGEST_FLOAT32
-    centered = np.empty(X.shape, np.float32 if is_single else np.float64)
-    for i in range(0, X.shape[0], PRODUCT_ROWS):
-        centered[i : i + PRODUCT_ROWS] = X[i : i + PRODUCT_ROWS] - center
-    limits = np.finfo(centered.dtype)
-    bound = (X.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
-    underflow = 4 * X.shape[1] * float(limits.tiny)
-    norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
-    return centered, (1.0 - 2.0 * bound) * norms - underflow
-
-
 Tile: TypeAlias = tuple[slice, slice, Floats, Float64s, Float64s]
 """Some rows of X and of Z, their products p, and norms a and b: a_i + b_j + p_ij is no more than ‖x_i - z_j‖²."""
 
 
 def _dense_tiles(X: Floats, Z: Floats, *, single: bool) -> Iterator[Tile]:
-    """Yield tiles of products, with what `_filter_rows` gives of each; the mean moves the bound, and not the result."""
+    """Yield tiles of products of centered rows, with (1 - 2c)‖x‖² of each row, c the rounding bound of a product.
+
+    The center moves the bound, and not the result. The rows are in their precision, or in float32 where they are
+    `single`. |fl(a·b) - a·b| <= c |a||b| with c = (d + EXTRA_ROUNDINGS) u (Higham, Accuracy and Stability of Numerical
+    Algorithms, 2002, eq. 3.5) and 2|a||b| <= |a|² + |b|², so (1 - 2c)(|a|² + |b|²) - 2 fl(a·b) <= ‖a - b‖².
+    What underflow may take from a product is subtracted too; values whose products overflow float32 stay in float64.
+    """
     center = Z.mean(axis=0, dtype=np.float64)
-    rows, row_norms = _filter_rows(X, center, single=single)
-    columns, column_norms = _filter_rows(Z, center, single=single)
+    sides = list[tuple[Floats, Float64s]]()
+    for given in (X, Z):
+        ends = given.max(axis=0, initial=-np.inf) - center, center - given.min(axis=0, initial=np.inf)
+        is_single = (single or given.dtype == np.float32) and np.max(ends) < LARGEST_FLOAT32
+        centered = np.empty(given.shape, np.float32 if is_single else np.float64)
+        for i in range(0, given.shape[0], PRODUCT_ROWS):
+            centered[i : i + PRODUCT_ROWS] = given[i : i + PRODUCT_ROWS] - center
+        limits = np.finfo(centered.dtype)
+        bound = (given.shape[1] + EXTRA_ROUNDINGS) * float(limits.eps)
+        underflow = 4 * given.shape[1] * float(limits.tiny)
+        norms = np.einsum("id,id->i", centered, centered, dtype=np.float64)
+        sides.append((centered, (1.0 - 2.0 * bound) * norms - underflow))
+    (rows, row_norms), (columns, column_norms) = sides
     rows *= -2
     room = np.empty(
         min(PRODUCT_ROWS, X.shape[0]) * min(PRODUCT_COLUMNS, Z.shape[0]), np.result_type(rows, columns)

@@ -87,38 +87,16 @@ def nearest_neighbors(
     [[3]]
     """
     rows, columns = both_sides(X, Y, metric)
-    lists = lists_of(rows, n_neighbors, metric=metric, columns=columns)
+    lists = search_lists(rows, columns, k=n_neighbors, single=metric == "cosine")
     squares = lists[:, 0]
     found = NearestRows(squares / 2 if metric == "cosine" else np.sqrt(squares), lists[:, 1].astype(np.int64))
     is_lazy = isinstance(X, da.Array) or isinstance(Y, da.Array)
     return found if is_lazy else NearestRows(*compute(tuple(found)))
 
 
-def lists_of(
-    rows: da.Array, k: int, *, metric: Metric = "euclidean", columns: da.Array | None = None
-) -> da.Array:
-    """Return the lists, shape (n, 2, k), of the k nearest other rows of each row, or of the nearest of `columns`.
-
-    Nothing is computed. The lists hold squared Euclidean distances (of unit rows for "cosine") and row numbers, nearest
-    first, ties by row number.
-
-    Parameters
-    ----------
-    rows, columns : Dask arrays (n, d) and (m, d), what `domain_rows` returns for the metric
-    k : from 1 to the number of other rows
-    metric : of the rows; unit rows of few columns are ruled out in float32
-    """
-    n, single = rows.shape[0], metric == "cosine" and rows.shape[1] <= SINGLE_FEATURES
-    check_n_neighbors(k, n, n_of_y=None if columns is None else columns.shape[0])
-    if columns is None:
-        return search_lists(rows, np.arange(n), rows, np.arange(n), k=k, single=single)
-    # no row of X is left out as one of Y
-    return search_lists(rows, np.full(n, -1), columns, np.arange(columns.shape[0]), k=k, single=single)
-
-
 def kept_lists(rows: da.Array, k: int, *, metric: Metric = "euclidean") -> da.Array:
-    """Return `lists_of` the rows, which are computed and kept."""
-    lists = lists_of(rows, k, metric=metric)
+    """Return the `search_lists` of rows among themselves, which are computed and kept."""
+    lists = search_lists(rows, k=k, single=metric == "cosine")
     with scope("neighbors", lists):
         return keep("lists", lambda: lists)
 
@@ -136,14 +114,15 @@ def check_n_neighbors(k: int, n: int, *, n_of_y: int | None = None) -> None:
 
 def search_lists(
     rows: da.Array,
-    row_groups: Int64s,
-    columns: da.Array,
-    column_groups: Int64s,
+    columns: da.Array | None = None,
+    groups: tuple[Int64s, Int64s] | None = None,
     *,
     k: int,
     single: bool = False,
 ) -> da.Array:
     """Return the lists, shape (r, 2, k), of the k nearest `columns` of another group for each of `rows`.
+
+    They hold squared Euclidean distances and row numbers, nearest first, ties by row number.
 
     They are merged from those that a tile gives of each pair of blocks. Of rows among themselves each row first looks
     in its own block, which rules out most of the others, and a pair is searched once for the lists of both. Lists are
@@ -153,25 +132,33 @@ def search_lists(
     Parameters
     ----------
     rows, columns : Dask arrays (r, d) and (c, d)
-        What `domain_rows` returns; sparse rows must have unit length.
-    row_groups, column_groups : int64 arrays; pairs of one group are left out (a row and itself, a component)
-    k : length of the lists
-    single : pairs of dense rows are ruled out in float32: for rows that were float32, or are of unit length and short
+        What `domain_rows` returns; sparse rows must have unit length. Without columns they are the rows.
+    groups : int64 arrays (r,) and (c,)
+        Pairs of one group are left out, such as a component; by default a row and itself.
+    k : length of the lists; without groups there must be as many others
+    single : pairs of dense rows of at most `SINGLE_FEATURES` values are ruled out in float32, which unit length allows
     """
-    of_itself = rows is columns and np.array_equal(row_groups, column_groups)
+    if groups is None:
+        check_n_neighbors(k, rows.shape[0], n_of_y=None if columns is None else columns.shape[0])
+        own = np.arange(rows.shape[0])
+        # no row of X is left out as one of Y
+        groups = (own, own) if columns is None else (np.full_like(own, -1), np.arange(columns.shape[0]))
+    columns = rows if columns is None else columns
+    single &= rows.shape[1] <= SINGLE_FEATURES
+    of_itself = rows is columns and np.array_equal(*groups)
     is_sparse = sp.issparse(rows._meta)
     tile = blocks.nearest_in_sparse_pair if is_sparse else blocks.nearest_in_pair
     options: dict[str, Any] = (
         {"dense_values": dense_values(block_memory())} if is_sparse else {"single": single}
     )
-    token = tokenize(rows.name, row_groups, columns.name, column_groups, tile, k, options)
+    token = tokenize(rows.name, columns.name, groups, tile, k, options)
     search, merge = task_function(tile, k=k, **options), task_function(blocks.merge_found)
     step, name = f"{search.__name__}-{token}", f"neighbor-lists-{token}"
     tasks: dict[Any, Any] = {}
     blocks_of = []
-    for side, (array, groups) in enumerate(((rows, row_groups), (columns, column_groups))):
+    for side, (array, of_rows) in enumerate(zip((rows, columns), groups, strict=True)):
         firsts = np.cumsum((0, *array.chunks[0]))[:-1].tolist()
-        parts = np.split(groups, firsts[1:])
+        parts = np.split(of_rows, firsts[1:])
         tasks |= {(f"groups-{token}", side, i): part for i, part in enumerate(parts)}
         blocks_of.append(
             [[(array.name, i, 0), (f"groups-{token}", side, i), first] for i, first in enumerate(firsts)]

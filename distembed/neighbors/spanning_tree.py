@@ -110,7 +110,7 @@ def spanning_tree_of(rows: da.Array, near: da.Array) -> SpanningTree:
                 wanted = np.nonzero(found.unsure & (groups != largest))[0]
                 # Lists of rows outside their own component only: those of no other search are like them.
                 subset = rows[wanted].rechunk((rows.chunks[0][0], -1))
-                search = partial(search_lists, subset, groups[wanted], rows, groups, k=lists.shape[2])
+                search = partial(search_lists, subset, rows, (groups[wanted], groups), k=lists.shape[2])
                 lists[wanted] = compute(keep(f"search-{len(edges)}", search))
             groups = found.groups
     ends = np.concatenate(edges)

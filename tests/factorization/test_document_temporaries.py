@@ -41,8 +41,8 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
     model = lda._model(rng.gamma(100.0, 0.01, (RANK, N_WORDS)), N_DOCUMENTS)
 
     def every():
-        for rule in nmf_rounds.RULES.values():
-            lift(nmf_rounds.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=rule.documents, **BOXES)
+        for update in (partial(nmf_rounds.descend, sweeps=nmf_rounds.HALS_SWEEPS), nmf_rounds.scale):
+            lift(nmf_rounds.step_documents, "wd,wk,dk,kl->wk", X, Z, W, WW, update=update, **BOXES)
         tie = partial(nmf_rounds.scale, weight=1.0)
         lift(nmf_rounds.step_documents, "wd,wk,dk,kl,wn,Nk->wk", X, Z, W, WW, A, Z, update=tie, **BOXES)
         lift(nmf_rounds.scale, "wk,wk,kl,wn,Nk->wk", Z, Z, WW, A, Z, weight=1.0)

@@ -117,7 +117,7 @@ def assert_nearest(found, expected, k):
 
 
 def lists_in(X, k, *, metric="euclidean"):
-    return search.lists_of(domain_rows(X, metric=metric), k, metric=metric)
+    return search.search_lists(domain_rows(X, metric=metric), k=k, single=metric == "cosine")
 
 
 # --------------------------------------------------------------------------- each kind of rows
@@ -292,11 +292,11 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
 @pytest.mark.parametrize("chunk", [24, 8, 7, 23, 1])
 def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
     """One row is nearer to another than float32 products tell apart; a block may have one row."""
-    X, ids = points(dtype=np.float32), np.arange(N)
+    X = points(dtype=np.float32)
     X[7] = X[3] * (1 + 2.0**-20)
     cut_into(chunk, monkeypatch)
     rows = domain_rows(X, metric="cosine")
-    found = [search.search_lists(rows, ids, rows, ids, k=6, single=one).compute() for one in (True, False)]
+    found = [search.search_lists(rows, k=6, single=one).compute() for one in (True, False)]
     assert found[0].tobytes() == found[1].tobytes()
     for given, metric in ((X, "cosine"), (sp.csr_array(X), "cosine"), (X, "euclidean")):
         expected = plain_distances(given, given, metric)
@@ -307,8 +307,8 @@ def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
 def test_pairs_nearer_than_float32_tells_apart_are_measured():
     """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
     X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400, 5)
-    rows, ids = domain_rows(da.from_array(X, chunks=(400, -1))), np.arange(400)
-    found = [search.search_lists(rows, ids, rows, ids, k=6, single=one).compute() for one in (False, True)]
+    rows = domain_rows(da.from_array(X, chunks=(400, -1)))
+    found = [search.search_lists(rows, k=6, single=one).compute() for one in (False, True)]
     assert found[0].tobytes() == found[1].tobytes()
     order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
     assert (found[0][:, 1] == order).mean() > 0.99  # the oracle rounds too

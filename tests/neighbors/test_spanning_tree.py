@@ -72,7 +72,7 @@ def test_an_interrupted_tree_goes_on_from_its_last_search(monkeypatch):
     searched = []
 
     def limited(*args, **options):
-        searched.append(len(args[1]))
+        searched.append(len(args[0]))
         if len(searched) == 2:
             raise InterruptedError
         return search.search_lists(*args, **options)
