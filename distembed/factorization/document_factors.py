@@ -349,11 +349,8 @@ class DocumentFactorization(DocumentClusterer):
         if len(words) != n_words:
             raise ValueError(f"{len(words)} words were given for {n_words} rows of word_factors_.")
         power = self._frequency_weight if frequency_weight is None else frequency_weight
-        order = list_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
-        return [
-            [words[row] for row in column if self.word_factors_[row, topic] > 0]
-            for topic, column in enumerate(order)
-        ]
+        listed = list_words(self.word_factors_, self.word_shares_, n, frequency_weight=power)
+        return [[words[row] for row in topic] for topic in listed]
 
 
 @block(temporaries=2)
@@ -376,8 +373,8 @@ def topic_shares(Z: Floats, norms: Floats) -> Floats:
     return np.asarray(relative / np.where(sums > 0, sums, 1.0))
 
 
-def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> Int64s:
-    """Return the words of each topic with the largest ``W ∘ shares ** frequency_weight``, falling, (k, n).
+def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) -> list[list[int]]:
+    """Return the words of each topic with the largest ``W ∘ shares ** frequency_weight``, falling, at most n.
 
     The word factors of Semantic-NMF follow M, and are large for rare words that occur together, as positive PMI is:
     they are like the lift p(w | t) / p(w), and W times p(w) is like p(w | t). A power between 0 and 1 compromises
@@ -394,7 +391,8 @@ def list_words(W: Floats, shares: Floats, n: int, *, frequency_weight: float) ->
         The power; 0 orders by the factors alone.
     """
     weights = W * shares[:, np.newaxis] ** frequency_weight if frequency_weight else W
-    return np.argsort(-weights, axis=0, kind="stable")[:n].T
+    order = np.argsort(-weights, axis=0, kind="stable")[:n].T
+    return [[int(row) for row in column if W[row, topic] > 0] for topic, column in enumerate(order)]
 
 
 def weight_terms(

@@ -302,27 +302,19 @@ def group_samples(n_groups: int, design: Design, seed: Sequence[int]) -> tuple[F
     every = rng.permutation(n_groups)
     fixed = [own[:0] if n_groups < FEWEST_GROUPS else own for own in (every[:half], every[half:])]
     mixed = [rng.permutation(n_groups) for _ in range(design.n_halves)]
-    quarters = []
+    quarters = list[Int64s]()
     for own in fixed:
         divided, middle = [rng.permutation(own) for _ in range(design.n_halves)], len(own) // 2
-        quarters += [_taken(n_groups, [one[:middle] for one in divided])]
-        quarters += [_taken(n_groups, [one[middle:] for one in divided])]
+        quarters += [*(one[:middle] for one in divided), *(one[middle:] for one in divided)]
     drawn = rng.integers(0, n_groups, (design.n_draws, n_groups))
     found = []
     for k in range(1, half + 1):
         last = n_groups if k == half else 2 * k
-        halves = [
-            _taken(n_groups, [one[:k] for one in mixed]),
-            _taken(n_groups, [one[k:last] for one in mixed]),
-        ]
-        draws = _taken(n_groups, [one[:last] for one in drawn])
-        found.append(np.concatenate([np.ones((n_groups, 1)), *halves, *quarters, draws], axis=1))
+        halves = [*(one[:k] for one in mixed), *(one[k:last] for one in mixed)]
+        samples = [every, *halves, *quarters, *(one[:last] for one in drawn)]
+        counts = [np.bincount(one, minlength=n_groups) for one in samples]
+        found.append(np.stack(counts, axis=1).astype(np.float64))
     return tuple(found)
-
-
-def _taken(n_groups: int, samples: Sequence[Int64s]) -> Floats:
-    """Return how often each of some samples has each group, (groups, samples)."""
-    return np.stack([np.bincount(one, minlength=n_groups) for one in samples], axis=1).astype(np.float64)
 
 
 def equal_sizes(counts: Int64s, judged: Mask, n_groups: Sequence[int]) -> Int64s:

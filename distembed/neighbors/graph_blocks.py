@@ -62,7 +62,8 @@ def edge_weights(
     if affinity == "cosine":
         return np.maximum(1.0 - np.maximum(lists[:, 0] / 2, 0.0), LEAST_AFFINITY)
     if affinity == "polynomial":
-        return polynomial_weights(1.0 - lists[:, 0] / 2, degree)
+        cosines = np.clip(1.0 - lists[:, 0] / 2, -1, 1)
+        return np.maximum(((1 + cosines) / 2) ** degree, LEAST_AFFINITY)
     squares = edge_squares(lists, metric)
     widths = np.full_like(squares, width)
     if affinity == "local":
@@ -71,11 +72,6 @@ def edge_weights(
     # Rows equal to so many others that their scale is zero: an edge of length zero weighs one.
     exponent = np.divide(squares, widths, out=np.where(squares > 0, np.inf, 0.0), where=widths > 0)
     return np.maximum(np.exp(-exponent), LEAST_AFFINITY)
-
-
-def polynomial_weights(cosines: Float64s, degree: int) -> Float64s:
-    """Return ((1 + c) / 2)^degree of cosines c from -1 to 1, at least `LEAST_AFFINITY`."""
-    return np.maximum(((1 + np.clip(cosines, -1, 1)) / 2) ** degree, LEAST_AFFINITY)
 
 
 @block(temporaries=2.5)

@@ -82,5 +82,5 @@ def test_a_cosine_is_the_sum_of_its_words() -> None:
 def test_frequent_words_are_listed_before_rare_ones_of_a_like_weight() -> None:
     factors = np.array([[1.0, 0.0], [0.9, 0.1], [0.1, 0.9], [0.0, 0.2]])
     shares = np.array([0.01, 0.25, 0.25, 0.81])
-    assert list_words(factors, shares, 2, frequency_weight=0.0).tolist() == [[0, 1], [2, 3]]
-    assert list_words(factors, shares, 3, frequency_weight=0.5).tolist() == [[1, 0, 2], [2, 3, 1]]
+    assert list_words(factors, shares, 2, frequency_weight=0.0) == [[0, 1], [2, 3]]
+    assert list_words(factors, shares, 3, frequency_weight=0.5) == [[1, 0, 2], [2, 3, 1]]

@@ -44,10 +44,14 @@ from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import outputs
 from distembed.systems.comparison.job import OF_FILES, ComparisonJob
 
-FEWEST_PARTS = 2
-
 NUMBERS_OF_A_PAIR = 6
 """Numbers of four bytes of a pair of a word in each sample: its count, weight, moment, and products on the way."""
+
+NO_WORD_JUDGED = (
+    "no word can be judged: each part needs {groups} documents or files, and a word {least.min_count} occurrences in "
+    "{least.min_documents} documents of two parts (comparison.min_count and min_documents): make the parts larger, or "
+    "lower these"
+)
 
 SOLVING_OPTIONS = {"ridge", "uniform_weight"}
 """The keys of `[psdvec]` that the core does not depend on."""
@@ -174,7 +178,7 @@ def part_counts(job: ComparisonJob, workspace: Workspace, words: da.Array) -> Pa
         & (spread >= replicates.FEWEST_GROUPS)
     )
     if not judged.any():
-        raise ValueError(no_word_judged(job))
+        raise ValueError(NO_WORD_JUDGED.format(groups=replicates.FEWEST_GROUPS, least=least))
     names = outputs.PARTS.read(workspace)["part"].to_pylist()
     return PartCounts(names, groups, in_groups.T, counts, documents, judged)
 
@@ -183,16 +187,6 @@ def groups_of_parts(workspace: Workspace) -> list[slice]:
     """Return the groups of each part."""
     ends = np.cumsum([0, *outputs.PARTS.read(workspace)["n_groups"].to_pylist()]).tolist()
     return [slice(*bounds) for bounds in pairwise(ends)]
-
-
-def no_word_judged(job: ComparisonJob) -> str:
-    """Return why nothing can be compared."""
-    least = job.comparison
-    return (
-        f"no word can be judged: each part needs {replicates.FEWEST_GROUPS} documents or files, and a word "
-        f"{least.min_count} occurrences in {least.min_documents} documents of two parts (comparison.min_count and "
-        "min_documents): make the parts larger, or lower these"
-    )
 
 
 # --- counts ----------------------------------------------------------------------------------------------------
@@ -353,7 +347,7 @@ def run_differences(ctx: Context) -> dict[str, Any]:
     chances = compute(stored)[:, [name == "chance" for name, *_ in measures]]
     known = chances[np.isfinite(chances)].astype(np.float64)
     if not known.size:
-        raise ValueError(no_word_judged(ctx.job))
+        raise ValueError(NO_WORD_JUDGED.format(groups=replicates.FEWEST_GROUPS, least=ctx.job.comparison))
     # a change must be so many times the noise that few words of one text seem to change as much; of so few words that
     # none would be allowed, one is
     share = max(ctx.job.comparison.false_alarms, 1 / (known.size + 1))
@@ -410,7 +404,7 @@ def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimens
     word, pair, done = found["word"], found["pair"], {} if counted is None else counted.stages
     core = core_dimensions(job.psdvec, word, pair, job.resources.block_memory)
     facts = done["parts"].facts if "parts" in done else {}
-    n_parts = int(facts.get("n_parts", max(FEWEST_PARTS, len(job.parts.names) or len(job.parts.bins) - 1)))
+    n_parts = int(facts.get("n_parts", max(2, len(job.parts.names) or len(job.parts.bins) - 1)))
     # One more is for the documents of no part.
     n_groups = int(facts.get("n_groups", n_parts * job.comparison.groups + 1))
     if "group_counts" in done:

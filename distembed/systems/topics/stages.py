@@ -436,11 +436,11 @@ def run_evaluation(ctx: Context) -> dict[str, Any]:
                 scores.append({name: row[name] for name in ("method", "start", "loss")} | agreement._asdict())
         # the factors of the other methods are weights of tf-idf, in which frequent words are large already
         power = options.frequency_weight if method == "semantic_nmf" else 0.0
-        order = list_words(found.words, held_by, options.n_words, frequency_weight=power)
-        sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(order)).tolist()
-        for topic, column in enumerate(order):
-            listed = [words[row] for row in column if found.words[row, topic] > 0]
-            topics.append({"method": method, "topic": topic, "n_documents": sizes[topic], "words": listed})
+        listed = list_words(found.words, held_by, options.n_words, frequency_weight=power)
+        sizes = np.bincount(found.labels[found.labels >= 0], minlength=len(listed)).tolist()
+        for topic, rows in enumerate(listed):
+            of_topic = {"method": method, "topic": topic, "n_documents": sizes[topic]}
+            topics.append(of_topic | {"words": [words[row] for row in rows]})
     numbers = dict.fromkeys(("loss", *ClusteringScores._fields), pa.float64())
     schema = pa.schema({"method": pa.string(), "start": pa.int64()} | numbers)
     ctx.store_table(outputs.SCORES, pa.Table.from_pylist(scores, schema=schema))
