@@ -329,11 +329,11 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         target = np.where(weights[:, None] > 0, values - self.mean_, 0.0)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
         with one_blas_thread(), scope("embedding", self.get_params(), self.adjacency_, V, confidence):
-            found = alternate(self, (smoother, weights, target), unreached)
+            found, self.converged_ = alternate(self, (smoother, weights, target), unreached)
             inferred = found.Z @ found.F + self.mean_
         self.embedding_, self.regression_, self.objective_, self.solver_residuals_ = found
         self._degrees = degrees_of(self.adjacency_)
-        self.converged_, self.n_iter_ = has_settled(found, self), len(found.residuals)
+        self.n_iter_ = len(found.residuals)
         self.features_ = inferred[self.sizes_[0] :] if len(sets) == 2 else inferred
         if (left := found.residuals[-1] if self.n_iter_ else 0.0) > self.solver_tol:
             warnings.warn(
@@ -465,11 +465,12 @@ Problem = tuple[Any, Float64s, Float64s]
 """L, c and V, which are the same in every round."""
 
 
-def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: Any) -> Embedding:
-    """Improve Z and F in turn until the objective falls by less than the share tol; each round is kept.
+def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: Any) -> tuple[Embedding, bool]:
+    """Improve Z and F in turn until the objective falls by no more than the share tol, and return whether it did.
 
-    Eigenvectors that are constant over the known rows explain nothing, and no round departs from them: then the start
-    is random.
+    Each round is kept. A round whose systems have not converged is never the last, however little the objective fell in
+    it. Eigenvectors that are constant over the known rows explain nothing, and no round departs from them: then the
+    start is random.
     """
     state, seed = compute(newest("round", Embedding)[1]), seed_of(model.random_state)
     for init in (model.init, "random") if state is None else ():
@@ -479,34 +480,36 @@ def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: An
             Z = smallest_eigenpairs(model.adjacency_, model.n_components, random_state=seed).vectors
         if model.missing == "masked":
             Z[unreached] = 0.0
-        confidence, target = known = fill_unknown(model, problem, np.zeros_like(problem[2]))
-        Z, F, value = regress(model, problem, Z, *known)
+        _, confidence, target = problem
+        if model.missing == "imputed":
+            confidence, target = np.ones_like(confidence), confidence[:, None] * target
+        Z, F, value = regress(model, problem, Z, confidence, target)
         state = Embedding(Z, F, np.array([value]), np.zeros(0))
         if np.abs(confidence[:, None] * (Z @ F)).max() > EXPLAINED * np.abs(target).max():
             break
-    while not has_settled(state, model) and len(state.residuals) < model.max_iter:
-        number = len(state.residuals) + 1
+    while True:
+        number = len(state.residuals)
+        before, value = state.objective[max(0, number - 1)], state.objective[number]
+        has_settled = before - value <= model.tol * abs(before)
+        if number and has_settled and state.residuals[-1] <= model.solver_tol:
+            return state, True
+        if number >= model.max_iter:
+            return state, False
         make = partial(one_round, model, problem, state)
-        state = compute(keep("round", make, Embedding, number=number))
-        tell("rounds", number)
-    return state
-
-
-def has_settled(found: Embedding, model: FeaturePreservingEmbedding) -> bool:
-    """Return whether the objective fell by no more than the share tol in the last round, and its systems are solved.
-
-    A round whose systems have not converged is never the last, however little the objective fell in it.
-    """
-    if not found.residuals.size:
-        return False
-    before, value = found.objective[-2:]
-    return bool(before - value <= model.tol * abs(before) and found.residuals[-1] <= model.solver_tol)
+        state = compute(keep("round", make, Embedding, number=number + 1))
+        tell("rounds", number + 1)
 
 
 def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedding) -> Embedding:
-    """Return the best Z for F by k sparse systems, and the best F for that, with their largest relative residual."""
-    L, (Z, F, objective, residuals) = problem[0], state
-    confidence, target = fill_unknown(model, problem, Z @ F)
+    """Return the best Z for F by k sparse systems, and the best F for that, with their largest relative residual.
+
+    Where unknown values are imputed, Z F fills them before (the paper's step 8.3). That majorizes the objective, so
+    that it falls in these rounds too.
+    """
+    (L, confidence, target), (Z, F, objective, residuals) = problem, state
+    if model.missing == "imputed":
+        target = confidence[:, None] * target + (1 - confidence[:, None]) * (Z @ F)
+        confidence = np.ones_like(confidence)
     shifts, basis = np.linalg.eigh(F @ F.T)
     shifts[shifts < ZERO_EIGENVALUE * max(shifts[-1], 0.0)] = 0.0
     right = (confidence[:, None] * target) @ (F.T @ basis)
@@ -521,19 +524,6 @@ def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedd
     *_, left = found = compute(solved)
     Z, F, value = regress(model, problem, found[:-1] @ np.ascontiguousarray(basis.T), confidence, target)
     return Embedding(Z, F, np.append(objective, value), np.append(residuals, float(left.max())))
-
-
-def fill_unknown(
-    model: FeaturePreservingEmbedding, problem: Problem, inferred: Float64s
-) -> tuple[Float64s, Float64s]:
-    """Return c and V, or those with the unknown values filled with inferred ones (the paper's step 8.3).
-
-    Filling majorizes the objective, so that it falls in these rounds too.
-    """
-    _, c, V = problem
-    if model.missing == "masked":
-        return c, V
-    return np.ones_like(c), c[:, None] * V + (1 - c[:, None]) * inferred
 
 
 def regress(

@@ -23,6 +23,7 @@ from distembed.dtypes import Float64s, Floats, Int32s, Mask
 from distembed.execution import compute, one_blas_thread
 from distembed.linalg.chunks import row_chunk
 from distembed.linalg.columns import solve_columns
+from distembed.linalg.csr import rows_of
 from distembed.manifold import imputation_systems as systems
 from distembed.manifold.correspondences import known_rows
 from distembed.manifold.regressions import predictions
@@ -180,7 +181,14 @@ class LatentSemanticImputation(BaseEstimator):
         if graph is None:
             self.graph_ = systems.mst_knn_graph(rows, self.min_degree)
         else:
-            self.graph_ = systems.given_graph(graph, rows.shape[0])
+            self.graph_ = sp.csr_array(compute(graph) if isinstance(graph, da.Array) else graph, copy=True)
+            self.graph_.sum_duplicates()
+            if self.graph_.shape != (shape := (len(rows), len(rows))):
+                raise ValueError(
+                    f"the graph must be {shape[0]} x {shape[0]} like the rows of X, not {self.graph_.shape}"
+                )
+            if (self.graph_.indices == rows_of(self.graph_)).any():
+                raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
         self.weights_, self.certificate_ = systems.reconstruction_weights(
             rows, self.graph_, simplex=self.weights == "simplex", floor=self.floor
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -29,7 +30,6 @@ from distembed.lift import as_it_is, block, lift
 from distembed.linalg import columns
 from distembed.linalg.chunks import ROW_BLOCKS, row_chunk
 from distembed.linalg.columns import nonnegative_least_squares, relative_residual, solve_columns
-from distembed.linalg.csr import rows_of
 from distembed.manifold.regressions import fit_known, predictions
 from distembed.neighbors.search import kept_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
@@ -73,23 +73,6 @@ def mst_knn_graph(rows: da.Array, min_degree: int) -> sp.csr_array:
         return spanning_neighbor_graph(spanning_tree_of(rows, near), near, min_degree=min_degree)
 
 
-def given_graph(graph: Any, n_rows: int) -> sp.csr_array:
-    """Return a copy of a sparse graph, or a Dask array of sparse row blocks, of n_rows rows.
-
-    Raises
-    ------
-    ValueError
-        If it has not n_rows rows and columns, or has rows among their own neighbors.
-    """
-    found = sp.csr_array(compute(graph) if isinstance(graph, da.Array) else graph, copy=True)
-    found.sum_duplicates()
-    if found.shape != (n_rows, n_rows):
-        raise ValueError(f"the graph must be {n_rows} x {n_rows} like the rows of X, not {found.shape}")
-    if (found.indices == rows_of(found)).any():
-        raise ValueError("the graph has rows among their own neighbors: clear its diagonal")
-    return found
-
-
 def reconstruction_weights(
     rows: da.Array, graph: sp.csr_array, *, simplex: bool, floor: float
 ) -> tuple[sp.csr_array, Float64s]:
@@ -109,21 +92,22 @@ def reconstruction_weights(
     csr_array, shape (m, n), float64, and float64 array, shape (m,)
     """
 
-    def weigh_batch(start: int, stop: int) -> da.Array:
-        indptr = graph.indptr[start : stop + 1].astype(np.int64)
-        neighbors = graph.indices[indptr[0] : indptr[-1]]
-        needed, places = np.unique(np.concatenate([np.arange(start, stop), neighbors]), return_inverse=True)
-        return lift(
-            weigh, "nd->ed", rows[needed].rechunk((-1, -1)), dtype=np.float64,
-            sizes={"e": neighbors.size, "d": 2}, rows=places[: stop - start], indptr=indptr - indptr[0],
-            neighbors=places[stop - start :], floor=floor, simplex=simplex,
-        )  # fmt: skip
-
     def make() -> da.Array:
         entries = entries_per_batch(int(graph.indptr[-1]), rows.shape[1] * 8, block_memory())
         cuts = np.unique(np.searchsorted(graph.indptr, np.arange(0, graph.indptr[-1], entries))).tolist()
-        batches = zip(cuts, [*cuts[1:], graph.indptr.size - 1], strict=True)
-        return da.concatenate([weigh_batch(a, b) for a, b in batches if graph.indptr[b] > graph.indptr[a]])
+        batches = []
+        for start, stop in pairwise([*cuts, graph.indptr.size - 1]):
+            indptr = graph.indptr[start : stop + 1].astype(np.int64)
+            neighbors, size = graph.indices[indptr[0] : indptr[-1]], stop - start
+            if neighbors.size:
+                both = np.concatenate([np.arange(start, stop), neighbors])
+                needed, places = np.unique(both, return_inverse=True)
+                batches.append(lift(
+                    weigh, "nd->ed", rows[needed].rechunk((-1, -1)), dtype=np.float64,
+                    sizes={"e": neighbors.size, "d": 2}, rows=places[:size], neighbors=places[size:],
+                    indptr=indptr - indptr[0], floor=floor, simplex=simplex,
+                ))  # fmt: skip
+        return da.concatenate(batches)
 
     with one_blas_thread(), scope("weights", simplex, floor, rows, graph):
         values = compute(keep("weights", make))
@@ -323,30 +307,20 @@ def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
 def solve_by_krylov(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
     """Solve (I - W_qq) Y_q = W_qp Y_p by restarted BiCGSTAB."""
     q = system["inside"].shape[0]
-
-    def make() -> da.Array:
-        sizes = {"r": q + 2 + columns.RECORDED_STEPS}
-        return lift(krylov, "nc->cr", Y, dtype=np.float64, sizes=sizes, tol=tol, max_iter=max_iter, **system)
-
+    form: dict[str, Any] = {"dtype": np.float64, "sizes": {"r": q + 2 + columns.RECORDED_STEPS}}
+    make = partial(lift, krylov, "nc->cr", Y, **form, tol=tol, max_iter=max_iter, **system)
     solved = keep("solved", make)
     residual, steps, *record = compute(solved[:, q:]).T
-    n_iter, history = int(steps.max()), _history(np.array(record), steps.astype(np.int64))
-    return Solution(solved[:, :q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
-
-
-def _history(record: Float64s, steps: Int64s) -> Float64s:
-    """Return the largest residual of all columns by step, from the thinned record of each, shape (m, 2).
-
-    Blocks of columns take steps of their own: one that is done counts with its last residual on record.
-    """
+    # The largest residual of all columns by step, from the thinned record of each. Blocks of columns take steps of
+    # their own: one that is done counts with its last residual on record.
+    steps = steps.astype(np.int64)
     strides = np.array([columns.record_stride(int(n)) for n in steps])
-    stride = int(strides.max(initial=1))
-    at = np.arange(stride, int(steps.max(initial=0)) + 1, stride)
-    if not at.size:
-        return np.empty((0, 2))
+    n_iter, stride = int(steps.max()), int(strides.max())
+    at = np.arange(stride, n_iter + 1, stride)
     rows = np.minimum(at[:, None], np.maximum(steps, 1)) // strides - 1
-    values = np.take_along_axis(record, np.maximum(rows, 0), axis=0)
-    return np.column_stack([at, np.nanmax(values, axis=1)])
+    values = np.take_along_axis(np.array(record), np.maximum(rows, 0), axis=0)
+    history = np.column_stack([at, np.nanmax(values, axis=1)])
+    return Solution(solved[:, :q], n_iter, float(residual.max()), bool((residual <= tol).all()), history)
 
 
 def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:

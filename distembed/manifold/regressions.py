@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -201,15 +201,26 @@ def ridge_regression(
         ones = da.ones((X.shape[0], 1), chunks=(rows.chunks[0], 1), dtype=rows.dtype)
         both = [rows, row_blocks(ones) if is_sparse else ones]
         rows = da.concatenate(both, axis=1).rechunk({1: -1})
-    normal = _Normal(rows, transpose_row_blocks(rows).persist() if is_sparse else None, alpha)
     n, m = rows.shape
+    turned = transpose_row_blocks(rows).persist() if is_sparse else None
+    times: Any = sparse_times if is_sparse else times_matrix
+
+    def carried(vectors: Any) -> da.Array:
+        """Return Xᵀ times vectors (n × b)."""
+        if turned is not None:
+            return sparse_times(turned, vectors)
+        return column_products(rows, dense_blocks(vectors, rows.chunks[0]))
+
     if min(n, m) > DIRECT_SIDE:
-        right, squares = compute((normal.carried(targets), normal.squares()))
+        squares = column_powers(rows, 2)
+        if turned is not None:
+            squares = lift(row_lengths, "wc->w", turned, dtype=np.float64) ** 2
+        right, squares = compute((carried(targets), squares))
         numbers, scales = count(1), 1 / (squares + alpha)
 
         def product(vectors: Float64s) -> Any:
             tell("products", next(numbers))
-            return compute(normal.carried(normal.times(vectors))) + alpha * vectors
+            return compute(carried(times(rows, vectors))) + alpha * vectors
 
         found = conjugate_gradients(product, right, scales[:, None], tol=tol, max_iter=max_iter)
         if (largest := found.residuals.max()) > tol:
@@ -220,63 +231,37 @@ def ridge_regression(
                 stacklevel=2,
             )
         return found
-    turned = normal if m <= n else normal.turned()
-    right, products = compute(normal.carried(targets)) if m <= n else targets, turned.products()
-    products.flat[:: len(products) + 1] += alpha
-    weights = scipy.linalg.solve(products, right, assume_a="pos", overwrite_a=True)
-    if m > n:
-        weights = compute(turned.times(weights))
+    if m <= n:
+        weights = _solved(rows, turned, alpha, compute(carried(targets)))
+    elif turned is not None:
+        weights = compute(times(turned, _solved(turned, rows, alpha, targets)))
+    else:
+        short = rows.T.rechunk((row_chunk(m, 8 * n, BLOCK_MEMORY), -1))
+        weights = compute(times(short, _solved(short, None, alpha, targets)))
     return Solution(weights, np.zeros(weights.shape[1]), 1)
 
 
-class _Normal(NamedTuple):
-    """The symmetric matrix XᵀX + alpha I of X (n × m) in row blocks."""
+def _solved(rows: da.Array, turned: da.Array | None, alpha: float, right: Any) -> Any:
+    """Return (XᵀX + alpha I)^-1 times `right` by Cholesky; XᵀX is made a panel of columns at a time.
 
-    rows: da.Array
-    transposed: da.Array | None
-    """Xᵀ in row blocks where X is sparse: only products of stored values are made."""
-    alpha: float
-
-    def turned(self) -> _Normal:
-        """Return the matrix XXᵀ + alpha I."""
-        if self.transposed is not None:
-            return _Normal(self.transposed, self.rows, self.alpha)
-        n, m = self.rows.shape
-        return _Normal(self.rows.T.rechunk((row_chunk(m, 8 * n, BLOCK_MEMORY), -1)), None, self.alpha)
-
-    def times(self, vectors: Any) -> da.Array:
-        """Return X times vectors (m × b)."""
-        return (times_matrix if self.transposed is None else sparse_times)(self.rows, vectors)
-
-    def carried(self, vectors: Any) -> da.Array:
-        """Return Xᵀ times vectors (n × b)."""
-        if self.transposed is None:
-            return column_products(self.rows, dense_blocks(vectors, self.rows.chunks[0]))
-        return sparse_times(self.transposed, vectors)
-
-    def products(self) -> Float64s:
-        """Return XᵀX, (m × m), a panel of columns at a time; of dense rows each half once."""
-        m = self.rows.shape[1]
-        products = np.empty((m, m))
-        for first in range(0, m, PANEL):
-            last = min(first + PANEL, m)
-            if self.transposed is None:
-                panel = compute(column_products(self.rows[:, first:], self.rows[:, first:last]))
-                products[first:, first:last], products[first:last, first:] = panel, panel.T
-            else:
-                columns = lift(
-                    dense_columns, "wc->wc", self.rows,
-                    dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
-                )  # fmt: skip
-                products[:, first:last] = compute(sparse_times(self.transposed, columns))
-            tell("columns", last, m)
-        return products
-
-    def squares(self) -> da.Array:
-        """Return the diagonal of XᵀX, (m,)."""
-        if self.transposed is None:
-            return column_powers(self.rows, 2)
-        return lift(row_lengths, "wc->w", self.transposed, dtype=np.float64) ** 2
+    Of dense rows, which are not turned, each half of XᵀX is made once; of sparse ones stored values alone are read.
+    """
+    m = rows.shape[1]
+    products = np.empty((m, m))
+    for first in range(0, m, PANEL):
+        last = min(first + PANEL, m)
+        if turned is None:
+            panel = compute(column_products(rows[:, first:], rows[:, first:last]))
+            products[first:, first:last], products[first:last, first:] = panel, panel.T
+        else:
+            columns = lift(
+                dense_columns, "wc->wc", rows,
+                dtype=np.float64, sizes={"c": last - first}, first=first, last=last,
+            )  # fmt: skip
+            products[:, first:last] = compute(sparse_times(turned, columns))
+        tell("columns", last, m)
+    products.flat[:: m + 1] += alpha
+    return scipy.linalg.solve(products, right, assume_a="pos", overwrite_a=True)
 
 
 @block(temporaries=0.5)
