@@ -176,19 +176,15 @@ def aligned(value: Any) -> Any:
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     if type(value) is dict:
         return {key: aligned(item) for key, item in value.items()}
-    return _align_sparse(value) if hasattr(value, "indptr") else value
-
-
-def _align_sparse(block: Any) -> Any:
-    parts = {name: getattr(block, name) for name in ("data", "indices", "indptr")}
-    fine = {name: aligned(part) for name, part in parts.items()}
-    if all(fine[name] is parts[name] for name in parts):
-        return block
-    # A shallow copy, which keeps what the block knows of itself: that its indices are sorted, for one.
-    block = copy.copy(block)
-    for name, part in fine.items():
-        setattr(block, name, part)
-    return block
+    if not hasattr(value, "indptr"):
+        return value
+    fine = {name: aligned(getattr(value, name)) for name in ("data", "indices", "indptr")}
+    if any(fine[name] is not getattr(value, name) for name in fine):
+        # A shallow copy, which keeps what the block knows of itself: that its indices are sorted, for one.
+        value = copy.copy(value)
+        for name, part in fine.items():
+            setattr(value, name, part)
+    return value
 
 
 def delayed(value: Any, **options: Any) -> Any:
@@ -341,10 +337,6 @@ def _libraries(n_modules: int) -> tuple[Any, ...]:  # noqa: ARG001 - it is what 
     return tuple(ThreadpoolController().lib_controllers)
 
 
-def _counts_per_thread(library: Any) -> bool:
-    return "openmp" in {library.user_api, getattr(library, "threading_layer", None)}
-
-
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Limit BLAS in this process, and OpenMP in this thread, to one thread while the block runs.
@@ -354,9 +346,12 @@ def one_blas_thread() -> Iterator[None]:
     a block is limited from the next block on, so import it before.
     """
     libraries = _libraries(len(sys.modules))
+    per_thread = [
+        one for one in libraries if "openmp" in {one.user_api, getattr(one, "threading_layer", None)}
+    ]
     with _LOCK:
-        _PROCESS_LIMIT.begin([library for library in libraries if not _counts_per_thread(library)])
-    _THREAD_LIMIT.begin([library for library in libraries if _counts_per_thread(library)])
+        _PROCESS_LIMIT.begin([library for library in libraries if library not in per_thread])
+    _THREAD_LIMIT.begin(per_thread)
     try:
         yield
     finally:

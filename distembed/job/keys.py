@@ -9,9 +9,7 @@ import json
 import textwrap
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Annotated, Any, Literal, NamedTuple
-
-from pydantic.fields import FieldInfo
+from typing import Annotated, Any, Literal, NamedTuple, get_origin
 
 from distembed.display import format_size
 from distembed.job.model import SIZE, Section, tagged
@@ -57,12 +55,10 @@ def keys_of(system: str) -> list[Key]:
     return [
         key._replace(default=system) if key.place == "job.system" else key
         for name, field in fields
-        for key in _keys_of_section(f"{name}.NAME" if _is_table(field) else name, tagged(field.annotation))
+        for key in _keys_of_section(
+            f"{name}.NAME" if get_origin(field.annotation) is dict else name, tagged(field.annotation)
+        )
     ]
-
-
-def _is_table(field: FieldInfo) -> bool:
-    return getattr(field.annotation, "__origin__", None) is dict
 
 
 def _keys_of_section(section: str, models: dict[str, type[Section]]) -> Iterator[Key]:

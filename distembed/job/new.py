@@ -66,7 +66,6 @@ FIELD_NAMES = {
 }  # fmt: skip
 """What fields of records are mostly called, in lower case, with an underscore in place of other signs."""
 
-"""The encodings that a job has to give."""
 NUMBER = re.compile(r"[-+]?(?=[.,]*\d)[\d.,]+(?:[eE][-+]?\d+)?")
 DIVIDED = {"line": "one per line", "blocks": "between blank lines", "mediawiki": "one per page"}
 
@@ -114,13 +113,9 @@ def write_new_job(
     if preset is not None and preset not in presets:
         there = f"it has {', '.join(presets)}" if presets else "it has none: leave --preset out"
         raise JobError(f"{system} has no preset {preset!r}; {there}")
-    inputs = look_at_inputs(system, keys, files)
-    own = _settings_of(inputs, keys, target.parent)
-    if preset is None:
-        best = _by_place(next(iter(presets.values()), {}))
-        chosen = settings_that_fit(keys, best, next(iter(inputs.values()))) | own
-    else:
-        chosen = own | _by_place(presets[preset])
+    own, first, lines = look_at_inputs(system, keys, files, target.parent)
+    best = _by_place(presets[preset] if preset else next(iter(presets.values()), {}))
+    chosen = own | best if preset else settings_that_fit(keys, best, first) | own
     # Tables of tables, such as recipes, are those of the demo.
     own_tables = {key.section.removesuffix(".NAME") for key in keys if key.section.endswith(".NAME")}
     missing = own_tables - {place.partition(".")[0] for place in chosen}
@@ -140,7 +135,6 @@ def write_new_job(
         **required,
         **chosen,
     }
-    lines = [line for found in inputs.values() for line in found.lines]
     with replacing(str(target)) as partial:
         text = job_text(keys, system_named(system).job.first_keys, settings, lines)
         Path(partial).write_text(text, encoding="utf-8")
@@ -154,21 +148,24 @@ def _by_place(sections: Mapping[str, Mapping[str, Any]]) -> Settings:
 # --- what is found -----------------------------------------------------------------------------------------------
 
 
-def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> dict[str, Found]:
-    """Return what each input of a system seems to be, by its section.
+def look_at_inputs(
+    system: str, keys: Sequence[Key], files: Sequence[str], folder: Path
+) -> tuple[Settings, Found, list[str]]:
+    """Return the settings that follow from the inputs, whose paths are relative to a folder, the first, and all lines.
 
     Raises
     ------
     JobError
         The system reads another number of files.
     """
+    defaults = {key.place: key.default for key in keys}
     wanted = [
-        key._replace(section=key.section.replace("NAME", name))
+        (key.section, key.section.replace("NAME", name), key.name)
         for key in keys
         if key.required and is_input(key.annotation)
         for name in (("first", "second") if key.section.endswith(".NAME") else ("",))
     ]
-    is_text = {key.name for key in wanted} == {"paths"}
+    is_text = {name for *_, name in wanted} == {"paths"}
     given = [[file] for file in files] if len(wanted) > 1 else [list(files)]
     fields = [""] * len(wanted)
     if is_text and len(files) == 1 < len(wanted):  # records with a field for each collection
@@ -180,17 +177,33 @@ def look_at_inputs(system: str, keys: Sequence[Key], files: Sequence[str]) -> di
                 f"{files[0]} has no two fields of text: give one file for each of the two collections"
             )
     if not files or len(given) != len(wanted):
+        places = ", ".join(f"{section}.{name}" for _, section, name in wanted)
         raise JobError(
-            f"{system} reads {plural(len(wanted), 'file')}, {', '.join(key.place for key in wanted)}: give "
-            f"{len(wanted)} and not {len(files)}, or type: distembed demo {system}"
+            f"{system} reads {plural(len(wanted), 'file')}, {places}: give {len(wanted)} and not {len(files)}, or "
+            f"type: distembed demo {system}"
         )
-    inputs: dict[str, Found] = {}
-    for key, paths, field in zip(wanted, given, fields, strict=True):
-        names = {one.name for one in keys if one.section.partition(".")[0] == key.section.partition(".")[0]}
+    settings: Settings = {}
+    inputs: list[Found] = []
+    lines: list[str] = []
+    for (model, section, name), paths, field in zip(wanted, given, fields, strict=True):
+        names = {key.name for key in keys if key.section == model}
         found = look_at_texts(paths, names, field) if is_text else look_at_table(paths[0], names)
-        about = f"{key.section}: " if len(wanted) > 1 else ""
-        inputs[key.section] = found._replace(lines=[about + line for line in found.lines])
-    return inputs
+        inputs.append(found)
+        lines += [f"{section}: {line}" if len(wanted) > 1 else line for line in found.lines]
+        listed = _as_glob(paths)
+        if is_text:
+            listed = [one for path in listed for one in _without_job(path, folder)]
+        named = [path if "://" in path else os.path.relpath(path, folder) for path in listed]
+        own = found.settings | {name: named if is_text else named[0]}
+        if f"{model}.stop_words" in defaults:
+            own["stop_words"] = found.language
+        settings |= {f"{section}.{key}": value for key, value in own.items()}
+    first = inputs[0]
+    if first.language != "none" and defaults.get("vocabulary.stop_words", "none") != "none":
+        settings["vocabulary.stop_words"] = first.language
+    if "parts.column" in defaults and "label_field" not in first.settings:  # each file is a part
+        settings["parts.column"] = "file"
+    return settings, first, lines
 
 
 def look_at_texts(paths: Sequence[str], names: set[str], text_field: str = "") -> Found:
@@ -222,7 +235,10 @@ def look_at_texts(paths: Sequence[str], names: set[str], text_field: str = "") -
         settings.pop("bad_records", None)
     sample, n_bytes = sample_text(corpus.bundles, corpus.tokenizer), sum(p.n_bytes for p in corpus.partitions)
     growth = max(1.0, n_bytes / max(1, sample.n_bytes))
-    n_documents, language = round(growth * sample.n_documents), language_in(corpus)
+    n_documents, counts = round(growth * sample.n_documents), Counter[str]()
+    for document in islice(corpus.documents(), SAMPLE_DOCUMENTS):
+        counts.update(re.findall(r"[^\W\d_]+", document.text[:SAMPLE_BYTES].lower()))
+    language = language_of([word for word, _ in counts.most_common()])
     kinds = Counter({part.url: FORMAT_NAMES[part.format] for part in corpus.partitions}.values())
     links = plural(sum(os.path.islink(file.url) for file in files), "link")  # noqa: PTH114
     divided = DIVIDED.get(found.get("layout", kind), "one per record")
@@ -233,7 +249,7 @@ def look_at_texts(paths: Sequence[str], names: set[str], text_field: str = "") -
         f"encoding: {encoded}",
         f"left out: {'; '.join(_left_out(paths, corpus)) or 'nothing'}",
     ]
-    return Found(settings | {"paths": _as_glob(paths)}, lines, language, n_documents, growth * sample.counts)
+    return Found(settings, lines, language, n_documents, growth * sample.counts)
 
 
 def _rounded(number: float) -> str:
@@ -251,14 +267,6 @@ def encoding_of(files: Sequence[FoundFile]) -> tuple[str | None, str]:
             encoding = guess[0] if guess else encoding
             return encoding, f"{os.path.basename(url)} is not UTF-8, and seems to be {encoding}"  # noqa: PTH119
     return None, "UTF-8, or what a file says itself"
-
-
-def language_in(corpus: Corpus) -> str:
-    """Return the language whose function words are the most frequent words of a corpus; "none" where none is."""
-    counts = Counter[str]()
-    for document in islice(corpus.documents(), SAMPLE_DOCUMENTS):
-        counts.update(re.findall(r"[^\W\d_]+", document.text[:SAMPLE_BYTES].lower()))
-    return language_of([word for word, _ in counts.most_common()])
 
 
 def _left_out(paths: Sequence[str], corpus: Corpus) -> list[str]:
@@ -292,11 +300,18 @@ def look_at_table(path: str, names: set[str]) -> Found:
             "delimiter": None if delimiter in ",\t" else delimiter,
         }
     records = records_of(files[0].url)
-    found["name_column"] = next((name for name in records if not _are_numbers(records[name])), None)
+    for (
+        name,
+        values,
+    ) in records.items():  # the first of which most are no numbers, but not marks of missing ones
+        texts = [str(value).strip() for value in values if value not in (None, "")]
+        if texts and 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) <= len(texts):
+            found["name_column"] = name
+            break
     settings = {name: value for name, value in found.items() if name in names and value}
     about = f"a table of {plural(len(records), 'column')}" if records else "vectors"
     about += "".join(f", {name} {toml_value(value)}" for name, value in settings.items())
-    return Found(settings | {"path": path}, [f"{path}, {about}"])
+    return Found(settings, [f"{path}, {about}"])
 
 
 # --- records -----------------------------------------------------------------------------------------------------
@@ -354,12 +369,6 @@ def longest_fields(records: Records) -> list[str]:
     return sorted((name for name in texts if texts[name]), key=lambda name: -texts[name])
 
 
-def _are_numbers(values: list[Any]) -> bool:
-    """Return whether most values are numbers; those that are not may be marks of missing ones."""
-    texts = [str(value).strip() for value in values if value not in (None, "")]
-    return not texts or 2 * sum(map(bool, map(NUMBER.fullmatch, texts))) > len(texts)
-
-
 # --- what is chosen, and written ---------------------------------------------------------------------------------
 
 
@@ -392,26 +401,6 @@ def settings_that_fit(keys: Sequence[Key], best: Settings, text: Found) -> Setti
     return settings | small
 
 
-def _settings_of(inputs: Mapping[str, Found], keys: Sequence[Key], folder: Path) -> Settings:
-    """Return the settings that follow from the inputs of a job, whose paths are relative to a folder."""
-    defaults, first = {key.place: key.default for key in keys}, next(iter(inputs.values()))
-    settings: Settings = {}
-    if first.language != "none" and defaults.get("vocabulary.stop_words", "none") != "none":
-        settings["vocabulary.stop_words"] = first.language
-    if "parts.column" in defaults and "label_field" not in first.settings:  # each file is a part
-        settings["parts.column"] = "file"
-    for section, found in inputs.items():
-        settings |= {f"{section}.{name}": value for name, value in found.settings.items()}
-        if {f"{section}.stop_words", f"{section.partition('.')[0]}.NAME.stop_words"} & defaults.keys():
-            settings[f"{section}.stop_words"] = found.language
-        if "path" in found.settings:
-            settings[f"{section}.path"] = _relative(found.settings["path"], folder)
-        else:
-            paths = (one for path in found.settings["paths"] for one in _without_job(path, folder))
-            settings[f"{section}.paths"] = [_relative(path, folder) for path in paths]
-    return settings
-
-
 def _without_job(path: str, folder: Path) -> list[str]:
     """Return a path, or of a folder that the job file lies in globs of the files that are there now, by their ends."""
     place = Path(path)
@@ -419,10 +408,6 @@ def _without_job(path: str, folder: Path) -> list[str]:
         return [path]
     ends = {Path(file.path).suffix for file in files_at(path)} - {".toml"}
     return [f"{glob.escape(path)}/**/*{end}" for end in sorted(ends)] if all(ends) else [path]
-
-
-def _relative(path: str, folder: Path) -> str:
-    return path if "://" in path else os.path.relpath(path, folder)
 
 
 def _as_glob(paths: Sequence[str]) -> list[str]:
@@ -453,22 +438,19 @@ def job_text(keys: Sequence[Key], shown: Sequence[str], settings: Settings, line
     text = [f"# {line}" for line in (head, *lines)]
     for section, group in groupby(keys, key=lambda key: key.section.removesuffix(".NAME")):
         known = {key.place: key for key in group}
-        comments = {place: f"  # {_brief(key)}" for place, key in known.items()}
         rows = [place for place in known if place in settings or place in shown]
         rows += [place for place in settings if place.startswith(f"{section}.") and place not in known]
         text += ["", f"[{section}]"] if rows else []
         for place in rows:
-            value = settings[place] if place in settings else known[place].default
-            text.append(_assigned(place.partition(".")[2], value).ljust(COMMENTED) + comments.get(place, ""))
+            value, name = (
+                settings[place] if place in settings else known[place].default,
+                place.partition(".")[2],
+            )
+            line = f"{name} = {toml_value(value)}"
+            if len(line) > WIDTH and isinstance(value, list):
+                line = "\n".join([f"{name} = [", *(f"    {toml_value(item)}," for item in value), "]"])
+            text.append(line.ljust(COMMENTED) + (f"  # {_brief(known[place])}" if place in known else ""))
     return "\n".join(text) + "\n"
-
-
-def _assigned(name: str, value: Any) -> str:
-    """Return a value as TOML, a long list with a line for each of its items."""
-    line = f"{name} = {toml_value(value)}"
-    if len(line) <= WIDTH or not isinstance(value, list):
-        return line
-    return "\n".join([f"{name} = [", *(f"    {toml_value(item)}," for item in value), "]"])
 
 
 def _brief(key: Key) -> str:

@@ -61,7 +61,13 @@ def open_job(text: str, *, settings: tuple[str, ...] = (), workspace: str | None
     """
     place = existing_workspace(text)
     if place is None:
-        _refuse_folder(text)
+        if (folder := Path(text)).is_dir():
+            inside = [
+                path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))
+            ]
+            meant = next(iter([*inside, *sorted(folder.glob("*.toml"))]), None)
+            advice = f"did you mean {meant}?" if meant else "name a vector file, a workspace or a job file"
+            raise IsADirectoryError(f"{text} is a folder and no workspace; {advice}")
         if "://" in text:
             ended = ": what lies at memory:// ends with its process" if protocol_of(text) == "memory" else ""
             raise FileNotFoundError(f"there is no workspace at {text}{ended}; name another, or a job file")
@@ -200,20 +206,3 @@ def names_of(source: Source) -> dict[str, str]:
     if isinstance(source, VectorFile):
         return {}
     return names_in_table(source if isinstance(source, Workspace) else Workspace.open(source.job.workspace))
-
-
-def _refuse_folder(source: str) -> None:
-    """Refuse a folder that is no workspace, and name the workspace or the job file in it.
-
-    Raises
-    ------
-    IsADirectoryError
-        The folder is local and holds neither words nor the records of a job.
-    """
-    folder = Path(source)
-    if not folder.is_dir():
-        return
-    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and Workspace.exists(str(path))]
-    meant = next(iter([*inside, *sorted(folder.glob("*.toml"))]), None)
-    advice = f"did you mean {meant}?" if meant else "name a vector file, a workspace or a job file"
-    raise IsADirectoryError(f"{source} is a folder and no workspace; {advice}")

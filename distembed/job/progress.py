@@ -130,7 +130,11 @@ class TerminalReporter(Reporter):
     def advance(self, task: str, done: int, total: int | None, *, unit: str) -> None:
         """Move the bar of `task`, or print a line when the last is old enough."""
         if not self._console.is_terminal:
-            self._print_line(task, done, total, unit)
+            now, name = time.monotonic(), f"{task} {unit}"
+            began, last = self._began.setdefault(name, now), self._last.setdefault(name, now)
+            if done != total and now - last >= max(PLAIN_LINE_SECONDS, (now - began) / 10):
+                self._last[name] = now
+                self.note(f"  {task}: {done:,}{'' if total is None else f' of {total:,}'} {unit}")
             return
         task = f"{task}, {unit}"
         if self._bars is None:
@@ -155,14 +159,6 @@ class TerminalReporter(Reporter):
             self._bars.stop()
             self._bars = None
         self._tasks.clear()
-
-    def _print_line(self, task: str, done: int, total: int | None, unit: str) -> None:
-        now, name = time.monotonic(), f"{task} {unit}"
-        began = self._began.setdefault(name, now)
-        last = self._last.setdefault(name, now)
-        if done != total and now - last >= max(PLAIN_LINE_SECONDS, (now - began) / 10):
-            self._last[name] = now
-            self.note(f"  {task}: {done:,}{'' if total is None else f' of {total:,}'} {unit}")
 
 
 def now_text(*, milliseconds: bool = False) -> str:

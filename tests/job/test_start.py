@@ -121,9 +121,8 @@ TABLE_KEYS = {"name_column", "path", "delimiter", "skip_rows", "encoding"}
 
 
 def found_in(path: Path, names: set[str] = TEXT_KEYS) -> dict[str, Any]:
-    """Return the keys that follow from texts, beside their paths."""
-    settings = look_at_texts([str(path)], names).settings
-    return {name: value for name, value in settings.items() if name != "paths"}
+    """Return the keys that follow from texts."""
+    return look_at_texts([str(path)], names).settings
 
 
 def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
     assert found_in(jsonl, {"text_field", "bad_records"}) == {"text_field": "body"}
     found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
     assert found_in(parquet) == found
-    assert look_at_table(str(table), {"name_column"}).settings == {"path": str(table), "name_column": "Name"}
+    assert look_at_table(str(table), {"name_column"}).settings == {"name_column": "Name"}
 
 
 def test_the_layout_of_a_text_is_found(tmp_path: Path) -> None:
@@ -270,7 +269,7 @@ def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, encod
     table.write_bytes(rows.encode(encoding))
     own = {"encoding": "cp1252"} if encoding == "cp1252" else {}
     reading = {"delimiter": ";", **own}
-    named = {"path": str(table), "name_column": "Firma\r\n(kurz)"}
+    named = {"name_column": "Firma\r\n(kurz)"}
     assert look_at_table(str(table), TABLE_KEYS).settings == named | reading
     columns = read_table(str(table), **reading).columns
     assert {name: texts_of(column) for name, column in columns.items()} == {
