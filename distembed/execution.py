@@ -20,9 +20,9 @@ import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 import dask.array as da
@@ -36,6 +36,8 @@ from threadpoolctl import ThreadpoolController
 # --- who hears how far it is -----------------------------------------------------------------------------------
 
 
+T = TypeVar("T")
+
 Listener = Callable[[str, int, int | None], None]
 """Called with a plural noun ("rounds"), how many are finished, and of how many; None where that is not known."""
 
@@ -43,13 +45,18 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener | None) -> Iterator[None]:
-    """Let a listener hear, for the length of the block, what this thread finishes; None lets nobody."""
-    token = _LISTENER.set(listener)
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Let a variable have a value while the block runs."""
+    token = variable.set(value)
     try:
         yield
     finally:
-        _LISTENER.reset(token)
+        variable.reset(token)
+
+
+def heard_by(listener: Listener | None) -> AbstractContextManager[None]:
+    """Let a listener hear, for the length of the block, what this thread finishes; None lets nobody."""
+    return holding(_LISTENER, listener)
 
 
 def tell(what: str, done: int, total: int | None = None) -> None:
@@ -103,11 +110,8 @@ def in_this_thread() -> Iterator[None]:
 
     A task that computes a collection of its own would otherwise wait for the workers, of which it is one.
     """
-    token = _IN_THREAD.set(True)
-    try:
+    with holding(_IN_THREAD, value=True):
         yield
-    finally:
-        _IN_THREAD.reset(token)
 
 
 def where(options: dict[str, Any]) -> dict[str, Any]:
@@ -207,12 +211,6 @@ def compute(collection: Any, **options: Any) -> Any:
     if isinstance(collection, np.ndarray):  # Dask would take a hash of it
         return collection
     return aligned(dask.compute(collection, **where(options))[0])
-
-
-def partitions_of(collection: Any) -> list[Delayed]:
-    """Return the partitions of a Dask series, frame or bag, or the blocks of an array, as `dask.delayed` values."""
-    parts = collection.to_delayed()
-    return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
 
 
 # --- small graphs ----------------------------------------------------------------------------------------------

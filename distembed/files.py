@@ -72,23 +72,6 @@ class BombError(ValueError):
     """An error because a small file would take the memory of a large one."""
 
 
-@contextlib.contextmanager
-def depth_told(path: str | Path) -> Iterator[None]:
-    """Turn what Python raises where folders lie too deeply inside each other into one sentence.
-
-    Raises
-    ------
-    OSError
-        If they do.
-    """
-    try:
-        yield
-    except RecursionError:
-        raise OSError(
-            f"{path} has folders inside each other too deeply to be listed: give one further down"
-        ) from None
-
-
 def read_head(path: str | Path, n_bytes: int) -> bytes:
     """Read the first bytes of a local file or URL, unpacked by the end of its name.
 

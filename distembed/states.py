@@ -11,7 +11,7 @@ stage never see each other's states.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
@@ -22,7 +22,7 @@ from dask.base import normalize_token, tokenize
 from dask.utils import parse_bytes
 from scipy.sparse import csr_array
 
-from distembed.execution import where
+from distembed.execution import holding, where
 
 State = Any  # an array, or a NamedTuple of arrays
 
@@ -91,17 +91,12 @@ class _Place(NamedTuple):
 _PLACE: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
-@contextmanager
-def keeping(states: States | None, *, has_room: bool = False) -> Iterator[None]:
+def keeping(states: States | None, *, has_room: bool = False) -> AbstractContextManager[None]:
     """Let `keep` store states there while the block runs; None lets them stay in memory.
 
     Where memory `has_room`, those do that are forgotten with the state around them.
     """
-    token = _PLACE.set(None if states is None else _Place(states, has_room, states.states))
-    try:
-        yield
-    finally:
-        _PLACE.reset(token)
+    return holding(_PLACE, None if states is None else _Place(states, has_room, states.states))
 
 
 @contextmanager
@@ -120,11 +115,8 @@ def scope(name: str, *of: Any) -> Iterator[None]:
         yield
         return
     own = f"{name}-{tokenize(*of)[:12]}" if of else name
-    token = _PLACE.set(place._replace(prefix=f"{place.prefix}{own}/"))
-    try:
+    with holding(_PLACE, place._replace(prefix=f"{place.prefix}{own}/")):
         yield
-    finally:
-        _PLACE.reset(token)
 
 
 def keep(
@@ -166,15 +158,12 @@ def keep(
     found = _find(place, kind)
     if found is not None:
         return found
-    token = _PLACE.set(place._replace(prefix=f"{place.prefix}{WITHIN}", is_inside=True))
-    try:
+    with holding(_PLACE, place._replace(prefix=f"{place.prefix}{WITHIN}", is_inside=True)):
         made = make()
         for each, value in zip(_names(place, kind), [made] if kind is None else made, strict=True):
             array = value if isinstance(value, da.Array) else da.from_array(np.atleast_1d(value), chunks=-1)
             dims = ("row", "column", *(f"axis_{axis}" for axis in range(2, array.ndim)))[: array.ndim]
             place.states.store(each, array, dims=dims, units="", meaning="A state.", temporary=True)
-    finally:
-        _PLACE.reset(token)
     _forget(place, name, number)
     return _find(place, kind)
 

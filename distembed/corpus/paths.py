@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from distembed.files import depth_told, failures_told
+from distembed.files import failures_told
 from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.urls import check_regular, url_to_fs
 
@@ -98,8 +98,12 @@ def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:
     else:
         if info["type"] != "directory":
             return "", {path: info}
-        with depth_told(path):
+        try:
             folder, found = path.rstrip("/"), filesystem.find(path, detail=True)
+        except RecursionError:
+            raise OSError(
+                f"{path} has folders inside each other too deeply to be listed: give one further down"
+            ) from None
     asked = is_hidden(path[len(folder) :])
     infos = {name: found[name] for name in sorted(found) if asked or not is_hidden(name[len(folder) :])}
     is_file = {  # the type of a link is "other", as that of a pipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from distembed.corpus.paths import is_hidden
 from distembed.job.inputs import inputs_of
@@ -20,14 +20,8 @@ from distembed.vectors.files import vector_format
 JOB_FILE = "job.toml"
 
 
-class VectorFile(NamedTuple):
-    """A file of word vectors, by its path or URL."""
-
-    path: str
-
-
-Source: TypeAlias = Job | Workspace | VectorFile
-"""What a user names where vectors are asked for: the job of a job file, a workspace, or a file of vectors."""
+Source: TypeAlias = Job | Workspace | str
+"""What a user names where vectors are asked for: the job of a job file, a workspace, or the path of a vector file."""
 
 
 def parse_source(text: str) -> Source:
@@ -41,7 +35,7 @@ def parse_source(text: str) -> Source:
     if place := existing_workspace(text):
         return place
     if ("://" in text or Path(text).is_file()) and not text.endswith(".toml"):
-        return VectorFile(text)
+        return text
     if vector_format(text) and not Path(text).exists():
         raise FileNotFoundError(f"there is no file {text}: name a vector file, a workspace or a job file")
     return open_job(text)
@@ -195,14 +189,14 @@ def existing_workspace(url: str) -> Workspace | None:
 
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:
     """Read word vectors from a vector file, from a workspace, or from the workspace of a job file."""
-    if isinstance(source, VectorFile):
-        return WordVectors.load(source.path, max_words=max_words)
+    if isinstance(source, str):
+        return WordVectors.load(source, max_words=max_words)
     place = source if isinstance(source, Workspace) else Workspace.open(source.job.workspace)
     return read_vectors(place, max_words=max_words)
 
 
 def names_of(source: Source) -> dict[str, str]:
     """Return the word of each name that the table of a workspace spells otherwise; nothing for a vector file."""
-    if isinstance(source, VectorFile):
+    if isinstance(source, str):
         return {}
     return names_in_table(source if isinstance(source, Workspace) else Workspace.open(source.job.workspace))

@@ -160,8 +160,8 @@ def find_pairs(
     if not len(same):
         raise ValueError(
             f"no document of the {name} collection (the first is {first[0].as_py()!r}) has the id of one of the {side} "
-            f"({other[0].as_py()!r}): name the fields of the ids, or give "
-            f"{corpus.section_name(side)}.pairs, a table of pairs"
+            f"({other[0].as_py()!r}): name the fields of the ids, or give collections.{side}.pairs, "
+            "a table of pairs"
         )
     n_known = max(1, round(share * len(same)))
     known = np.zeros(len(same), bool)

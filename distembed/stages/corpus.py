@@ -99,11 +99,6 @@ def stage_of(kind: str, side: str) -> str:
     return f"{side}_{kind}" if side else kind
 
 
-def section_name(side: str) -> str:
-    """Return the section of a job file that describes the corpus, or a collection."""
-    return f"collections.{side}" if side else "corpus"
-
-
 def section_of_side(job: Any, side: str) -> Any:
     """Return what a job says of its corpus, or of a collection."""
     return job.collections[side] if side else job.corpus

@@ -23,7 +23,7 @@ from distembed.display import plural
 from distembed.execution import compute
 from distembed.formats.names import compression_of, suffix_of, unknown_format
 from distembed.formats.streams import writing
-from distembed.job.opening import Source, VectorFile, job_of, load_vectors
+from distembed.job.opening import Source, job_of, load_vectors
 from distembed.job.stage import read_vectors, system_of
 from distembed.job.tables import APART, MakeTable, Table, distances_table, with_numbers
 from distembed.linalg.operators import count_values
@@ -167,7 +167,7 @@ def export_source(source: Source, target: str, options: ExportOptions) -> str:
 
     Parameters
     ----------
-    source : Job, Workspace or VectorFile
+    source : Job, Workspace or path of a vector file
     target : str
         The file, which appears whole or not at all; a table is written some rows at a time.
     options : ExportOptions
@@ -179,10 +179,10 @@ def export_source(source: Source, target: str, options: ExportOptions) -> str:
     KeyError, FileNotFoundError
         If the job has not come so far.
     """
-    if isinstance(source, VectorFile):
+    if isinstance(source, str):
         if options.what not in (None, "words"):
             raise ValueError(
-                f"{source.path} is a file of word vectors and has no {options.what}: leave out --what"
+                f"{source} is a file of word vectors and has no {options.what}: leave out --what"
             )
         return export_vectors(load_vectors(source), target, options)
     job = job_of(source)

@@ -32,7 +32,7 @@ from distembed.formats.names import unknown_format
 from distembed.formats.parquet import ParquetFile
 from distembed.formats.streams import check_folder
 from distembed.job.model import Job
-from distembed.job.opening import Source, VectorFile, check_code, job_of, load_vectors, refuse_recorded
+from distembed.job.opening import Source, check_code, job_of, load_vectors, refuse_recorded
 from distembed.job.progress import Reporter
 from distembed.job.stage import system_of
 from distembed.job.tables import Table
@@ -59,7 +59,7 @@ def open_encoder(
 
     Parameters
     ----------
-    source : Job, Workspace or VectorFile
+    source : Job, Workspace or path of a vector file
     vectors : WordVectors, optional
         The vectors of the source, or its first ones, or others of its words, where they have been read.
     allow_code : bool
@@ -76,7 +76,7 @@ def open_encoder(
     """
     vectors = load_vectors(source) if vectors is None else vectors
     chosen: dict[str, Any] = {}
-    if not isinstance(source, VectorFile):
+    if not isinstance(source, str):
         job = job_of(source)
         check_code(job, allow_code=allow_code)
         refuse_recorded(job)
@@ -190,7 +190,7 @@ def export_static(source: Source, target: str, **options: Any) -> str:
 
     Parameters
     ----------
-    source : Job, Workspace or VectorFile
+    source : Job, Workspace or path of a vector file
         A workspace gives the counts of the words and the tokenizer.
     target : str
         "static:" and the folder.
@@ -203,7 +203,7 @@ def export_static(source: Source, target: str, **options: Any) -> str:
         As `write_static_model`, and where there are no vectors at `source`.
     """
     folder, about = Path(target.removeprefix("static:")), list[str]()
-    job = None if isinstance(source, VectorFile) else job_of(source)
+    job = None if isinstance(source, str) else job_of(source)
     encoder = open_encoder(job or source, unknown="skip", **options)
     left_out = _left_out(encoder)
     if job is not None:

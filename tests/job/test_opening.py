@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distembed.job.model import Job
-from distembed.job.opening import Source, VectorFile, job_of, load_vectors, parse_source
+from distembed.job.opening import Source, job_of, load_vectors, parse_source
 from distembed.storage.workspace import Workspace
 from tests.commands import run, succeed
 
@@ -20,7 +20,7 @@ def test_a_source_is_told_once(tmp_path: Path, finished: tuple[Path, str], job: 
     assert isinstance(place, Workspace)
     assert [job_of(one).is_recorded for one in (typed, place, job_of(place))] == [False, True, True]
     for text in (str(tmp_path / "vectors.txt"), "memory://nowhere/vectors.bin"):
-        assert parse_source(text) == VectorFile(text)
+        assert parse_source(text) == text
     for text, error, sentence in (
         (tmp_path, IsADirectoryError, "is a folder and no workspace"),
         (tmp_path / "job.toml", FileNotFoundError, "there is no job file or workspace"),
@@ -33,7 +33,7 @@ def test_the_vectors_of_each_source_are_the_same(finished: tuple[Path, str], tmp
     workspace = Workspace.open(finished[0])
     kept = load_vectors(workspace)
     kept.save(tmp_path / "vectors.txt")
-    sources: list[Source] = [workspace, job_of(workspace), VectorFile(str(tmp_path / "vectors.txt"))]
+    sources: list[Source] = [workspace, job_of(workspace), str(tmp_path / "vectors.txt")]
     for source in sources:
         assert list(load_vectors(source, max_words=5).words) == list(kept.words[:5])
 

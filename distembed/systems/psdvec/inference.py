@@ -163,7 +163,10 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
     lacking = known.index(found.words) < 0
     remarks: list[str] = []
     if texts.words is not None:
-        listed = _listed(texts.words)
+        lines = map(str.strip, read_small(Path(texts.words)).decode("utf-8-sig").splitlines())
+        listed = list(dict.fromkeys(filter(None, lines)))
+        if not listed:
+            raise ValueError(f"{texts.words} holds no word: give one per line")
         own = [word for word in listed if word in known]
         rows = zip(listed, found.index(listed), strict=True)
         absent = [word for word, row in rows if row < 0 and word not in own]
@@ -179,15 +182,6 @@ def _new_words(job: PSDVecJob, known: WordVectors, tokens: Tokens, texts: NewFil
         raise ValueError("; ".join([reason, *remarks]))
     kept = np.flatnonzero(chosen | (known.index(found.words) >= 0))
     return NewWords(found.take(kept), words, remarks)
-
-
-def _listed(path: str) -> list[str]:
-    """Return the words of a list, one per line, each once."""
-    lines = read_small(Path(path)).decode("utf-8-sig").splitlines()
-    words = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
-    if not words:
-        raise ValueError(f"{path} holds no word: give one per line")
-    return words
 
 
 def _named(words: list[str]) -> str:

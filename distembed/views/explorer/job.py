@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.dtypes import Float32s, Int64s, Mask
 from distembed.execution import compute, one_blas_thread
 from distembed.formats.streams import writing
-from distembed.job.opening import Source, VectorFile, job_of, load_vectors
+from distembed.job.opening import Source, job_of, load_vectors
 from distembed.job.provenance import made_with
 from distembed.job.stage import EXPLORER, EXPLORER_STAGE, REPORT, REPORT_STAGE, system_of
 from distembed.linalg.csr import unit_rows
@@ -112,7 +112,7 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
 
     Parameters
     ----------
-    source : Job, Workspace or VectorFile
+    source : Job, Workspace or path of a vector file
     target : str, optional
         The file or URL, which appears whole or not at all; by default the page lies beside the report in the workspace.
     n_points : int
@@ -128,15 +128,15 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
         If the job has not come so far.
     """
     check_extra()
-    if isinstance(source, VectorFile):
+    if isinstance(source, str):
         if target is None:
             raise ValueError(
-                f"{source.path} is a vector file, which has no report: name the page with --to page.html"
+                f"{source} is a vector file, which has no report: name the page with --to page.html"
             )
         vectors = load_vectors(source, max_words=n_points)
         rows = np.flatnonzero(vectors.norms > 0)[:n_points]
         names = [vectors.words[row] for row in rows.tolist()]
-        items = word_items(source.path, names, vectors.vectors[rows], rows, len(vectors))
+        items = word_items(source, names, vectors.vectors[rows], rows, len(vectors))
     else:
         job = job_of(source)
         workspace = Workspace.open(job.job.workspace)
