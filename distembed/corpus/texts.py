@@ -138,8 +138,11 @@ def store_texts(
     carried = [name for name in names if name not in fields.values()]
     id_field = fields.get("id_field")
     if is_lazy:
-        blocks, write = texts.to_delayed(), delayed(write_texts, pure=False)
-        parts = list(blocks.ravel() if hasattr(blocks, "ravel") else blocks)  # those of an array have its shape
+        blocks: Any = texts.to_delayed()  # type: ignore[union-attr]
+        write = delayed(write_texts, pure=False)
+        parts = list(
+            blocks.ravel() if hasattr(blocks, "ravel") else blocks
+        )  # those of an array have its shape
         paths = [str(folder / f"texts-{number:05d}.parquet") for number in range(len(parts))]
         prefixes = [
             "" if getattr(texts, "known_divisions", False) else f"{number}." for number in range(len(parts))
