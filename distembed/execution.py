@@ -213,6 +213,12 @@ def compute(collection: Any, **options: Any) -> Any:
     return aligned(dask.compute(collection, **where(options))[0])
 
 
+def partitions_of(collection: Any) -> list[Delayed]:
+    """Return the partitions of a Dask series, frame or bag, or the blocks of an array, as `dask.delayed` values."""
+    parts = collection.to_delayed()
+    return list(parts.ravel() if isinstance(parts, np.ndarray) else parts)
+
+
 # --- small graphs ----------------------------------------------------------------------------------------------
 
 

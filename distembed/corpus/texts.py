@@ -15,7 +15,7 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import PARTITION_BYTES, Corpus, read_corpus
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import first_repeat
-from distembed.execution import compute, delayed
+from distembed.execution import compute, delayed, partitions_of
 from distembed.files import replacing
 from distembed.options import PositiveInt
 from distembed.scratch import Scratch
@@ -138,11 +138,7 @@ def store_texts(
     carried = [name for name in names if name not in fields.values()]
     id_field = fields.get("id_field")
     if is_lazy:
-        blocks: Any = texts.to_delayed()  # type: ignore[union-attr]
-        write = delayed(write_texts, pure=False)
-        parts = list(
-            blocks.ravel() if hasattr(blocks, "ravel") else blocks
-        )  # those of an array have its shape
+        parts, write = partitions_of(texts), delayed(write_texts, pure=False)
         paths = [str(folder / f"texts-{number:05d}.parquet") for number in range(len(parts))]
         prefixes = [
             "" if getattr(texts, "known_divisions", False) else f"{number}." for number in range(len(parts))

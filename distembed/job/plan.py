@@ -69,8 +69,7 @@ class Plan(NamedTuple):
     def planned_bytes(self, name: str) -> int:
         """Return the peak bytes of a process that a stage is planned to take."""
         stage, n_workers = self.stages[name], 1 if self.processes else max(1, self.n_workers(name))
-        states = stage.states_bytes if self.states_fit(name) else 0
-        return stage.process_bytes(n_workers) + states
+        return stage.process_bytes(n_workers) + self.states_fit(name) * stage.states_bytes
 
     def table(self) -> str:
         """Return the plan as lines of text."""

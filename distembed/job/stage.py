@@ -171,7 +171,6 @@ def system_of(job: Job) -> System:
 def stages_of(job: Job) -> tuple[StageSpec, ...]:
     """Return the stages of a job in order: those of its system, and last the one that draws the report."""
     own = system_of(job).stages(job)
-    names = tuple(spec.name for spec in own)
 
     def parameters(job: Job) -> dict[str, Any]:
         return {"title": job.job.title, **job.model_dump(mode="json", include={"paper", "report"})}
@@ -184,7 +183,10 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
         return {}
 
     plan = stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
-    return (*own, StageSpec(REPORT_STAGE, names, parameters, draw, lambda _job, _dims: plan))
+    return (
+        *own,
+        StageSpec(REPORT_STAGE, tuple(spec.name for spec in own), parameters, draw, lambda _job, _dims: plan),
+    )
 
 
 def sections(*names: str, grid: bool = False, **chosen: set[str]) -> Callable[..., dict[str, Any]]:
