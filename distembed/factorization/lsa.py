@@ -6,19 +6,22 @@ space there is the log-entropy weighted word × document matrix.
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, overload
 
 import dask.array as da
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
 
-from distembed.dtypes import Floats
-from distembed.execution import one_blas_thread
+from distembed.dtypes import Float64s, Floats
+from distembed.execution import compute, one_blas_thread
+from distembed.lift import fold, total
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
 from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
 from distembed.states import scope
+from distembed.temporaries import block
 from distembed.typing import FloatType, InMemory, MatrixLike
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
@@ -43,6 +46,8 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     ----------
     components_ : (n_components, n_features) array, Vᵀ
     singular_values_ : (n_components,) float64
+    explained_variance_ratio_ : (n_components,) float64
+        Variance of each component of U S, of the variance of all columns of X together; both about the mean.
     residuals_ : (n_components,) float64
         Residual of each component, relative to the square of its singular value; see `SingularTriplets`.
     n_iter_ : int
@@ -220,8 +225,21 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 random_state=seed_of(self.random_state),
             )
         self.components_, self.singular_values_ = found.right.T, found.values
+        n, m = matrix.shape
+        moments = compute(fold(total(column_moments), "wc", matrix, shape=(m + 1,))) / n
+        mean, square = moments[:-1], moments[-1]
+        variances = found.values**2 / n - (mean @ found.right) ** 2
+        self.explained_variance_ratio_ = variances / max(square - mean @ mean, np.finfo(float).tiny)
         self.residuals_, self.n_iter_, self.converged_ = found.residuals, found.n_passes, found.converged
         return found
+
+
+@block(temporaries=1)
+def column_moments(block: Any) -> Float64s:
+    """Return the sum of each column of a block, and after them the sum of the squares of all values, (m + 1,)."""
+    values = block.data if sp.issparse(block) else block.ravel()
+    squares = np.einsum("i,i->", values, values, dtype=np.float64, casting="same_kind")
+    return np.append(block.sum(axis=0, dtype=np.float64), squares)
 
 
 def with_contexts(model: LSA, vectors: da.Array) -> da.Array:

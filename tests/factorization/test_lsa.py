@@ -36,6 +36,10 @@ def test_equals_truncated_svd(shape, exponent):
     same_up_to_sign(vectors, expected * theirs.singular_values_ ** (exponent - 1), 1e-8)
     same_up_to_sign(ours.components_.T, theirs.components_.T, 1e-8)
     same_up_to_sign(ours.transform(X), vectors, 1e-8)
+    if exponent == 1:  # of others theirs has the variance of other vectors
+        np.testing.assert_allclose(
+            ours.explained_variance_ratio_, theirs.explained_variance_ratio_, rtol=1e-8
+        )
     assert ours.residuals_.max() < 1e-8
 
 
