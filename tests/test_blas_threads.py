@@ -177,7 +177,7 @@ WORK = {
     ).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS),
     "SubwordMap": lambda: de.SubwordMap().fit(NAMES, X),
     "nearest words": lambda: VECTORS.most_similar("w1"),
-    "analogy": lambda: VECTORS.analogy("w1", "w2", "w3"),
+    "analogy": lambda: VECTORS.most_similar(positive=["w2", "w3"], negative=["w1"]),
     "postprocess": lambda: VECTORS.postprocess(n_components_removed=3),
     "postprocess with n-grams": lambda: COMPOSED.postprocess(n_components_removed=60),
     "TextEncoder": lambda: de.TextEncoder(VECTORS, counts=np.arange(N) + 1).fit_transform(SENTENCES),

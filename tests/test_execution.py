@@ -307,7 +307,7 @@ HELD = {
     "lists": lambda rows: propagation._search_lists(rows, rows[::-1], 5),
     "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
     "pairs of words": lambda rows: in_memory(
-        select_pairs(csr_blocks(rows[:, :1] * np.arange(60.0)), np.arange(40))
+        select_pairs(csr_blocks(abs(rows[:, :1]) * np.arange(60.0)), np.arange(40))
     ),
 }
 """What is made of rows by tasks, or by a loop, that read blocks by themselves."""

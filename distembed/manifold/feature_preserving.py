@@ -245,7 +245,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         if V1 is None and correspondences is not None:
             raise ValueError("correspondences are given without V1: call fit(X1, X2, V1, correspondences)")
         sets, joined = self._training_sets(*((X1,) if V1 is None else (X1, X2))), {}
-        options: dict[str, Any] = {"metric": self.metric, "random_state": seed_of(self.random_state)}
         if V1 is None:
             values, confidence = known_values(X2, sets[0].shape[0])
         else:
@@ -256,7 +255,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                     "there are no correspondences, so nothing joins the two sets: give at least one pair"
                 )
             if self.propagate:
-                links = propagate_correspondences(sets[0], sets[1], links, **options).links
+                seed = seed_of(self.random_state)
+                links = propagate_correspondences(*sets, links, metric=self.metric, random_state=seed).links
             self.links_ = links
             joined = {(0, 1): self.links_}
             values, confidence = shared_values(V1, self.links_)

@@ -278,7 +278,7 @@ def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> No
             "name 3,x,3,,3",
             "no finite number for 1 of 60 names in the column 'b', first 'name 3'",
         ),
-        ("domain.csv", 5, "name 3,x,3,2,3", "the name 'name 3' twice: keep one"),
+        ("domain.csv", 5, "name 3,x,3,2,3", "1 name twice ('name 3'): keep one"),
         (
             "domain.csv",
             None,

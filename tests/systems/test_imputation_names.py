@@ -69,9 +69,9 @@ def test_exported_names_are_loaded_again(job: Path, renamed: Path, tmp_path: Pat
     loaded = de.WordVectors.load(tmp_path / "names.parquet")
     assert len(loaded) == N_NAMES - 1
     assert loaded["late"].tobytes() == own["late"].tobytes()
-    known, _ = read_known(KnownSection(path=str(tmp_path / "names.csv")))
+    known, notes = read_known(KnownSection(path=str(tmp_path / "names.csv")))
     assert len(known) == N_NAMES - 1
-    assert "1 row without any number" in known.notes
+    assert "1 row without any number" in notes
     np.testing.assert_allclose(known["Late AG"], own["late"], rtol=1e-5)
 
 

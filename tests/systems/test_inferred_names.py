@@ -116,7 +116,7 @@ def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(
         ("name,a,b,c\n", "has no row: give one per new name"),
         ("a,b,c\n1,2,3\n", "has numbers of the job in the column 'a', where names are looked for"),
         ("name,a,b,c\nname 1,1,2,3\n", "holds no new name: 1 name ('name 1') of it had a vector before"),
-        ("name,a,b,c\nx,1,2,3\nx,1,2,4\n", "has the name 'x' twice"),
+        ("name,a,b,c\nx,1,2,3\nx,1,2,4\n", "has 1 name twice ('x')"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_in_a_sentence(

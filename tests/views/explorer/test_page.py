@@ -16,7 +16,7 @@ from distembed.vectors import WordVectors
 from distembed.views.explorer.items import Items, NeighborList, by_category, by_quantity
 from distembed.views.explorer.job import word_items
 from distembed.views.explorer.page import _principal_plane, lay_out, render_page
-from distembed.views.report.figures import bars
+from distembed.views.report.figures import Mark, small_multiples
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Fold, Note, Page, Section, ShownTable
 from distembed.views.report.sections import neighbor_table
@@ -226,7 +226,7 @@ def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_p
     sections = [
         *word_maps(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
         neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
-        bars(text, dict.fromkeys(HOSTILE, 1.0), xlabel=text),
+        small_multiples(text, [Mark(word, 1.0) for word in HOSTILE], xlabel=text),
         Section(
             text, [Fold(text, ShownTable(text, [dict.fromkeys(HOSTILE, text)], caption=text)), Note("", text)]
         ),
