@@ -166,7 +166,8 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path: Path) -> None:
     assert not (tmp_path / "called").exists()
     assert not (tmp_path / "w").exists()
     allowed = run("run", job, "--allow-code")
-    assert allowed.exit_code == 1
+    assert allowed.exit_code == 2
+    assert "the tokenizer 'os:system' failed" in allowed.output
     assert (tmp_path / "called").exists()
 
 

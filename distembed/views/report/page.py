@@ -200,7 +200,7 @@ class ShownTable(NamedTuple):
         """Return the rows as aligned lines of text, below the names of their columns."""
         cells, is_text = list[list[str]](), list[bool]()
         for name, column in self.columns.items():
-            cells.append([name, *(shown(cell_text(cell, self.show(name))) for cell in column)])
+            cells.append([shown(name), *(shown(cell_text(cell, self.show(name))) for cell in column)])
             is_text.append(any(isinstance(cell, (str, list)) for cell in column))
         return aligned(list(zip(*cells, strict=True)), is_text)
 
