@@ -263,7 +263,7 @@ def _nearest(tiles: Iterable[Tile], left: Given, right: Given, limits: Float64s,
     return [lists, column_lists] if others else [lists]
 
 
-@block(temporaries=6.5)
+@block(temporaries=7)
 def nearest_in_pair(left: Given, right: Given, *, k: int, single: bool = False) -> list[Float64s]:
     """Return the lists of two blocks in each other, or those of the first alone where the other has none so far.
 
