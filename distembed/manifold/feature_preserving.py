@@ -256,7 +256,10 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 )
             if self.propagate:
                 seed = seed_of(self.random_state)
-                links = propagate_correspondences(*sets, links, metric=self.metric, random_state=seed).links
+                found = propagate_correspondences(
+                    sets[0], sets[1], links, metric=self.metric, random_state=seed
+                )
+                links = found.links
             self.links_ = links
             joined = {(0, 1): self.links_}
             values, confidence = shared_values(V1, self.links_)
