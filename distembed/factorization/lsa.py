@@ -234,7 +234,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return found
 
 
-@block(temporaries=1)
+@block(temporaries=0.5)
 def column_moments(block: Any) -> Float64s:
     """Return the sum of each column of a block, and after them the sum of the squares of all values, (m + 1,)."""
     values = block.data if sp.issparse(block) else block.ravel()

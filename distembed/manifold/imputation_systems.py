@@ -406,7 +406,7 @@ def power_sweeps(
     return np.concatenate([vectors.T, left.T, moves, sizes], axis=1)
 
 
-@block(temporaries=0.75)
+@block(temporaries=0.5)
 def fill(Y: Floats, solved: Float64s, *, known: Mask) -> Floats:
     """Return columns of Y with the unknown rows that were solved for them, (s, q)."""
     out = Y.copy()
