@@ -202,7 +202,7 @@ def rebuild_rows(
     return out
 
 
-@block(temporaries=0.5)
+@block(temporaries=0.55)
 def weigh(X: Floats, *, rows: Any, indptr: Any, neighbors: Any, floor: float, simplex: bool) -> Float64s:
     """Return `rebuild_rows` in rows: the weight of each entry, and the certificate of its row."""
     # A plain function, because Dask names a task by pickling its function: 30 ms for one compiled by numba.
