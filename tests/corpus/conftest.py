@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from collections.abc import Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+import pyarrow as pa
 import pytest
 
 import distembed as de
 from distembed.corpus import records
 from distembed.corpus.records import NAMED_RECORDS, Batch, Progress
 
+COMPRESS = {
+    "": bytes,
+    ".bz2": bz2.compress,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+}
 REDIRECT = '    <redirect title="x" />'
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/" version="0.10" xml:lang="de">
   <siteinfo><namespaces>

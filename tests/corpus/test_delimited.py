@@ -47,14 +47,6 @@ def test_quotes_of_tsv_are_characters(tmp_path):
     assert [d.text for d in read(tmp_path / "q.tsv", format="csv")] == [row[1] for row in ROWS]
 
 
-@pytest.mark.parametrize("rest", ["3,verloren,z\n", '3,"noch, einer",z\n', '3,"a ""b"" c",z', ""])
-def test_a_quote_that_is_never_closed_is_not_skipped(tmp_path, rest):
-    """Also where the first quote of a later field would close it: what is between them is no one row."""
-    (tmp_path / "d.csv").write_text('id,body,kind\n1,gut,x\n2,"offen,y\n' + rest)
-    with pytest.raises(CorpusError, match=r'line 3, has a quote that is never closed; .* format="tsv"'):
-        read(tmp_path / "d.csv", bad_records="skip")
-
-
 WIDTH = "has {} fields and the header has 3; correct the row, or give delimiter="
 NO_ROW = "is no row of fields"
 DAMAGED = {
@@ -95,17 +87,3 @@ def test_a_header_beyond_what_is_sniffed_is_read(tmp_path):
     genes = ",".join(f"ENSG{gene:020}" for gene in range(12_000))
     (tmp_path / "d.csv").write_text(f"id,{genes},body,kind\n1{',0' * 12_000},ein Text,x\n")
     assert [(d.id, d.text, d.label) for d in read(tmp_path / "d.csv")] == [("1", "ein Text", "x")]
-
-
-def test_missing_columns_are_named_before_anything_is_read(tmp_path):
-    (tmp_path / "d.csv").write_text(quoted(";"))
-    message = r'd\.csv has no column "text" \(it has id, body, kind\); give text_field=\.'
-    with pytest.raises(CorpusError, match=message):
-        read_corpus(tmp_path / "d.csv")
-    with pytest.raises(CorpusError, match=r'no column "who" .* give id_field='):
-        read_corpus(tmp_path / "d.csv", text_field="body", id_field="who")
-    (tmp_path / "twice.csv").write_text("text,text\na,b\n")
-    with pytest.raises(CorpusError, match='has the column "text" twice; rename one'):
-        read_corpus(tmp_path / "twice.csv")
-    with pytest.raises(ValueError, match=r"delimiter is 'tab'; give one character"):
-        read(tmp_path / "d.csv", delimiter="tab")

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import Gazetteer, Scanner, gazetteer
 from distembed.corpus.tokenizer import Tokenizer, gazetteer_of, scanner, words_of
 from distembed.encoding.static import unreadable_words
@@ -117,22 +116,6 @@ def test_a_function_of_the_user_may_give_joined_names_itself(tmp_path: Path) -> 
     table = machine.words().to_pydict()
     found = dict(zip(table["word"], table["document_count"], strict=True))
     assert found == {"new_york": 1, "and": 1, "new": 0, "york": 0}
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, r"names\.txt \(phrases_file\) cannot be read"),
-        (b"Ford\n3M\n", r"names\.txt \(phrases_file\) has no name of several words: write one name per line"),
-        (b"new york\n\xff\xfe x\n", r"names\.txt.*is not UTF-8|names\.txt.*0xff"),
-    ],
-)
-def test_a_file_that_holds_no_names_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
-    path = tmp_path / "names.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CorpusError, match=message):
-        scanner(Tokenizer(phrases_file=str(path)))
 
 
 @pytest.mark.filterwarnings("ignore:.*no known word")

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from distembed.corpus.readers import Corpus, read_corpus
-from distembed.corpus.records import CorpusError, Partition
+from distembed.corpus.records import Partition
 from tests.corpus.conftest import write
 
 
@@ -89,14 +89,6 @@ def test_a_byte_order_mark_is_no_text(tmp_path, layout):
     path = write(tmp_path / "d.txt", codecs.BOM_UTF8 + b"\r\nfirst\nsecond\n")
     first, *_ = read_corpus(path, layout=layout).documents()
     assert (first.title or first.text) == "first"
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv"])
-@pytest.mark.parametrize("layout", ["line", "blocks"])
-def test_lines_that_end_in_carriage_returns_alone_are_refused(tmp_path, name, layout):
-    path = write(tmp_path / name, b"cat sat\rdog ran\r")
-    with pytest.raises(CorpusError, match=r"carriage returns alone; convert it: tr '\\r' '\\n'"):
-        read_corpus(path, layout=layout)
 
 
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), layout=st.sampled_from(["line", "blocks", "file"]))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
-from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
 from distembed.corpus.tokenizer import Tokenizer, scanner
 from tests.corpus.conftest import batch_of
@@ -134,18 +133,6 @@ def test_callable_gives_what_the_compiled_scanner_gives(documents, border, minim
     assert scanned(data, Tokenizer(pattern=pattern, **options)) == scanned(data, Tokenizer(**options))
 
 
-@pytest.mark.parametrize(
-    ("function", "error", "message"),
-    [
-        (len, CorpusError, "'int' object is not iterable; correct the function"),
-        (lambda _: [5], TypeError, "word 5, which is int"),
-    ],
-)
-def test_callable_that_gives_no_words(function, error, message):
-    with pytest.raises(error, match=message):
-        scanned([b"some text"], Tokenizer(pattern=function))
-
-
 @pytest.mark.parametrize("options", [("unicode", True, False, False), ("unicode", False, True, False)])
 def test_the_table_says_of_every_character_what_is_known_of_it(options):
     table, (_, lowercase, numbers, _) = module.class_table(*options), options
@@ -185,28 +172,6 @@ def test_tokens_of_every_width_are_told_apart(size):
     words = ["a" * size, "a" * (size - 1) + "b", "b" + "a" * (size - 1)]
     text = " ".join(words * 2)
     assert scanned([text.encode()], Tokenizer()) == ids_of([text])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"pattern": "[a-z"}, '"module:function"'),
-        ({"border": "page"}, '"sentence"'),
-        ({"normalization": "nfd"}, '"nfkc"'),
-        ({"min_border_tokens": 0}, "min_border_tokens is 0: give an integer of 1 or more"),
-        ({"lowercase": "no"}, "true or false"),
-    ],
-)
-def test_options_are_checked(options, message):
-    with pytest.raises(ValueError, match=message):
-        Tokenizer(**options)
-
-
-def test_callable_that_does_not_exist():
-    with pytest.raises(ValueError, match="cannot be imported"):
-        scanner(Tokenizer(pattern="no.such:thing"))
-    with pytest.raises(TypeError, match='"math:pi" is of type float: name a function'):
-        scanner(Tokenizer(pattern="math:pi"))
 
 
 @pytest.mark.parametrize(

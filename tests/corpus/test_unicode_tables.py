@@ -6,7 +6,6 @@ import hashlib
 import unicodedata
 from itertools import chain
 
-import numpy as np
 import pytest
 
 from distembed.corpus.tokenizer import class_table
@@ -41,16 +40,3 @@ def test_text_without_new_characters_is_cut_alike_by_every_python() -> None:
     classes = class_table("unicode", lowercase=True, numbers=True, apostrophes=True).copy()
     classes[changed] = 0
     assert hashlib.sha256(classes.astype("<u4").tobytes()).hexdigest()[:16] == "66fa428882373a04"
-
-
-@pytest.mark.skipif(VERSION not in CHANGED, reason=f"the tables of Unicode {VERSION} were not compared yet")
-@pytest.mark.parametrize(
-    ("version", "letters"),
-    [("15.0.0", "31350-323AF"), ("15.1.0", "2EBF0-2EE5D"), ("16.0.0", "13460-143FA")],
-    ids=["ideographs of extension H", "ideographs of extension I", "hieroglyphs"],
-)
-def test_new_letters_belong_to_words_from_their_version_on(version: str, letters: str) -> None:
-    assert letters in CHANGED[version]
-    classes = class_table("unicode", lowercase=True, numbers=True, apostrophes=True)
-    known = list(CHANGED).index(version) <= list(CHANGED).index(VERSION)
-    assert np.all((classes[code_points(letters)] != 0) == known)

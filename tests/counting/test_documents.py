@@ -5,7 +5,6 @@ from __future__ import annotations
 import dask
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,10 +69,3 @@ def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once
     assert (blocks[-1].first, blocks[-1].last) == (62, 64)
     np.testing.assert_array_equal(counts.toarray(), 3 * np.eye(64, dtype=int)[62:])
     assert 2 <= len(read) < 20  # of 64 groups: two, and those that a search looks at
-
-
-def test_empty_input_is_named(tmp_path):
-    with pytest.raises(ValueError, match="vocabulary is empty"):
-        count_document_terms(Tokens(("x",)), vocabulary_of([]))
-    with pytest.raises(ValueError, match="no documents"):
-        count_document_terms(Tokens((write_partition(f"{tmp_path}/p", []),)), vocabulary_of(WORDS))

@@ -1,14 +1,20 @@
-"""Prices with gaps become returns by the paper's rule, and what cannot is named."""
+"""Prices become correlations of returns, with gaps by the paper's rule, and what cannot is named."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from distembed.formats.tables import TableError
+from distembed.formats.tables import TableError, texts_of
 from distembed.tables.domain import read_domain, returns_of
+from distembed.tables.rows import Domain
 from distembed.tables.sections import PricesSection
 
 MESSY = (
@@ -18,14 +24,16 @@ MESSY = (
 """Out of order, with a day without trade, a price of zero and two names with a gap each."""
 
 
-def read(folder: Path, text: str, **options: object) -> object:
-    path = folder / "prices.csv"
-    path.write_text(text)
+def read(path: Path, data: str | pa.Table, **options: Any) -> Domain:
+    if isinstance(data, str):
+        path.write_text(data)
+    else:
+        pq.write_table(data, path)
     return read_domain(PricesSection(path=str(path), transform="return_correlation", **options))
 
 
 def test_gaps_get_the_mean_of_the_day(tmp_path: Path) -> None:
-    domain = read(tmp_path, MESSY, max_missing=0.2)
+    domain = read(tmp_path / "p.csv", MESSY, max_missing=0.2)
     assert domain.names == ["A", "B", "C"]
     # 1, 2, 3, 6 and 7 January: B lacks the 2nd, C the 3rd, so each lacks two returns of the four.
     a = np.array([1, -0.5, 2, -1 / 3])
@@ -40,11 +48,6 @@ def test_gaps_get_the_mean_of_the_day(tmp_path: Path) -> None:
     }
     assert "1 date on which no name has a price left out" in domain.notes
     assert "4 daily returns without a price took the mean of the day, in 2 names: 'B', 'C'" in domain.notes
-
-
-def test_without_gaps_allowed_only_complete_names_stay(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"prices on every date for 1 names.*max_missing = 0\.2"):
-        read(tmp_path, MESSY)
 
 
 def test_returns_equal_those_of_a_plain_loop() -> None:
@@ -62,31 +65,83 @@ def test_returns_equal_those_of_a_plain_loop() -> None:
         np.testing.assert_allclose(found.matrix[day], expected)
 
 
-@pytest.mark.parametrize("window", [{}, {"first": "2020-01-01"}])
-def test_dates_that_do_not_begin_with_the_year_are_refused(tmp_path: Path, window: dict[str, str]) -> None:
-    text = "day,A,B\n30.01.2020,1,4\n31.01.2020,2,5\n01.02.2020,1,5\n02.02.2020,3,4\n"
-    with pytest.raises(TableError, match=r"the date '30\.01\.2020': write dates with the year first"):
-        read(tmp_path, text, **window)
+DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
+GERMAN = "day,A,B\n30.01.2020,1,4\n31.01.2020,2,5\n01.02.2020,1,5\n02.02.2020,3,4\n"
+YEAR = r"the date '30\.01\.2020': write dates with the year first"
+LONG = "date,name,price\n" + "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
 
 
-def test_the_published_prices_with_gaps(shared: Path) -> None:
-    folder = shared / "data" / "lsi"
-    section = PricesSection(
-        path=str(folder / "sp500_close_2015_2018.csv.xz"),
-        transform="return_correlation",
-        first="2016-08-24",
-        last="2018-08-27",
-        max_missing=0.2,
-    )
-    domain = read_domain(section)
-    assert len(domain.names) + len(domain.left_out) == 484
-    assert np.isfinite(domain.matrix).all()
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (MESSY, {}, r"prices on every date for 1 names.*max_missing = 0\.2"),
+        (DAYS.format(2, 3, 5), {}, "for 1 names"),
+        (DAYS.format("a", "b", "c"), {}, "no column of numbers"),
+        (GERMAN, {}, YEAR),
+        (GERMAN, {"first": "2020-01-01"}, YEAR),
+        (LONG, {}, "has the date '2020-01-01' in several rows: turn the table: a row is a day"),
+    ],
+)
+def test_what_are_no_prices_of_days_is_refused(
+    tmp_path: Path, text: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(TableError, match=message):
+        read(tmp_path / "p.csv", text, **options)
 
 
-def test_a_long_table_of_prices_is_told_to_be_turned(tmp_path: Path) -> None:
-    rows = "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
-    long = f"date,name,price\n{rows}"
-    with pytest.raises(
-        TableError, match=r"has the date '2020-01-01' in several rows: turn the table: a row is a day"
+EVENINGS = [datetime(2020, 1, 29, 20) + timedelta(days=day) for day in range(6)]
+NEW_YORK = [day.replace(tzinfo=ZoneInfo("America/New_York")) for day in EVENINGS]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    "dates",
+    [
+        pa.array([day.date() for day in EVENINGS]),
+        pa.array(EVENINGS, pa.timestamp("ns")),
+        pa.array(EVENINGS, pa.timestamp("s")),
+        pa.array(NEW_YORK, pa.timestamp("us", "America/New_York")),
+        pa.array([f"{day:%Y/%m/%d}" for day in EVENINGS]),
+        pa.array([int(f"{day:%Y%m%d}") for day in EVENINGS]),
+    ],
+)
+def test_a_window_takes_in_its_first_and_last_day(tmp_path: Path, dates: pa.Array, suffix: str) -> None:
+    data = pa.table({"date": dates, "A": [1, 3, 2, 5, 4, 7], "B": [2, 3, 7, 4, 6, 5]})
+    if suffix == "csv":
+        rows = zip(*[texts_of(column) for column in data.columns], strict=True)
+        data = "\n".join(map(",".join, [data.column_names, *rows]))
+    path = tmp_path / f"p.{suffix}"
+    assert len(read(path, data, first="2020-01-30", last="2020-02-01").names) == 2
+    assert len(read(path, data, last="2020-01").names) == 2
+    for window, message in (
+        ({"first": "2020-01-31", "last": "2020-02-01"}, "has 2 dates from"),
+        ({"last": "1.2.2020"}, r"domain\.last is '1\.2\.2020': write the year first"),
     ):
-        read(tmp_path, long)
+        with pytest.raises(TableError, match=message):
+            read(path, data, **window)
+
+
+def test_the_published_domain_matrix(shared: Path) -> None:
+    folder = shared / "data" / "lsi"
+    prices = {
+        "path": str(folder / "sp500_close_2015_2018.csv.xz"),
+        "transform": "return_correlation",
+        "first": "2016-08-24",
+        "last": "2018-08-27",
+    }
+    names = {
+        "names": str(folder / "sp500_token.csv"),
+        "names_from": "Symbol",
+        "names_to": "nGram",
+        "names_label": "Sector",
+    }
+    domain = read_domain(PricesSection(**prices, **names))
+    reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
+    order = [domain.names.index(name) for name in reference["index"]]
+    # the published rows are in their own order, their columns in that of the symbols: distances are the same
+    ours, theirs = np.sort(domain.matrix[order], axis=1), np.sort(reference["aff"], axis=1)
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    assert len(set(domain.labels)) == 11
+    gaps = read_domain(PricesSection(**prices, max_missing=0.2))
+    assert len(gaps.names) + len(gaps.left_out) == 484
+    assert np.isfinite(gaps.matrix).all()

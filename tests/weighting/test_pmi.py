@@ -55,20 +55,12 @@ def test_ppmi_equals_the_dense_formula_for_every_chunking(chunks, alpha, negativ
 
 def test_each_kind_of_counts_comes_back_as_its_kind_with_the_same_values():
     counts = draw_counts()
-    dense, sparse = pmi.pmi(counts), pmi.pmi(csr_array(counts))
-    lazy = pmi.pmi(lifted(counts, (7, 23)))
-    assert isinstance(dense, np.ndarray)
-    assert isinstance(sparse, csr_array)
-    assert isinstance(lazy, da.Array)
-    np.testing.assert_array_equal(dense, sparse.toarray())
-    np.testing.assert_array_equal(dense, lazy.compute().toarray())
+    found = [pmi.pmi(given) for given in (counts, csr_array(counts), lifted(counts, (7, 23)))]
+    assert [type(one) for one in found] == [np.ndarray, csr_array, da.Array]
+    for one in (found[1], found[2].compute()):
+        np.testing.assert_array_equal(one.toarray(), found[0])
     seen = counts > 0
-    np.testing.assert_allclose(dense[seen], dense_pmi(counts.astype(float))[seen], atol=1e-6)
-
-
-def test_independent_counts_have_pmi_zero():
-    counts = np.outer([4.0, 2, 1], [1.0, 3, 5]).astype(np.float32)
-    np.testing.assert_allclose(pmi.pmi(counts), 0, atol=1e-6)
+    np.testing.assert_allclose(found[0][seen], dense_pmi(counts.astype(float))[seen], atol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -119,9 +111,6 @@ def test_cutoff_without_a_corner_or_counts_is_none():
     empty = lifted(np.zeros((30, 30), np.float32), (30,))
     assert pmi.weight_cutoff(empty, "halving") == np.inf
     assert pmi.weight_cutoff(empty, "none") == np.inf
-    for rule in ("half", 0, -2.5):
-        with pytest.raises(ValueError, match=f"weight_cutoff is {rule!r}"):
-            pmi.weight_cutoff(empty, rule)
     assert pmi.weight_cutoff(empty, 2.5) == 2.5
 
 
@@ -144,65 +133,52 @@ def test_a_bad_count_is_named_with_its_place(bad, lazy, name):
 def test_smoothed_pmi_is_the_reference_for_every_kind_and_chunking(chunks):
     counts, words = draw_counts(), np.arange(1, 31)
     expected = plain.smoothed_pmi(counts.astype(float), counts.sum(1), words / words.sum(), 0.02)
-    reads = []
-    lazy = lifted(counts, chunks).map_blocks(
-        lambda block: reads.append(1) or block, meta=csr_array((0, 0), dtype=np.float32)
-    )
-    found = {
-        kind: de.smoothed_pmi(given, words)
-        for kind, given in {"dense": counts, "sparse": csr_array(counts), "lazy": lazy}.items()
-    }
-    assert reads == []
-    assert isinstance(found["dense"].excess, np.ndarray)
-    assert isinstance(found["sparse"].excess, csr_array)
-    lists = [
-        found["dense"].excess,
-        found["sparse"].excess.toarray(),
-        found["lazy"].excess.compute().toarray(),
-    ]
-    for excess in lists:
+    kinds = (counts, csr_array(counts), lifted(counts, chunks))
+    dense, sparse, lazy = (de.smoothed_pmi(given, words).excess for given in kinds)
+    for excess in (dense, sparse.toarray(), lazy.compute().toarray()):
         np.testing.assert_allclose(np.log(0.02) + excess, expected, rtol=1e-5, atol=1e-5)
-        assert excess.tobytes() == lists[0].tobytes()
+        assert excess.tobytes() == dense.tobytes()
 
 
 SQUARE = np.ones((2, 2))
+SPACE = lifted(draw_counts(30, 3), (30,))
+SHAPE = r"12 rows and 24 columns; give counts of words|0 feature\(s\)"
+REFUSED = [
+    *((de.smoothed_pmi, (SQUARE, [1, 1]), {"smoothing": bad}, f"smoothing is {bad}") for bad in (0, 1, -0.5, np.nan)),
+    (de.smoothed_pmi, (SQUARE, [1, 1, 1]), {}, r"word_counts have shape \(3,\) .* each of the 2 words"),
+    *((de.smoothed_pmi, (SQUARE, [1, bad]), {}, "not above zero") for bad in (np.nan, 0, -1)),
+    (de.pmi, (SQUARE,), {"negative_samples": 0}, "negative_samples is 0"),
+    *((pmi.weight_cutoff, (SPACE, rule), {}, f"weight_cutoff is {rule!r}") for rule in ("half", 0, -2.5)),
+    *((de.directional_contexts, (csr_array(shape),), {}, SHAPE) for shape in ((12, 24), (12, 0), (0, 0))),
+    (pmi.chosen_columns, (-SPACE, ["a", "b", "c"]), {"n_columns": 2}, "Negative values in data: counts"),
+    (pmi.chosen_columns, (SPACE, ["a", "b", "c"]), {"n_columns": 4}, "n_columns is 4 of 3 columns"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "options", "message"),
-    [
-        *(
-            (de.smoothed_pmi, ([1, 1],), {"smoothing": each}, f"smoothing is {each}")
-            for each in (0, 1, -0.5, np.nan)
-        ),
-        (de.smoothed_pmi, ([1, 1, 1],), {}, r"word_counts have shape \(3,\) .* each of the 2 words"),
-        *((de.smoothed_pmi, ([1, each],), {}, "not above zero") for each in (np.nan, 0, -1)),
-        (de.pmi, (), {"negative_samples": 0}, "negative_samples is 0"),
-    ],
-)
-def test_bad_options_are_refused(function, arguments, options, message):
+@pytest.mark.parametrize(("function", "arguments", "options", "message"), REFUSED)
+def test_bad_input_is_refused(function, arguments, options, message):
     with pytest.raises(ValueError, match=message):
-        function(SQUARE, *arguments, **options)
+        function(*arguments, **options)
 
 
-PUBLIC = {
-    "pmi": de.pmi,
-    "ppmi": lambda counts: de.ppmi(counts, negative_samples=2.0),
-    "smoothed_pmi": lambda counts: de.smoothed_pmi(counts, np.arange(1, 31)).excess,
-    "log_entropy": de.log_entropy,
-    "tf_idf": de.tf_idf,
-}
+PUBLIC = [
+    de.pmi,
+    partial(de.ppmi, negative_samples=2.0),
+    lambda counts: de.smoothed_pmi(counts, np.arange(1, 31)).excess,
+    de.log_entropy,
+    de.tf_idf,
+]
 
 
 @pytest.mark.parametrize("workers", ["threads", "processes"])
-@pytest.mark.parametrize("weigh", PUBLIC.values(), ids=PUBLIC)
-def test_any_workers_give_equal_bits(request, weigh, workers):
+def test_any_workers_give_equal_bits(request, workers):
     pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
-    made = weigh(lifted(draw_counts(), (7, 20, 3)))
-    assert isinstance(made, da.Array)
-    found, alone = made.compute(scheduler=workers, **pool), weigh(csr_array(draw_counts()))
-    for part in ("data", "indices", "indptr"):
-        assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()
+    made = [weigh(lifted(draw_counts(), (7, 20, 3))) for weigh in PUBLIC]
+    assert all(isinstance(one, da.Array) for one in made)
+    for weigh, found in zip(PUBLIC, dask.compute(*made, scheduler=workers, **pool), strict=True):
+        alone = weigh(csr_array(draw_counts()))
+        for part in ("data", "indices", "indptr"):
+            assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()
 
 
 EMPTY = csr_array((0, 0), dtype=np.float32)
@@ -260,12 +236,6 @@ def test_contexts_of_either_side_are_counts_and_their_transpose(chunks):
         assert np.array_equal(found.toarray(), expected)
 
 
-@pytest.mark.parametrize("shape", [(12, 24), (12, 0), (0, 0)])
-def test_contexts_of_other_shapes_are_refused(shape):
-    with pytest.raises(ValueError, match=r"12 rows and 24 columns; give counts of words|0 feature\(s\)"):
-        de.directional_contexts(csr_array(shape))
-
-
 COLUMNS = ["the", "sea", "of", "green", "ship", "sand"]
 
 
@@ -283,12 +253,4 @@ def test_columns_are_chosen_by_entropy_and_word(chunks, n_columns):
         lifted(counts, chunks), COLUMNS, n_columns=n_columns, without=ENGLISH_STOP_WORDS
     )
     assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
-
-
-def test_a_space_kept_whole_is_the_same_array_and_bad_ones_are_refused():
-    space = lifted(draw_counts(30, 3), (30,))
-    assert pmi.chosen_columns(space, ["a", "b", "c"]) is space
-    with pytest.raises(ValueError, match="Negative values in data: counts"):
-        pmi.chosen_columns(-space, ["a", "b", "c"], n_columns=2)
-    with pytest.raises(ValueError, match="n_columns is 4 of 3 columns"):
-        pmi.chosen_columns(space, ["a", "b", "c"], n_columns=4)
+    assert pmi.chosen_columns(SPACE, ["a", "b", "c"]) is SPACE
