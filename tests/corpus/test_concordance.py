@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +42,12 @@ def tokens_of(folder: Path, **options: str) -> de.corpus.Tokens:
     return counted_tokens(folder, TEXTS[:2], TEXTS[2:], tokenizer=Tokenizer(**options), **fields)
 
 
-def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
-    tokens = tokens_of(tmp_path)
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+    return tokens_of(tmp_path_factory.mktemp("concordance"))
+
+
+def test_passages_have_their_documents_and_both_words(tokens: Tokens) -> None:
     pairs = [("king", "throne"), ("king", "slept"), ("queen", "throne")]
     found = find_passages(tokens, pairs, window=3)
     assert [(p.document, p.title) for p in found["king", "throne"]] == [("one", "First"), ("three", "Third")]
@@ -56,34 +60,26 @@ def test_passages_have_their_documents_and_both_words(tmp_path: Path) -> None:
     assert first.document == "one"
 
 
-def test_the_first_passages_of_a_word(tmp_path: Path) -> None:
-    tokens = tokens_of(tmp_path)
+def test_the_first_passages_of_a_word(tokens: Tokens) -> None:
     for n in range(1, 6):
         found = word_passages(tokens, "king", n)
         assert [passage.document for passage in found] == ["one", "one", "two", "three"][:n]
         assert all([passage.words[place] for place in passage.marked] == ["king"] for passage in found)
     assert word_passages(tokens, "queen", 3) == []
-    assert [one.document for one in find_passages(tokens, [("king", "king")], window=0)["king", "king"]] == [
-        "one",
-        "two",
-        "three",
-    ]
+    once = find_passages(tokens, [("king", "king")], window=0)["king", "king"]
+    assert [one.document for one in once] == ["one", "two", "three"]
 
 
 def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(
-        "Title one\nThe Tables, a table; TABLE!\ntablet\n\nTitle two\nno\nThe table\nturns.\n"
-    )
+    (tmp_path / "a.txt").write_text("Title one\nThe Tables, a table; TABLE!\ntablet\n\nThe table\nturns.\n")
     corpus = de.read_corpus(tmp_path / "a.txt", partition_bytes=20)
-    ids = [document.id for document in corpus.documents()]
-    assert place_of(corpus, ids[2]) == f"{tmp_path / 'a.txt'}, line 3"
-    assert place_of(corpus, ids[-1]) == f"{tmp_path / 'a.txt'}, line 8"
+    places = [place_of(corpus, document.id) for document in corpus.documents()]
+    assert places == [f"{tmp_path / 'a.txt'}, line {line}" for line in (1, 2, 3, 5, 6)]
     assert place_of(corpus, "own id") == ""
     assert place_of(de.read_corpus(tmp_path, layout="file"), "a.txt") == str(tmp_path / "a.txt")
 
 
-def test_the_heaviest_stretches_of_a_document(tmp_path: Path) -> None:
-    tokens = tokens_of(tmp_path)
+def test_the_heaviest_stretches_of_a_document(tokens: Tokens) -> None:
     weights = {"throne": 2.0, "king": 1.0}
     first, second = document_passages(tokens, 0, weights, n=2, width=4)
     assert first.title == "First"
@@ -110,24 +106,18 @@ def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], win
     keywords, contexts = np.array([0, -1, 1, -1], np.int32), np.array([0, 1, -1, -1], np.int32)
     pairs = np.array([[-1, 0], [1, 2]], np.int64)
     found = meetings(ids, documents, keywords, contexts, pairs, window=window)
-    expected = {
-        (i, j, int(pairs[keywords[ids[i]], contexts[ids[j]]]))
-        for i in range(len(ids))
-        for j in range(max(0, i - window), min(len(ids), i + window + 1))
-        if i != j
-        and min(ids[i], ids[j]) >= 0
-        and documents[i] == documents[j]
-        and keywords[ids[i]] >= 0
-        and contexts[ids[j]] >= 0
-        and pairs[keywords[ids[i]], contexts[ids[j]]] >= 0
-        and (ids[min(i, j) : max(i, j)] >= 0).all()
-    }
+    expected = set()
+    for i, j in product(range(len(ids)), repeat=2):
+        is_near = 0 < abs(i - j) <= window and documents[i] == documents[j]
+        if is_near and (ids[min(i, j) : max(i, j) + 1] >= 0).all():
+            keyword, context = keywords[ids[i]], contexts[ids[j]]
+            if min(keyword, context) >= 0 and pairs[keyword, context] >= 0:
+                expected.add((i, j, int(pairs[keyword, context])))
     assert set(zip(*(part.tolist() for part in found), strict=True)) == expected
     assert (np.diff(found[0]) >= 0).all()
 
 
-def test_a_document_is_quoted_by_its_first_words(tmp_path: Path) -> None:
-    tokens = tokens_of(tmp_path)
+def test_a_document_is_quoted_by_its_first_words(tokens: Tokens) -> None:
     assert beginnings(tokens, np.array([0, 2]), 3) == {0: "“the king sat …”", 2: "“the throne of …”"}
     assert beginnings(tokens, np.array([1]), 9) == {1: "“a king nothing else”"}
 

@@ -43,15 +43,6 @@ def test_a_file_is_a_document_with_its_path_as_id(novels: Path) -> None:
     ]
 
 
-def test_a_long_file_is_one_document_whatever_the_pieces(tmp_path: Path) -> None:
-    text = "æther ünd wörds\n\n" * 100_000
-    (tmp_path / "long.txt").write_text(text, encoding="utf-8")
-    corpus = de.read_corpus(tmp_path / "long.txt", layout="file", partition_bytes=1000)
-    [document] = corpus.documents()
-    assert document.text == text
-    assert [(row["id"], row["n_tokens"]) for row in rows(corpus)] == [("long.txt", 300_000)]
-
-
 def test_the_last_folders_of_a_path_are_columns(novels: Path) -> None:
     found = rows(de.read_corpus(novels, layout="file", path_fields=("author", "year")))
     assert [(row["author"], row["year"]) for row in found] == [("gaskell", "1865"), ("hardy", "1874")]

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import distembed as de
-from distembed.corpus.scanners import Gazetteer, Scanner, gazetteer
-from distembed.corpus.tokenizer import Tokenizer, gazetteer_of, scanner, words_of
+from distembed.corpus.scanners import Scanner, gazetteer
+from distembed.corpus.tokenizer import Tokenizer, gazetteer_of, words_of
 from distembed.encoding.static import unreadable_words
 from tests.corpus.conftest import batch_of
 
+Name = tuple[str, ...]
 
-def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]:
+
+def joined(tokens: Sequence[str], names: Sequence[Name]) -> list[str]:
     """Return tokens with names joined: at each place the longest, by trying every name."""
     out, at = [], 0
     while at < len(tokens):
@@ -29,37 +31,32 @@ def joined(tokens: Sequence[str], names: Sequence[tuple[str, ...]]) -> list[str]
     return out
 
 
-def scanned(machine: Scanner, texts: Sequence[str], *, forget: bool = False) -> list[list[str]]:
-    """Return the tokens of each text, after each of which the dictionary may be emptied."""
-    found = []
-    for text in texts:
-        ids = machine.scan(batch_of(text.encode())).ids
-        words = machine.words()["word"].to_pylist()
-        found.append([words[word] for word in ids.tolist() if word >= 0])
-        if forget:
-            machine.forget()
-    return found
+def scanner_of(names: Sequence[Name]) -> Scanner:
+    data = "\n".join(" ".join(name) for name in names).encode()
+    return Scanner(words_of(Tokenizer()), gazetteer(data, words_of(Tokenizer()), path="names.txt"))
 
 
 words = st.sampled_from(["a", "b", "c", "bb"])
-names = st.lists(st.lists(words, min_size=1, max_size=4).map(tuple), min_size=1, max_size=6)
-
-
-def plain(names: Sequence[tuple[str, ...]]) -> Gazetteer:
-    data = "\n".join(" ".join(name) for name in names).encode()
-    return gazetteer(data, words_of(Tokenizer()), path="names.txt")
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.lists(words, max_size=30), max_size=3), names, st.booleans())
+@given(
+    texts=st.lists(st.lists(words, max_size=30), max_size=3),
+    names=st.lists(st.lists(words, min_size=1, max_size=4).map(tuple), max_size=5),
+    forget=st.booleans(),
+)
 def test_names_are_joined_as_a_plain_search_joins_them(
-    texts: list[list[str]], names: list[tuple[str, ...]], forget: bool
+    texts: list[list[str]], names: list[Name], forget: bool
 ) -> None:
-    if not any(len(name) > 1 for name in names):
-        names = [*names, ("a", "b")]
-    machine = Scanner(words_of(Tokenizer()), plain(names))
-    expected = [joined(text, names) for text in texts]
-    assert scanned(machine, [" ".join(text) for text in texts], forget=forget) == expected
+    """Also where the dictionary is emptied after each text."""
+    names = [*names, ("a", "b")]
+    machine = scanner_of(names)
+    for text in texts:
+        ids = machine.scan(batch_of(" ".join(text).encode())).ids.tolist()
+        known = machine.words()["word"].to_pylist()
+        assert [known[word] for word in ids if word >= 0] == joined(text, names)
+        if forget:
+            machine.forget()
 
 
 def test_counts_and_documents_of_names_are_exact() -> None:
@@ -70,30 +67,40 @@ def test_counts_and_documents_of_names_are_exact() -> None:
         "York city hall",
         "new new york",
     ]
-    machine = Scanner(words_of(Tokenizer()), plain(names))
+    machine = scanner_of(names)
     found = machine.scan(batch_of(*(text.encode() for text in texts)))
     expected = [joined(text.lower().replace("-", " ").replace(";", "").split(), names) for text in texts]
     assert found.n_tokens.tolist() == [len(tokens) for tokens in expected]
     assert found.id_stops.tolist() == np.cumsum(found.n_tokens).tolist()
     counts = Counter(token for tokens in expected for token in tokens)
     documents = Counter(token for tokens in expected for token in set(tokens))
-    rows = zip(*machine.words().to_pydict().values(), strict=True)
-    assert {word: (n, n_documents) for word, n, n_documents in rows if n} == {
-        word: (n, documents[word]) for word, n in counts.items()
-    }
+    rows = [row for row in machine.words().to_pylist() if row["count"]]
+    assert {row["word"]: row["count"] for row in rows} == counts
+    assert {row["word"]: row["document_count"] for row in rows} == documents
 
 
-def test_names_cross_no_border(tmp_path: Path) -> None:
+def split_words(text: str) -> list[str]:
+    return text.split()
+
+
+BORDERED = "It is new. York is old. But new york is both"
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "count"),
+    [
+        ({}, BORDERED, 2),
+        ({"border": "sentence"}, BORDERED, 1),
+        ({"pattern": split_words}, "new york and new_york", 2),
+    ],
+)
+def test_names_cross_no_border_and_a_function_may_give_them_itself(
+    tmp_path: Path, options: dict[str, object], text: str, count: int
+) -> None:
     (tmp_path / "names.txt").write_text("new york\n")
-    path = str(tmp_path / "names.txt")
-    text = "It is new. York is old. But New York is both."
-    by_border = {}
-    for border in ("document", "sentence"):
-        machine = scanner(Tokenizer(phrases_file=path, border=border))
-        scanned(machine, [text])
-        counts = machine.words().to_pydict()
-        by_border[border] = dict(zip(counts["word"], counts["count"], strict=True))["new_york"]
-    assert by_border == {"document": 2, "sentence": 1}
+    tokenizer = Tokenizer(phrases_file=str(tmp_path / "names.txt"), **options)  # type: ignore[arg-type]
+    vocabulary = de.build_vocabulary(de.read_texts([text], tokenizer=tokenizer))
+    assert dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True))["new_york"] == count
 
 
 def test_the_names_are_cut_like_the_text(tmp_path: Path) -> None:
@@ -105,26 +112,12 @@ def test_the_names_are_cut_like_the_text(tmp_path: Path) -> None:
     assert exact.words == ["AT_T_Inc", "École_Normale", "at_T_inc"]
 
 
-def split_words(text: str) -> list[str]:
-    return text.split()
-
-
-def test_a_function_of_the_user_may_give_joined_names_itself(tmp_path: Path) -> None:
-    (tmp_path / "names.txt").write_text("new york\n")
-    machine = scanner(Tokenizer(pattern=split_words, phrases_file=str(tmp_path / "names.txt")))
-    assert scanned(machine, ["New york and new_york"]) == [["new_york", "and", "new_york"]]
-    table = machine.words().to_pydict()
-    found = dict(zip(table["word"], table["document_count"], strict=True))
-    assert found == {"new_york": 1, "and": 1, "new": 0, "york": 0}
-
-
 @pytest.mark.filterwarnings("ignore:.*no known word")
 def test_a_corpus_counts_names_and_texts_are_encoded_alike(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("New York\nNew York City\n")
-    (tmp_path / "a.txt").write_text("new york city is in new york\n" * 3 + "york is old and new\n")
     rules = Tokenizer(phrases_file=str(tmp_path / "names.txt"))
-    docs = de.read_corpus(str(tmp_path / "a.txt"), layout="line", tokenizer=rules)
-    vocabulary = de.build_vocabulary(docs)
+    texts = ["new york city is in new york"] * 3 + ["york is old and new"]
+    vocabulary = de.build_vocabulary(de.read_texts(texts, tokenizer=rules))
     counts = dict(zip(vocabulary.words, vocabulary.counts.tolist(), strict=True))
     assert (counts["new_york_city"], counts["new_york"], counts["york"], counts["new"]) == (3, 3, 1, 1)
     vectors = de.WordVectors(["new_york", "old"], [[1, 0], [0, 1]])

@@ -84,7 +84,6 @@ def test_sentences(text, expected):
     assert " ".join("|" if k < 0 else words[k] for k in ids[0]) == expected.replace("|", " | ")
 
 
-@pytest.mark.parametrize("callable_", [False, True], ids=["compiled", "callable"])
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -95,17 +94,9 @@ def test_sentences(text, expected):
         ("zero\u200bwidth cafe\u0301 \u1112\u1161\u11ab", "zero width café 한"),
     ],
 )
-def test_words_of_annex_29(text, expected, callable_):
-    pattern = tokens_of if callable_ else "unicode"
-    _, words, _, _ = scanned([text.encode()], Tokenizer(pattern=pattern))
+def test_words_of_annex_29(text, expected):
+    _, words, _, _ = scanned([text.encode()], Tokenizer())
     assert sorted(words) == sorted(set(expected.split()))
-
-
-def test_normalization_forms():
-    text = "cafe\u0301 café ﬁn fin".encode()
-    forms = {"nfc": ["café", "ﬁn", "fin"], "nfkc": ["café", "fin"], "none": ["café", "café", "ﬁn", "fin"]}
-    for form, words in forms.items():
-        assert scanned([text], Tokenizer(normalization=form))[1] == words
 
 
 def test_every_decomposed_character_is_composed():
@@ -143,7 +134,7 @@ def test_the_table_says_of_every_character_what_is_known_of_it(options):
 
 
 def test_dictionary_grows_and_ids_stay():
-    n = 100_000
+    n = 40_000
     text = " ".join(f"word{'abcdefghij'[k % 10]}{chr(97 + k % 26)}{k:x}" for k in range(n))
     options = {"pattern": "ascii", "numbers": True}
     found = scanned([text.encode()] * 2, Tokenizer(**options))

@@ -73,7 +73,7 @@ def test_what_is_refused(data: bytes, options: dict[str, object], message: str) 
 
 
 def test_a_header_of_megabytes_is_read() -> None:
-    names = [f"ENSG{gene:020}" for gene in range(60_000)]
+    names = [f"ENSG{gene:020}" for gene in range(45_000)]
     table = read_delimited((",".join(["cell", *names]) + "\nu" + ",1" * len(names) + "\n").encode(), "t.csv")
     assert table.column_names == ["cell", *names]
 
