@@ -158,7 +158,7 @@ def test_a_wrong_checksum_of_gzip_is_refused(tmp_path):
         read_corpus(write(tmp_path / "t.txt.gz", bytes(data))).tokenize()
 
 
-# ---- records that are left out -----------------------------------------------------------------------------------
+# ---- records that are left out --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_parquet_rows_that_are_not_utf_8(tmp_path):
     assert [record.place for record in bad] == ["row 2", "row 4"]
 
 
-# ---- tokenizers ---------------------------------------------------------------------------------------------------
+# ---- tokenizers ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

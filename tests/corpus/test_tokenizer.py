@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
+import time
 import unicodedata
+from itertools import chain
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +16,10 @@ from hypothesis import strategies as st
 import distembed as de
 from distembed.corpus import blocks
 from distembed.corpus import tokenizer as module
+from distembed.corpus.inspection import inspect_corpus
+from distembed.corpus.records import CorpusError
 from distembed.corpus.scanners import CLOSERS, HARD_STOPS, STOPS, CallableScanner, normalized
-from distembed.corpus.tokenizer import Tokenizer, scanner
+from distembed.corpus.tokenizer import Tokenizer, class_table, scanner, scripts_without_spaces
 from tests.corpus.conftest import batch_of
 from tests.references.tokens import ids_of, tokens_of
 
@@ -176,3 +183,123 @@ def test_tokens_of_every_width_are_told_apart(size):
 )
 def test_a_call_shows_the_tokens_of_a_text(options, tokens):
     assert de.Tokenizer(**options)("Don't panic, 42 Über") == tokens
+
+
+# ---- the tables of Unicode -----------------------------------------------------------------------------------------
+
+
+# The characters that the tables of Python 3.12, 3.13 and 3.14 treat otherwise than those of the Python before, in
+# hexadecimal. All are new, but for five modifier letters (10FC, A7F2 to A7F4, AB69), which have become lower case.
+CHANGED = {
+    "14.0.0": "",
+    "15.0.0": (
+        "0CF3 0ECE 10FC A7F2-A7F4 AB69 10EFD-10EFF 1123F-11241 11F00-11F10 11F12-11F3A 11F3E-11F42 11F50-11F59 1342F "
+        "13439-13455 1B132 1B155 1D2C0-1D2D3 1DF25-1DF2A 1E030-1E06D 1E08F 1E4D0-1E4F9 2B739 31350-323AF"
+    ),
+    "15.1.0": "2EBF0-2EE5D",
+    "16.0.0": (
+        "0897 1C89-1C8A A7CB-A7CD A7DA-A7DC 105C0-105F3 10D40-10D65 10D69-10D6D 10D6F-10D85 10EC2-10EC4 10EFC "
+        "11380-11389 1138B 1138E 11390-113B5 113B7-113C0 113C2 113C5 113C7-113CA 113CC-113D3 113E1-113E2 116D0-116E3 "
+        "11BC0-11BE0 11BF0-11BF9 11F5A 13460-143FA 16100-16139 16D40-16D6C 16D70-16D79 18CFF 1CCD6-1CCF9 1E5D0-1E5FA"
+    ),
+}
+VERSION = unicodedata.unidata_version
+
+
+def code_points(ranges: str) -> list[int]:
+    """Return the code points of ranges, both ends included."""
+    ends = [[int(end, 16) for end in each.split("-")] for each in ranges.split()]
+    return list(chain.from_iterable(range(pair[0], pair[-1] + 1) for pair in ends))
+
+
+@pytest.mark.skipif(VERSION not in CHANGED, reason=f"the tables of Unicode {VERSION} were not compared yet")
+def test_text_without_new_characters_is_cut_alike_by_every_python() -> None:
+    changed = code_points(" ".join(CHANGED.values()))
+    classes = class_table("unicode", lowercase=True, numbers=True, apostrophes=True).copy()
+    classes[changed] = 0
+    assert hashlib.sha256(classes.astype("<u4").tobytes()).hexdigest()[:16] == "66fa428882373a04"
+
+
+# ---- text without spaces -------------------------------------------------------------------------------------------
+
+
+CHINESE = "今天天气很好，我们去公园散步。"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (CHINESE, ["Chinese"]),
+        ("吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。", ["Japanese"]),
+        ("ภาษาไทยเป็นภาษาที่สวยงาม", ["Thai"]),
+        ("ភាសាខ្មែរជាភាសារបស់", ["Khmer"]),
+        ("A report on 東京 and Kyoto, with few words of it in Japanese.", []),
+        ("한국어는 띄어쓰기를 한다", []),
+        ("हिन्दी भाषा", []),
+        ("", []),
+    ],
+)
+def test_the_script_is_told(text: str, names: list[str]) -> None:
+    found = scripts_without_spaces(text)
+    assert [script.name for script, _ in found] == names
+    assert all(0.2 <= share <= 1.01 for _, share in found)
+
+
+def notes(path: Path, text: str, **options: str) -> list[str]:
+    path.write_text(text, encoding="utf-8")
+    return inspect_corpus(de.read_corpus(path, tokenizer=de.Tokenizer(**options)))
+
+
+def test_a_plan_shows_words_and_names_tokenizers(tmp_path: Path) -> None:
+    found = notes(tmp_path / "a.txt", 20 * f"{CHINESE}\n")
+    assert "words: 今天天气很好, 我们去公园散步" in found
+    [warning] = [note for note in found if "without spaces" in note]
+    assert warning.startswith("100% of the letters are Chinese")
+    for advice in ('pattern="icu"', "distembed[icu]", "jieba"):
+        assert advice in warning
+    assert notes(tmp_path / "b.txt", "one two three\n") == ["files: 1 text", "words: one, two, three"]
+
+
+def test_icu_cuts_words_and_leaves_out_signs(tmp_path: Path) -> None:
+    pytest.importorskip("icu4py", reason="ICU is an extra: pip install 'distembed[icu]'")
+    words = set(de.Tokenizer(pattern="icu")(f"{CHINESE} Don't ภาษาไทย 1999\n"))
+    assert {"今天", "天气", "公园", "don't", "ภาษา", "ไทย"} <= words
+    assert not {"，", "1999", " "} & words
+    assert "1999" in de.Tokenizer(pattern="icu", numbers=True)("in 1999")
+    assert not [note for note in notes(tmp_path / "b.txt", CHINESE, pattern="icu") if "spaces" in note]
+
+
+def test_icu_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "icu4py", None)
+    with pytest.raises(ImportError, match=r"pip install 'distembed\[icu\]'"):
+        de.Tokenizer(pattern="icu").function()
+
+
+def test_a_function_that_fails_is_named_with_file_and_document(tmp_path: Path) -> None:
+    def fragile(text: str) -> list[str]:
+        return text.split() if "bad" not in text else text.split()[99:][0]
+
+    (tmp_path / "a.txt").write_text("good\ngood too\nbad one\n")
+    docs = de.read_corpus(tmp_path / "a.txt", tokenizer=de.Tokenizer(pattern=fragile))
+    message = (
+        r"fragile.* failed in .*a.txt, document a.txt:14, at 'bad one': IndexError: list index out of range"
+    )
+    with pytest.raises(CorpusError, match=message):
+        docs.tokenize()
+
+
+def test_a_function_is_called_by_one_thread_at_a_time(tmp_path: Path) -> None:
+    inside, most = 0, 0
+
+    def slow(text: str) -> list[str]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.01)
+        inside -= 1
+        return text.split()
+
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text("some words\n")
+    assert de.read_corpus(tmp_path, tokenizer=de.Tokenizer(pattern=slow)).tokenize().n_documents == 8
+    assert most == 1

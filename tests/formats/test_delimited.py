@@ -104,7 +104,7 @@ def test_an_encoding_that_is_said_is_read() -> None:
     assert read_delimited(POLISH.encode("cp1250"), "t.csv", encoding="cp1250")["Nazwa"][1].as_py() == "Łódź"
 
 
-# ---- numbers ----------------------------------------------------------------------------------------------------
+# ---- numbers -------------------------------------------------------------------------------------------------
 
 LOCALES = {"en": (".", ","), "de": (",", "."), "fr": (",", " "), "ch": (".", "'"), "plain": (".", "")}
 """The decimal sign and that between thousands."""

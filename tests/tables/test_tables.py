@@ -182,7 +182,7 @@ def test_a_bad_table_is_refused(
         read_domain(DomainSection(path=write(tmp_path, data, name), **options))
 
 
-# ---- scales -------------------------------------------------------------------------------------------------------
+# ---- scales ----------------------------------------------------------------------------------------------------
 
 
 def test_columns_are_standardized_by_dask_ml_which_an_import_does_not_load(tmp_path: Path) -> None:
@@ -213,7 +213,7 @@ def test_a_column_that_decides_alone_is_named_with_its_share_of_the_squared_diff
         assert not warn_of_one_column(domain._replace(matrix=even), metric=metric)
 
 
-# ---- tables as people have them -----------------------------------------------------------------------------------
+# ---- tables as people have them --------------------------------------------------------------------------------
 
 MESSY = """company,sector,revenue,staff
 Nova,cars,1200.5,10
@@ -272,7 +272,7 @@ def test_rows_with_missing_cells_are_left_out(tmp_path: Path) -> None:
     assert rows.left_out[2].reason == "no number in 'revenue'"
 
 
-# ---- names --------------------------------------------------------------------------------------------------------
+# ---- names -----------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:
