@@ -164,15 +164,15 @@ def job_fixtures(name: str, write: Callable[[Path], None], *words: str) -> tuple
     """
 
     @pytest.fixture(scope="module")
-    def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    def job(tmp_path_factory):
         return written_once(tmp_path_factory, name, write)
 
     @pytest.fixture(scope="module")
-    def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    def finished(job, tmp_path_factory):
         return run_once(tmp_path_factory, job, *words)
 
     @pytest.fixture
-    def copy(finished: tuple[Path, str], tmp_path: Path) -> Path:
+    def copy(finished, tmp_path):
         return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
     return job, finished, copy
@@ -187,7 +187,7 @@ def written_once(factory: pytest.TempPathFactory, name: str, write: Callable[[Pa
 
 
 @pytest.fixture(scope="session")
-def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job(tmp_path_factory):
     """Return the file of a small job on a real dump."""
     pytest.importorskip(
         "gensim", reason="the embedded input lies in gensim's wheel: pip install 'distembed[demo]'"
@@ -200,7 +200,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+def finished(job, tmp_path_factory):
     """Return the workspace of the job run once by two threads, its digest, and what the run printed.
 
     All workers read this workspace: a test that writes, or locks, takes a `copy` of it.
@@ -214,32 +214,34 @@ def finished(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 
 @pytest.fixture
-def copy(finished: tuple[Path, str, str], tmp_path: Path) -> Path:
+def copy(finished, tmp_path):
     """Return a copy of the finished workspace."""
     return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
 @contextmanager
-def dask_cluster(folder: Path, *, n_workers: int = 2) -> Iterator[str]:
+def dask_cluster(
+    folder: Path, *options: str, n_workers: int = 2, program: Callable[..., object] | None = None
+) -> Iterator[str]:
     """Run the commands `dask scheduler` and `dask worker` in processes on loopback; yield the address.
 
-    The processes are forks, which have imported all (`test_deploy` and `test_tls` start the commands from nothing).
-    No nanny starts a worker again: `start_processes` has those.
+    The processes are forks, which have imported all (`test_deploy` starts the commands from nothing). No nanny starts a
+    worker again: `start_processes` has those.
     """
     from tests.processes import DASK, Process, kill_group
 
     file = folder / "scheduler.json"
-    common = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
+    common = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file), *options)
     with ExitStack() as stack:
         for name in ("scheduler", *["worker"] * n_workers):
             own = ("--port", "0") if name == "scheduler" else ("--nthreads", "1", "--no-nanny")
-            process = Process(name, *common, *own, program=DASK, folder=folder)
+            process = Process(name, *common, *own, program=program or DASK, folder=folder)
             stack.callback(kill_group, process)
         yield _address(file)
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cluster(tmp_path_factory):
     """Return the address of a cluster of two worker processes, for tests that neither stop nor kill any of them."""
     with dask_cluster(tmp_path_factory.mktemp("cluster")) as address:
         yield address
@@ -258,7 +260,7 @@ def _address(file: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def tiny_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_once(tmp_path_factory):
     """Return a folder with a tiny job, its inputs and its finished workspace, which no test changes."""
     folder = tmp_path_factory.mktemp("tiny")
     make_tiny_job(folder)
@@ -266,6 +268,6 @@ def tiny_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tiny(tiny_once: Path, tmp_path: Path) -> Path:
+def tiny(tiny_once, tmp_path):
     """Return a copy of the finished tiny job with its inputs in another folder, which makes no difference."""
     return Path(shutil.copytree(tiny_once, tmp_path / "tiny"))

@@ -7,6 +7,8 @@ import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from distembed.job.opening import open_job
 from distembed.job.progress import Reporter
 from distembed.job.run import Outcome, run_stages
@@ -95,3 +97,14 @@ def from_scratch(folder: Path, *, until: str | None = LAST) -> dict[str, str]:
     name = f"scratch-{len(list(folder.glob('scratch-*')))}"
     count(folder, name, until=until)
     return digests(folder / name)
+
+
+def holders(folder: Path, word: str) -> set[str]:
+    """Return the files below a folder that hold a word: in their bytes, or in a column of a table."""
+
+    def holds(file: Path) -> bool:
+        table = str(pq.read_table(file).to_pylist()) if file.suffix == ".parquet" else ""
+        return word.encode() in file.read_bytes() or word in table
+
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix() for file in files if holds(file)}

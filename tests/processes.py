@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -51,15 +52,11 @@ gc.freeze()  # else the first search for unused objects in each fork copies the 
 DISTEMBED, DASK = "distembed.cli.main", "dask.__main__"
 """The modules whose `main` is a command line."""
 
+Program = str | Callable[..., object]
+"""What a process runs: the `main` of a module, which reads the words as a command does, or a function of the words."""
 
-def _run(
-    program: str,
-    words: tuple[str, ...],
-    folder: Path,
-    environment: dict[str, str],
-    output: Path,
-    errors: Path,
-) -> None:
+
+def _run(program: Program, words: tuple[str, ...], folder: Path, environment: Any, *streams: Path) -> None:
     """Be a command line in this process, the leader of a group of its own."""
     os.setsid()
     # Under nohup the suite ignores it, and so would what it starts.
@@ -67,10 +64,13 @@ def _run(
     os.environ.clear()  # that of the process it was forked from is as old as the first test
     os.environ.update(environment)
     os.chdir(folder)
-    for number, path in ((1, output), (2, errors)):
+    for number, path in enumerate(streams, 1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), number)
-    sys.argv = [program, *words]
-    importlib.import_module(program).main()
+    sys.argv = [str(program), *words]
+    if isinstance(program, str):
+        importlib.import_module(program).main()
+    else:
+        program(*words)
 
 
 class Process:
@@ -80,15 +80,13 @@ class Process:
     """
 
     def __init__(
-        self, *words: str, program: str = DISTEMBED, folder: Path | None = None, apart: bool = False
+        self, *words: str, program: Program = DISTEMBED, folder: Path | None = None, apart: bool = False
     ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="distembed-process-")
         self._output = Path(self._folder.name) / "output"
         self._errors = Path(self._folder.name) / "errors" if apart else self._output
-        self._process = CONTEXT.Process(
-            target=_run,
-            args=(program, words, folder or Path.cwd(), dict(os.environ), self._output, self._errors),
-        )
+        about = (program, words, folder or Path.cwd(), dict(os.environ))
+        self._process = CONTEXT.Process(target=_run, args=(*about, self._output, self._errors))
         self._process.start()
         self.pid: int = self._process.pid
 

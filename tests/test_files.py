@@ -24,50 +24,21 @@ from distembed.corpus.partitions import DOCUMENTS_SCHEMA, Tokens, partition_writ
 from distembed.corpus.paths import files_at
 from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets, read_set
-from distembed.files import (
-    PARTIAL,
-    DiskFullError,
-    naming_a_full_disk,
-    replacing,
-    replacing_folder,
-    sync,
-)
+from distembed.files import PARTIAL, DiskFullError, naming_a_full_disk, replacing, replacing_folder, sync
 from distembed.formats.tables import read_table
 from distembed.job.load import load_job
 from distembed.storage.folder import Folder
 from distembed.urls import NoFileError
 from tests.storage.examples import record_disk
 
-PACKAGE = Path(__file__).resolve().parents[1] / "distembed"
-CHECKSUMS = {
-    "write_table": "write_page_checksum",
-    "ParquetWriter": "write_page_checksum",
-    "read_table": "page_checksum_verification",
-    "ParquetFile": "page_checksum_verification",
-}
+# --- whole or not at all ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["file", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, str]:
-    filesystem = fsspec.filesystem(request.param)
-    folder = f"{tmp_path}/{request.param}"
+def store(request, tmp_path) -> tuple[Any, str]:
+    filesystem, folder = fsspec.filesystem(request.param), f"{tmp_path}/{request.param}"
     filesystem.makedirs(folder)
     return filesystem, folder
-
-
-def test_two_attempts_at_one_file_do_not_touch_each_other(store: tuple[Any, str]) -> None:
-    filesystem, folder = store
-    path = f"{folder}/x"
-    with replacing(path, filesystem=filesystem) as one:
-        filesystem.pipe_file(one, b"one")
-        with pytest.raises(OSError):  # noqa: PT011
-            write_and_fail(path, filesystem, OSError())
-        with replacing(path, filesystem=filesystem) as other:
-            filesystem.pipe_file(other, b"other")
-        assert filesystem.cat_file(path) == b"other"
-        assert one.endswith(PARTIAL)
-    assert filesystem.cat_file(path) == b"one"
-    assert [Path(name).name for name in filesystem.ls(folder, detail=False)] == ["x"]
 
 
 def write_and_fail(path: str, filesystem: Any, error: BaseException) -> None:
@@ -77,50 +48,46 @@ def write_and_fail(path: str, filesystem: Any, error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("error", [OSError(), KeyboardInterrupt()], ids=repr)
-def test_an_error_leaves_what_was_there(store: tuple[Any, str], error: BaseException) -> None:
+def test_attempts_at_one_file_do_not_touch_each_other_and_an_error_leaves_what_was_there(store, error):
     filesystem, folder = store
-    filesystem.pipe_file(f"{folder}/x", b"before")
-    with pytest.raises(type(error)):
-        write_and_fail(f"{folder}/x", filesystem, error)
-    assert filesystem.cat_file(f"{folder}/x") == b"before"
-    assert len(filesystem.ls(folder)) == 1
+    path = f"{folder}/x"
+    with replacing(path, filesystem=filesystem) as one:
+        filesystem.pipe_file(one, b"one")
+        with replacing(path, filesystem=filesystem) as other:
+            filesystem.pipe_file(other, b"other")
+        with pytest.raises(type(error)):
+            write_and_fail(path, filesystem, error)
+        assert filesystem.cat_file(path) == b"other"
+        assert one.endswith(PARTIAL)
+    assert filesystem.cat_file(path) == b"one"
+    assert [Path(name).name for name in filesystem.ls(folder, detail=False)] == ["x"]
 
 
-def test_a_full_disk_is_named_with_the_file(tmp_path: Path) -> None:
+def test_a_full_disk_is_named_with_the_file(tmp_path):
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("only Linux has a device that is always full")
-    with (
-        pytest.raises(DiskFullError) as caught,
-        replacing(f"{tmp_path}/outer"),
-        replacing(f"{tmp_path}/x"),
-        full.open("wb") as file,
-    ):
+    outer, inner = replacing(f"{tmp_path}/outer"), replacing(f"{tmp_path}/x")
+    with pytest.raises(DiskFullError) as caught, outer, inner, full.open("wb") as file:
         file.write(b"x")
-    sentence = str(pickle.loads(pickle.dumps(caught.value)))
-    assert re.fullmatch(
-        rf"{tmp_path}/x was not written: No space left on device, /\S* \([\d,]+ bytes free\); make room .*",
-        sentence,
+    named = (
+        rf"{tmp_path}/x was not written: No space left on device, /\S* \([\d,]+ bytes free\); make room .*"
     )
+    assert re.fullmatch(named, str(pickle.loads(pickle.dumps(caught.value))))
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_a_full_disk_is_told_from_the_text_of_a_library(tmp_path: Path) -> None:
+def test_a_full_disk_is_told_from_the_text_of_a_library(tmp_path):
     said = "Error while serializing: I/O error: No space left on device (os error 28)"
-    for told in (
-        replacing(f"{tmp_path}/x"),
-        replacing_folder(tmp_path / "x"),
-        naming_a_full_disk(f"{tmp_path}/x"),
-    ):
+    place = f"{tmp_path}/x"
+    for told in (replacing(place), replacing_folder(Path(place)), naming_a_full_disk(place)):
         with pytest.raises(DiskFullError, match=r"/x was not written: No space left on device"), told:
             raise RuntimeError(said)
     with pytest.raises(RuntimeError, match="os error 5"), naming_a_full_disk("x"):
         raise RuntimeError("I/O error (os error 5)")
 
 
-def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(tmp_path, monkeypatch):
     seen = record_disk(monkeypatch)
     path = f"{tmp_path}/x"
     with replacing(path, durable=True) as partial:
@@ -128,9 +95,7 @@ def test_a_durable_file_is_synced_before_and_its_folder_after_the_rename(
     assert seen == [("sync", partial), ("rename", path), ("sync", str(tmp_path))]
 
 
-def test_a_disk_that_cannot_keep_a_file_is_an_error_and_a_store_without_sync_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_cannot_keep_a_file_is_an_error_and_a_store_without_sync_is_none(tmp_path, monkeypatch):
     def fail(number: int) -> None:
         def fsync(handle: int) -> None:
             raise OSError(number, os.strerror(number))
@@ -144,32 +109,32 @@ def test_a_disk_that_cannot_keep_a_file_is_an_error_and_a_store_without_sync_is_
         sync(str(tmp_path))
 
 
-def parquet_calls() -> list[tuple[str, set[str | None]]]:
+# --- pages of Parquet ------------------------------------------------------------------------------------------------
+
+
+PACKAGE = Path(de.__file__).parent
+CHECKSUMS = {
+    "write_table": "write_page_checksum",
+    "ParquetWriter": "write_page_checksum",
+    "read_table": "page_checksum_verification",
+    "ParquetFile": "page_checksum_verification",
+}
+METADATA_ONLY = {"corpus/planning.py"}
+
+
+def test_every_parquet_page_is_written_and_read_with_its_checksum():
     calls = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.Call)
-                and isinstance(node.func, ast.Attribute)
-                and node.func.attr in CHECKSUMS
-            ):
-                value = node.func.value
-                if isinstance(value, ast.Name) and value.id == "pq":
-                    place = f"{path.relative_to(PACKAGE)}:{node.lineno} {node.func.attr}"
-                    calls.append((place, {keyword.arg for keyword in node.keywords}))
-    return calls
-
-
-def test_every_parquet_page_is_written_and_read_with_its_checksum() -> None:
-    calls = parquet_calls()
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "pq." in text else ():
+            called = (
+                re.fullmatch(r"pq\.(\w+)", ast.unparse(node.func)) if isinstance(node, ast.Call) else None
+            )
+            if called and called[1] in CHECKSUMS:
+                has_it = CHECKSUMS[called[1]] in {keyword.arg for keyword in node.keywords}
+                calls.append((path.relative_to(PACKAGE).as_posix(), node.lineno, has_it))
     assert len(calls) >= 9
-    metadata_only = {"corpus/planning.py"}
-    bare = [
-        place
-        for place, keywords in calls
-        if CHECKSUMS[place.rsplit(" ", 1)[1]] not in keywords and place.split(":")[0] not in metadata_only
-    ]
-    assert bare == []
+    assert [call for call in calls if not call[2] and call[0] not in METADATA_ONLY] == []
 
 
 def write_tokens(part: str) -> Path:
@@ -179,7 +144,7 @@ def write_tokens(part: str) -> Path:
     return Path(f"{part}.tokens.parquet")
 
 
-def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path):
     file = write_tokens(f"{tmp_path}/p")
     assert sum(len(batch.ids) for batch in Tokens(()).iter_partition(f"{tmp_path}/p")) == 1000
     data = bytearray(file.read_bytes())
@@ -189,39 +154,35 @@ def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path: Pa
         list(Tokens(()).iter_partition(f"{tmp_path}/p"))
 
 
-def test_a_part_whose_writing_fails_leaves_no_file(tmp_path: Path) -> None:
+def test_a_part_whose_writing_fails_leaves_no_file(tmp_path):
     with pytest.raises(MemoryError), partition_writers(f"{tmp_path}/p", DOCUMENTS_SCHEMA):
         raise MemoryError
     assert list(tmp_path.iterdir()) == []
     write_tokens(f"{tmp_path}/p")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        f"p.{kind}.parquet" for kind in ("documents", "tokens", "words")
-    ]
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == [f"p.{kind}.parquet" for kind in ("documents", "tokens", "words")]
 
 
-def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
+# --- what is no file, or too much of one ------------------------------------------------------------------------------
+
+
+READERS = [
+    files.read_small, lambda place: files.read_small(Path(place)), de.WordVectors.load, de.Vocabulary.load,
+    lambda place: de.read_corpus(place).tokenize(), lambda place: stop_words_of((), file=place), read_set, load_job,
+    read_table,
+]  # fmt: skip
+
+
+def test_what_is_no_file_is_not_opened(tmp_path):
     """A pipe that nobody writes waits for good, and a device never ends; what a shell passes is a pipe, and read."""
-    pipe = tmp_path / "pipe"
+    pipe, table = tmp_path / "pipe", tmp_path / "words.parquet"
     os.mkfifo(pipe)
-    readers = [
-        files.read_small,
-        lambda place: files.read_small(Path(place)),
-        de.WordVectors.load,
-        de.Vocabulary.load,
-        lambda place: de.read_corpus(place).tokenize(),
-        lambda place: stop_words_of((), file=place),
-        read_set,
-        load_job,
-        read_table,
-    ]
-    for place in (str(pipe), "/dev/zero"):
-        for read in readers:
-            with pytest.raises(NoFileError, match="is a pipe, a socket or a device"):
-                read(place)
-    table = pipe.rename(tmp_path / "words.parquet")
-    for read in (de.WordVectors.load, de.Vocabulary.load, read_table):
+    os.mkfifo(table)
+    cases = [(read, place) for place in (str(pipe), "/dev/zero") for read in READERS]
+    cases += [(read, str(table)) for read in (de.WordVectors.load, de.Vocabulary.load, read_table)]
+    for read, place in cases:
         with pytest.raises(NoFileError, match="is a pipe, a socket or a device"):
-            read(str(table))
+            read(place)
     ends = os.pipe()
     os.write(ends[1], b"the\n")
     os.close(ends[1])
@@ -229,58 +190,42 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path) -> None:
     os.close(ends[0])
 
 
-@pytest.mark.parametrize("pack", [None, gzip.compress, bz2.compress, lzma.compress])
-def test_a_list_is_not_unpacked_beyond_the_size_of_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pack
-) -> None:
+PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", PACKED)
+def test_a_list_is_not_unpacked_beyond_the_size_of_any(tmp_path, monkeypatch, suffix):
+    """A gzip file of 2 MB became a table that took 16 GB."""
+    data, place = b"a " * (1 << 20), tmp_path / f"words.txt{suffix}"
+    place.write_bytes(PACKED[suffix](data))
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
+    if suffix:
+        with pytest.raises(files.BombError, match="unpack to 2,097,152"):
+            files.read_small(place)
+    else:
+        assert files.read_small(place) == data
     monkeypatch.setattr(files, "SMALL_BYTES", 1 << 16)
-    suffix = {None: "", gzip.compress: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz"}[pack]
-    data = bytes(1 << 20)
-    place = tmp_path / f"words.txt{suffix}"
-    place.write_bytes(pack(data) if pack else data)
     for path in (place, str(place)):
         with pytest.raises(files.BombError, match="more than 65,536 bytes"):
             files.read_small(path)
 
 
-def test_a_name_that_looks_like_a_url_is_one_only_as_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_looks_like_a_url_is_one_only_as_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("simplecache::words.txt").write_text("the")
     assert files.read_small(Path("simplecache::words.txt")) == b"the"
 
 
-def test_folders_far_inside_each_other_are_one_sentence(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_folders_far_inside_each_other_are_one_sentence(tmp_path, request):
     handles = [os.open(tmp_path, os.O_RDONLY)]
     for _ in range(1200):
         os.mkdir("d", dir_fd=handles[-1])
         handles.append(os.open("d", os.O_RDONLY, dir_fd=handles[-1]))
         os.close(handles[-2])
     os.close(handles[-1])
-    request.addfinalizer(
-        lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True)
-    )  # Python cannot remove it
+    # Python cannot remove it
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", tmp_path / "d"], check=True))
     assert Folder.at(tmp_path).find() == {}
-    for read in (
-        lambda: de.read_corpus(tmp_path),
-        lambda: find_sets([tmp_path]),
-        lambda: files_at(str(tmp_path)),
-    ):
+    for read in (de.read_corpus, lambda place: find_sets([place]), lambda place: files_at(str(place))):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
-            read()
-
-
-@pytest.mark.parametrize(("name", "message"), [("a.csv.gz", "unpack to 2,097,152"), ("a.csv", None)])
-def test_a_small_file_that_unpacks_to_far_more_is_refused(tmp_path, monkeypatch, name, message):
-    """A gzip file of 2 MB became a table that took 16 GB."""
-    monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 20)
-    data = b"a " * (1 << 20)
-    (tmp_path / name).write_bytes(gzip.compress(data) if message else data)
-    if message is None:
-        assert files.read_small(tmp_path / name) == data
-    else:
-        with pytest.raises(files.BombError, match=message):
-            files.read_small(tmp_path / name)
+            read(tmp_path)

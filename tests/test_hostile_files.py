@@ -8,8 +8,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -24,25 +22,12 @@ from tests.campaigns import _samples
 from tests.campaigns.fuzzing import cases, outcome
 
 
-def npy(header: bytes, data: bytes = b"") -> bytes:
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
-
-
-def archive(members: Mapping[str, bytes]) -> bytes:
+def workbook() -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as target:
-        for name, content in members.items():
-            target.writestr(name, content)
+        target.writestr("[Content_Types].xml", b"<Types")
+        target.writestr("xl/workbook.xml", b"<workbook><sheets><sheet r:id=")
     return file.getvalue()
-
-
-PARQUET = b"PAR1" + b"\x15\x04" * 20 + b"\x28\0\0\0PAR1"
-OPEN_HEADER = npy(b"{'descr': '<f4', 'shape': (3,\n")
-NO_CHARACTERS = npy(b"{'descr': '<U1', 'fortran_order': False, 'shape': (1,), }\n", b"\xff\xff\xff\xff")
-BOOK = {
-    "[Content_Types].xml": b"<Types",
-    "xl/workbook.xml": b"<workbook><sheets><sheet r:id=",
-}
 
 
 def parquet_of(text: bytes) -> bytes:
@@ -52,27 +37,22 @@ def parquet_of(text: bytes) -> bytes:
     return file.getvalue()
 
 
-NO_TEXT = parquet_of(b"s\x80a")
-
+PARQUET = b"PAR1" + b"\x15\x04" * 20 + b"\x28\0\0\0PAR1"
 PAGE = "<page><title>Sea</title><ns>0</ns><id>1</id><revision><text>sea{}</page>"
 OPEN_PAGE = f"<mediawiki>{PAGE.format('<?a ')}{PAGE.format('</text></revision>')}</mediawiki>".encode()
-
+LABELED = b'{"text": "sea", "label": "a"}\n' + 10_000 * b"["
 FILES = [
     ("t.parquet", PARQUET, _samples.read_any_table),
-    ("t.xlsx", archive(BOOK), _samples.read_any_table),
+    ("t.xlsx", workbook(), _samples.read_any_table),
     ("words.parquet", PARQUET, de.Vocabulary.load),
     ("c.parquet", PARQUET, _samples.read_counts),
-    ("t.parquet", NO_TEXT, _samples.read_any_table),
+    ("t.parquet", parquet_of(b"s\x80a"), _samples.read_any_table),
     ("texts.parquet", PARQUET, _samples.read_records),
     ("v.parquet", PARQUET, de.WordVectors.load),
     ("v.txt", b"3 " + b"1" * 5000 + b"\nsea 1 2\n", de.WordVectors.load),
     ("job.toml", b"[job]\nworkspace = " + b"1" * 5000, load_job),
     ("job.toml", b"[vocabulary]\nmin_count" + 2000 * b".a" + b" = 1", load_job),
-    (
-        "labeled.jsonl",
-        b'{"text": "sea", "label": "a"}\n' + 10_000 * b"[",
-        lambda path: find_sets(path, sentences=True),
-    ),
+    ("labeled.jsonl", LABELED, lambda path: find_sets(path, sentences=True)),
     ("norms.tsv", b"CUE\tTARGET\tFSG\x0bsea\tshore\t0.5\nsea\ttide\t0.25\n", _samples.read_set),
     ("dump.xml", OPEN_PAGE, _samples.read_documents),
     ("words.txt", b"sea " + b"1" * 5000 + b"\n", de.Vocabulary.load),
@@ -84,16 +64,36 @@ FILES = [
 @pytest.mark.parametrize(
     ("name", "data", "read"), FILES, ids=[f"{n} {file[0]}" for n, file in enumerate(FILES)]
 )
-def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(
-    name: str, data: bytes, read, tmp_path: Path
-) -> None:
+def test_a_hostile_file_is_refused_in_a_sentence_that_names_it(name, data, read, tmp_path):
     file = tmp_path / name
     file.write_bytes(data)
     assert outcome(read, file) == "refused"
 
 
+LONG_CELL = b"name\ta\nsea\t1.5\n" + b"s" * 200_000 + b"\t2.5\n"
+TEXTS = b"<mediawiki><page><title>a</title><id>1</id>" + b"<text" * (1 << 20) + b"</page></mediawiki>"
+NAMESPACES = b"<mediawiki>" + b'<namespace key="1"' * (1 << 15) + b"</siteinfo></mediawiki>"
+LONG = [
+    ("d.tsv", LONG_CELL, _samples.read_any_table, {""}),
+    ("t.csv", LONG_CELL.replace(b"\t", b";"), _samples.read_any_table, {""}),
+    ("t.csv", b"name;a;b\n" + b"9" * 500_000 + b"sea;1,5;2\n", _samples.read_any_table, {""}),
+    ("dump.xml", TEXTS, _samples.read_documents, {"", "refused"}),
+    ("dump.xml", NAMESPACES, _samples.read_documents, {"", "refused"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "read", "ends"), LONG, ids=["cell", "cell", "digits", "texts", "namespaces"]
+)
+def test_the_time_to_read_a_file_is_linear_in_its_length(name, data, read, ends, tmp_path):
+    """In the square of these lengths it would be hours; and a cell may be as long as a book."""
+    file = tmp_path / name
+    file.write_bytes(data)
+    assert outcome(read, file) in ends
+
+
 @pytest.mark.parametrize("name", ["zlib", "punycode", "idna", "undefined", "unicode_escape"])
-def test_a_codec_of_python_is_no_encoding_of_a_file(name: str, tmp_path: Path) -> None:
+def test_a_codec_of_python_is_no_encoding_of_a_file(name, tmp_path):
     dump = tmp_path / "dump.xml"
     pages = "<mediawiki><page><title>a</title><id>1</id><text>the k\u00fcste \\x41</text></page></mediawiki>"
     dump.write_text(f'<?xml version="1.0" encoding="{name}"?>{pages}', encoding="utf-8")
@@ -101,15 +101,7 @@ def test_a_codec_of_python_is_no_encoding_of_a_file(name: str, tmp_path: Path) -
     assert document.text.strip() == "the k\u00fcste \\x41"
 
 
-@pytest.mark.parametrize("name", ["m.csv", "t.csv", "d.tsv"])
-def test_a_cell_may_be_as_long_as_a_book(name: str, tmp_path: Path) -> None:
-    file = tmp_path / name
-    text = b"name\ta\nsea\t1.5\n" + b"s" * 200_000 + b"\t2.5\n"
-    file.write_bytes(text if name.endswith(".tsv") else text.replace(b"\t", b";"))
-    assert outcome(_samples.read_any_table, file) == ""
-
-
-def test_hostile_metadata_of_an_array_are_damage_and_are_not_read(tmp_path: Path) -> None:
+def test_hostile_metadata_of_an_array_are_damage_and_are_not_read(tmp_path):
     _samples.write_workspace(tmp_path / "w")
     file = tmp_path / "w" / "arrays.zarr" / "numbers" / "zarr.json"
     whole, workspace = json.loads(file.read_text()), de.Workspace.open(tmp_path / "w")
@@ -119,11 +111,11 @@ def test_hostile_metadata_of_an_array_are_damage_and_are_not_read(tmp_path: Path
         assert [problem.file for problem in workspace.verify()] == ["arrays.zarr/numbers/zarr.json"]
 
 
-def test_the_campaign_reads_and_changes_lists_of_words_and_records_of_a_workspace(tmp_path: Path) -> None:
+def test_the_campaign_reads_and_changes_lists_of_words_and_records_of_a_workspace(tmp_path, monkeypatch):
     """Its readers and its seal use functions of the package: if one of them changes, the campaign must not be blind."""
-    samples = (
-        dict(_samples.corpora()) | dict(_samples.word_files()) | dict(_samples.records(tmp_path / "made"))
-    )
+    monkeypatch.setattr(_samples, "alone", lambda write, *given: write(*given))  # a new process takes seconds
+    found = (*_samples.corpora(), *_samples.word_files(), *_samples.records(tmp_path / "made"))
+    samples = dict(found)
     assert {"names.txt", "job.toml", "w/manifest/numbers.json"} <= samples.keys()
     for name, sample in samples.items():
         file = tmp_path / "read" / name
@@ -131,30 +123,7 @@ def test_the_campaign_reads_and_changes_lists_of_words_and_records_of_a_workspac
             (tmp_path / "read" / place).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "read" / place).write_bytes(content)
         assert outcome(sample.read, file) == ("refused" if name == "latin.txt" else "")
-        for _, data in cases(name, sample, 0, [sample.data], range(4)):
+        for _, data in cases(name, sample, 0, [sample.data], range(2)):
             file.write_bytes(data)
             assert outcome(sample.read, file) in {"", "refused"}
         file.write_bytes(sample.data)
-
-
-ENDLESS = [
-    (
-        "dump.xml",
-        b"<mediawiki><page><title>a</title><id>1</id>" + b"<text" * (1 << 20) + b"</page></mediawiki>",
-    ),
-    ("dump.xml", b"<mediawiki>" + b'<namespace key="1"' * (1 << 15) + b"</siteinfo></mediawiki>"),
-]
-
-
-def test_a_table_with_a_cell_of_digits_is_read_in_linear_time(tmp_path: Path) -> None:
-    file = tmp_path / "t.csv"
-    file.write_bytes(b"name;a;b\n" + b"9" * 500_000 + b"sea;1,5;2\n")
-    assert outcome(_samples.read_any_table, file) == ""
-
-
-@pytest.mark.parametrize(("name", "data"), ENDLESS, ids=["texts", "namespaces"])
-def test_the_time_to_read_a_file_is_linear_in_its_length(name: str, data: bytes, tmp_path: Path) -> None:
-    """In the square of these lengths it would be hours, and the test would not end in its time."""
-    file = tmp_path / name
-    file.write_bytes(data)
-    assert outcome(_samples.read_documents, file) in {"", "refused"}

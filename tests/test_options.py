@@ -38,7 +38,7 @@ Kind = Literal["a", "b"]
         (RandomState, [0, None, np.random.default_rng(0)], ["0", 0.5]),
     ],
 )
-def test_a_value_is_held_to_its_type_and_range(annotation, good, bad) -> None:
+def test_a_value_is_held_to_its_type_and_range(annotation, good, bad):
     assert all(fits(value, annotation) for value in good)
     assert not any(fits(value, annotation) for value in bad)
 
@@ -55,11 +55,11 @@ def test_a_value_is_held_to_its_type_and_range(annotation, good, bad) -> None:
         (bool, "true or false"),
     ],
 )
-def test_a_type_is_told_in_words(annotation, words) -> None:
+def test_a_type_is_told_in_words(annotation, words):
     assert described(annotation) == words
 
 
-def test_an_estimator_names_the_option_its_value_and_its_range() -> None:
+def test_an_estimator_names_the_option_its_value_and_its_range():
     check_options(de.PSDVec())
     with pytest.raises(ValueError, match="n_iter is 0: give an integer of 1 or more"):
         check_options(de.PSDVec(n_iter=0))
@@ -67,7 +67,7 @@ def test_an_estimator_names_the_option_its_value_and_its_range() -> None:
         check_options(de.LatentSemanticImputation(solver="x"))
 
 
-def test_meanings_are_read_from_either_form_of_docstring() -> None:
+def test_meanings_are_read_from_either_form_of_docstring():
     class Source:
         """Do something.
 
@@ -92,7 +92,7 @@ def test_meanings_are_read_from_either_form_of_docstring() -> None:
     }
 
 
-def test_counting_has_one_set_of_options() -> None:
+def test_counting_has_one_set_of_options():
     by_function = {**signature(de.count_cooccurrences).parameters}
     for name, option in options_of(CooccurrenceOptions).items():
         assert (by_function[name].default, by_function[name].annotation) == (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -14,11 +13,9 @@ from distembed.job.outputs import ArrayOutput, TableOutput
 from distembed.job.registry import SYSTEMS
 from distembed.job.stage import REPORT, SUMMARY, system_named
 from distembed.storage.workspace import Workspace
-from tests import test_promises
 from tests.commands import run_once, written_once
-
-FOLDERS = {name: name for name in ("imputation", "transfer", "wordspaces")} | {"topics": "topics-of-classes"}
-"""Systems whose own tests run a job with every output, and its folder; the others' is that of the promises."""
+from tests.small_jobs import topics
+from tests.test_promises import SYSTEMS as SMALL
 
 PACKAGE = Path(distembed.__file__).parent
 
@@ -44,15 +41,15 @@ def declared_for(system, spec):
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_a_finished_job_holds_what_its_system_declares(system, tmp_path_factory):
-    settings = () if system in FOLDERS else test_promises.SYSTEMS[system].settings
-    write = import_module(f"tests.small_jobs.{system}").write
-    job = written_once(tmp_path_factory, FOLDERS.get(system, system), write)
-    folder, _ = run_once(tmp_path_factory, job, *(word for one in settings for word in ("--set", one)))
-    workspace = Workspace.open(folder)
+    write, settings = SMALL[system].write, SMALL[system].settings
+    folder = system
+    if system == "topics":  # one with classes, which the tests of its system run
+        write, folder = topics.write, "topics-of-classes"
+    job = written_once(tmp_path_factory, folder, write)
+    words = (word for one in settings for word in ("--set", one))
+    workspace = Workspace.open(run_once(tmp_path_factory, job, *words)[0])
     specs = [record.spec for done in workspace.stages().values() for record in done.outputs.values()]
-    for spec in specs:
-        if spec.name.startswith("checkpoints/"):
-            continue
+    for spec in (spec for spec in specs if not spec.name.startswith("checkpoints/")):
         outputs = declared_for(system, spec)
         assert spec.temporary in {output.temporary for output in outputs}
         if spec.kind == "table":

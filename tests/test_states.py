@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
@@ -16,7 +15,6 @@ from scipy.sparse import csr_array
 import distembed as de
 from distembed.execution import compute
 from distembed.states import block_memory, keep, keeping, newest, scope
-from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.kept_states import KeptStates
 
@@ -52,12 +50,12 @@ def rounds(n: int, add: float, made: list[int], *, fails_at: int = 0) -> Sums:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Stage:
+def place(tmp_path):
     """Return where states lie, a stage of a workspace."""
     return Workspace.create(tmp_path / "w", owner="a test").stage("s", parameters={}, inputs={})
 
 
-def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path: Path) -> None:
+def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path):
     made: list[int] = []
     with pytest.raises(InterruptedFitError), de.checkpoints(tmp_path / "states"):
         rounds(5, 0.5, made, fails_at=4)
@@ -69,21 +67,21 @@ def test_an_interrupted_computation_goes_on_from_its_newest_state(tmp_path: Path
     assert found.history.tolist() == [1, 2, 3, 4, 5]
 
 
-def test_past_states_and_the_states_inside_are_forgotten(place: Stage) -> None:
+def test_past_states_and_the_states_inside_are_forgotten(place):
     with keeping(place):
         rounds(4, 1.0, [])
         left = [name.removeprefix(place.states).partition("/")[2] for name in place.announced()]
         assert sorted(left) == ["round-00004/history", "round-00004/total"]
 
 
-def test_what_is_inside_a_state_is_found_while_it_is_made(place: Stage) -> None:
+def test_what_is_inside_a_state_is_found_while_it_is_made(place):
     made: list[int] = []
     with keeping(place), pytest.raises(InterruptedFitError):
         rounds(2, 1.0, made, fails_at=2)
     assert any(".within/part" in name for name in place.announced())
 
 
-def test_states_inside_stay_in_memory_where_there_is_room(place: Stage) -> None:
+def test_states_inside_stay_in_memory_where_there_is_room(place):
     with keeping(place, has_room=True), pytest.raises(InterruptedFitError):
         rounds(2, 1.0, [], fails_at=2)
     assert not any(".within/" in name for name in place.announced())
@@ -91,9 +89,7 @@ def test_states_inside_stay_in_memory_where_there_is_room(place: Stage) -> None:
 
 
 @pytest.mark.parametrize("has_room", [True, False])
-def test_a_state_that_is_made_again_is_stored_only_where_there_is_no_room(
-    place: Stage, has_room: bool
-) -> None:
+def test_a_state_that_is_made_again_is_stored_only_where_there_is_no_room(place, has_room):
     made: list[int] = []
 
     def ones() -> da.Array:
@@ -106,7 +102,7 @@ def test_a_state_that_is_made_again_is_stored_only_where_there_is_no_room(
     assert (len(made), bool(place.announced())) == ((2, False) if has_room else (1, True))
 
 
-def test_two_fits_at_once_never_see_each_other_s_states(place: Stage) -> None:
+def test_two_fits_at_once_never_see_each_other_s_states(place):
     """The same names, other data, one stage, in threads."""
     found: dict[float, Sums] = {}
     with keeping(place):
@@ -123,7 +119,7 @@ def test_two_fits_at_once_never_see_each_other_s_states(place: Stage) -> None:
     assert {add: float(sums.total[0, 0]) for add, sums in found.items()} == {0.25: 1.0, 0.5: 2.0, 2.0: 8.0}
 
 
-def test_other_data_and_other_options_have_other_states(place: Stage) -> None:
+def test_other_data_and_other_options_have_other_states(place):
     data, made = np.arange(4.0), []
 
     def fit(rows: Any, **options: int) -> float:
@@ -137,20 +133,20 @@ def test_other_data_and_other_options_have_other_states(place: Stage) -> None:
     assert len(made) == 3
 
 
-def test_without_a_context_a_state_stays_in_memory() -> None:
+def test_without_a_context_a_state_stays_in_memory():
     with scope("anything", object()):  # which nobody asks to tell apart
         lazy = keep("one", lambda: da.ones(4, chunks=2))
     assert isinstance(next(iter(lazy.dask.values())), np.ndarray)
     assert newest("one") == (0, None)
 
 
-def test_the_memory_of_a_block_is_a_key_of_the_configuration() -> None:
+def test_the_memory_of_a_block_is_a_key_of_the_configuration():
     assert block_memory() == 64 << 20
     with dask.config.set({"distembed.block_memory": "2MiB"}):
         assert block_memory() == 2 << 20
 
 
-def test_a_csr_array_is_told_apart_by_its_content() -> None:
+def test_a_csr_array_is_told_apart_by_its_content():
     matrix, kept = csr_array(np.eye(3)), KeptStates()
     other = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
     assert other.has_canonical_format  # which it remembers from now on

@@ -30,7 +30,7 @@ class FailingStore(ThreadingHTTPServer):
     """A server that passes requests on to a real one and fails at some of them.
 
     `share` is the part of the requests to which each fault happens, and `next` what happens to the next request of
-    a method and the end of a path; `counted` is how often each fault happened.
+    a method and the end of a path; `counted` is how often each fault happened, `asked` are all requests.
     """
 
     daemon_threads = True
@@ -40,6 +40,7 @@ class FailingStore(ThreadingHTTPServer):
         self.port, self.share, self.stall_seconds = port, dict(share), stall_seconds
         self.counted: Counter[str] = Counter()
         self.next: list[tuple[str, str, str]] = []
+        self.asked: list[str] = []
         self._random, self._turn = random.Random(seed), threading.Lock()
 
     @property
@@ -50,6 +51,7 @@ class FailingStore(ThreadingHTTPServer):
         """Return what happens to a request, "" for nothing."""
         with self._turn:
             self.counted["requests"] += 1
+            self.asked.append(f"{method} {path}")
             drawn = self._random.random()
             for planned in self.next:
                 if method == planned[0] and path.partition("?")[0].endswith(planned[1]):
@@ -100,14 +102,13 @@ class _Request(BaseHTTPRequestHandler):
             self._answer(500, {}, BROKEN)
         else:
             length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-            self._answer(answer.status, headers, found, length=length, cut=fault == "cut_short")
+            self._answer(answer.status, headers, found, length, fault == "cut_short")
 
     def _answer(
         self,
         status: int,
         headers: Mapping[str, str],
         body: bytes,
-        *,
         length: str | None = None,
         cut: bool = False,
     ) -> None:

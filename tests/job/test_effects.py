@@ -19,29 +19,7 @@ from distembed.job.run import run_stages
 from distembed.job.stage import system_of
 from distembed.storage.workspace import Workspace
 
-REFUSED = [
-    ("topics", ["topics.method='nmf'"], "topics.shift=3", "methods with it are consensus, semantic_nmf"),
-    ("topics", ["topics.method='orthogonal_nmf'"], "topics.solver='hals'", "are consensus, semantic_nmf, nmf"),
-    ("topics", ["topics.method='spherical_kmeans'"], "topics.init='random'", "semantic_nmf, nmf, orthogonal_nmf"),
-    ("transfer", ["representation.kind='tf_idf'", "alignment.propagate=false"], "representation.n_components=5",
-     "'tf_idf' has no such key: methods with it are lsa"),
-    ("imputation", [], "domain.max_missing=0.5", "methods with it are return_correlation"),
-    ("wordspaces", [], "recipes.a.alpha=0.5", "'ppmi' has no such key: methods with it are lpp"),
-]  # fmt: skip
-"""A system, settings, a key that has no effect under their method, and a part of the error."""
-
-TAKEN = [
-    ("topics", ["topics.method='nmf'", "topics.compare_with=['semantic_nmf']"], "topics.shift=3"),
-    ("topics", [], "topics.shift=3"),
-    ("topics", ["topics.method='semantic_nmf'", "topics.compare_with=['nmf']"], "topics.solver='hals'"),
-    ("imputation", ["domain.transform='return_correlation'"], "domain.max_missing=0.5"),
-]
-"""Keys of another method than the first, which the settings have."""
-
-LEAST = {
-    "comparison": "[corpus]\npaths = ['text']",
-    "psdvec": "[corpus]\npaths = ['text']",
-    "topics": "[corpus]\npaths = ['text']",
+LEAST = dict.fromkeys(("comparison", "psdvec", "topics"), "[corpus]\npaths = ['text']") | {
     "imputation": "[domain]\npath = 'd.csv'\n[known]\npath = 'k.txt'",
     "transfer": "[collections.first]\npaths = ['a.jsonl']\n[collections.second]\npaths = ['b.jsonl']",
     "wordspaces": "[corpus]\npaths = ['text']\n[recipes.a]\nof = 'contexts'\nmethod = 'ppmi'",
@@ -58,27 +36,16 @@ def parameters_of(job: Job) -> dict[str, Any]:
     return {spec.name: spec.parameters(job) for spec in system_of(job).stages(job)}
 
 
-@pytest.mark.parametrize(("system", "settings", "key", "sentence"), REFUSED)
-def test_a_key_of_another_method_is_refused(
-    system: str, settings: list[str], key: str, sentence: str
-) -> None:
-    with pytest.raises(JobError) as refused:
-        least_job(system, *settings, key)
-    assert f"unknown key {key.partition('=')[0]}; " in str(refused.value)
-    assert sentence in str(refused.value)
-
-
-@pytest.mark.parametrize(("system", "settings", "key"), TAKEN)
-def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(
-    system: str, settings: list[str], key: str
-) -> None:
-    job = least_job(system, *settings, key)
-    assert parameters_of(job) != parameters_of(least_job(system, *settings))
-    again = checked_job(
-        tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)), name="w", folder=Path()
-    )
-    assert again == job  # the copy in a workspace
-
+REFUSED = [
+    ("topics", ["topics.method='nmf'", "topics.shift=3"], "methods with it are consensus, semantic_nmf"),
+    ("topics", ["topics.method='orthogonal_nmf'", "topics.solver='hals'"], "are consensus, semantic_nmf, nmf"),
+    ("topics", ["topics.method='spherical_kmeans'", "topics.init='random'"], "semantic_nmf, nmf, orthogonal_nmf"),
+    ("transfer", ["representation.kind='tf_idf'", "alignment.propagate=false", "representation.n_components=5"],
+     "'tf_idf' has no such key: methods with it are lsa"),
+    ("imputation", ["domain.max_missing=0.5"], "methods with it are return_correlation"),
+    ("wordspaces", ["recipes.a.alpha=0.5"], "'ppmi' has no such key: methods with it are lpp"),
+]  # fmt: skip
+"""A system, settings whose last one has no effect under the method of the others, and a part of the error."""
 
 NOT_FITTING = [
     ("topics", ["topics.method='nmff'"], "'nmff' is not allowed: input should be 'consensus', 'semantic_nmf', "),
@@ -94,70 +61,72 @@ NOT_FITTING = [
 """A system, settings that do not fit each other or the type of a key, and a part of the error."""
 
 
-@pytest.mark.parametrize(("system", "settings", "sentence"), NOT_FITTING)
-def test_settings_that_do_not_fit_are_refused_when_a_job_is_loaded(
-    system: str, settings: list[str], sentence: str
-) -> None:
+@pytest.mark.parametrize(("system", "settings", "sentence"), REFUSED + NOT_FITTING)
+def test_keys_that_do_not_fit_are_refused_when_a_job_is_loaded(system, settings, sentence):
     with pytest.raises(JobError) as refused:
         least_job(system, *settings)
     assert sentence in str(refused.value)
-    least_job("psdvec", "psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]")
+    if (system, settings, sentence) in REFUSED:
+        assert f"unknown key {settings[-1].partition('=')[0]}; " in str(refused.value)
 
 
-READ_ELSEWHERE = {*["job", "resources", "plan", "report", "paper.NAME", "recipes.NAME", "matrices.disk"]}
-"""Sections and keys that decide no content; a recipe refuses the keys that its method does not have."""
+TAKEN = [
+    ("topics", ["topics.method='nmf'", "topics.compare_with=['semantic_nmf']"], "topics.shift=3"),
+    ("topics", [], "topics.shift=3"),
+    ("topics", ["topics.method='semantic_nmf'", "topics.compare_with=['nmf']"], "topics.solver='hals'"),
+    ("imputation", ["domain.transform='return_correlation'"], "domain.max_missing=0.5"),
+    ("psdvec", ["psdvec.ridge=[2, 4]", "psdvec.bands=[10, 20]"], "psdvec.n_iter=3"),
+]
+"""A system, settings, and a key of a method that they have, be it only to compare it."""
+
+
+@pytest.mark.parametrize(("system", "settings", "key"), TAKEN)
+def test_a_key_of_a_method_that_is_compared_is_taken_and_kept(system, settings, key):
+    job = least_job(system, *settings, key)
+    assert parameters_of(job) != parameters_of(least_job(system, *settings))
+    text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True))
+    assert checked_job(text, name="w", folder=Path()) == job  # the copy in a workspace
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
-def test_every_key_of_a_report_is_read_by_it(system: str) -> None:
+def test_every_key_of_a_report_is_read_by_it(system):
     module = Path(str(import_module(SYSTEMS[system]).__file__)).parent
-    files = [*module.glob("*.py"), *(module.parents[1] / "words").glob("*.py")]
-    source = "".join(file.read_text(encoding="utf-8") for file in files if file.name != "config.py")
-    own = "".join(
-        file.read_text(encoding="utf-8") for file in module.glob("*.py") if file.name != "config.py"
-    )
+    source = "".join(file.read_text() for file in module.glob("*.py") if file.name != "config.py")
     for key in (key.name for key in keys_of(system) if key.section == "report"):
-        assert f"report.{key}" in (source if "words.stages" in own else own) or f'"{key}"' in own, key
+        assert f"report.{key}" in source or f'"{key}"' in source, key
 
 
+READ_ELSEWHERE = {"job", "resources", "plan", "report", "paper.NAME", "recipes.NAME", "matrices.disk"}
+"""Sections and keys that decide no content; a recipe refuses the keys that its method does not have."""
 TABLES = "recipes.of_{0}={{of='{0}', method='counts'}}"
 WITH = {
-    "psdvec": (
+    "psdvec": [(
         "subwords.enabled=true", "counting.weighting='dynamic'", "counting.subsample=0.1", "sides.weight=0.5",
         "matrices.keep=['distances']", "psdvec.n_core=1000",
-    ),
-    "imputation": ("domain.transform='return_correlation'", "domain.names='n'", "matrices.keep=['distances']"),
-    "transfer": (
+    )],
+    "imputation": [("domain.transform='return_correlation'", "domain.names='n'", "matrices.keep=['distances']")],
+    "transfer": [(
         "collections.first.features='f.csv'", "collections.second.features='g.csv'", "alignment.propagate=false",
         "collections.a.paths=['o.jsonl']",
-    ),
-    "topics": ("topics.graph_weight=2", "counting.weighting='dynamic'"),
-    "wordspaces": (
-        *(TABLES.format(table) for table in ("contexts", "hal")),
-        *(f"{table}.weighting='dynamic'" for table in ("contexts", "hal")),
-        "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}",
-        "wordspaces.spaces=['of_contexts', 'of_hal', 'c']", "evaluation.sets=['s']",
-    ),
+    )],
+    "topics": [("topics.graph_weight=2", "counting.weighting='dynamic'")],
+    "wordspaces": [
+        (
+            *(TABLES.format(table) for table in ("contexts", "hal")),
+            *(f"{table}.weighting='dynamic'" for table in ("contexts", "hal")),
+            "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}",
+            "wordspaces.spaces=['of_contexts', 'of_hal', 'c']", "evaluation.sets=['s']",
+        ),
+        (
+            "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}",
+            "wordspaces.vectors='c'", "matrices.keep=['distances']",
+        ),
+    ],
 }  # fmt: skip
 """Settings under which keys have an effect that have none in the least job."""
-
-ALSO = {
-    "wordspaces": (
-        "recipes.b={of='contexts', method='ppmi'}", "recipes.c={of='b', method='lsa'}", "wordspaces.vectors='c'",
-        "matrices.keep=['distances']",
-    ),
-}  # fmt: skip
-"""Others that do not go with those."""
-
-
-def values_of(key: Key) -> Iterator[str]:
-    """Yield values that a key may take, as TOML writes them: those of a list of choices, and some of any type."""
-    yield "['c']"
-    yield from (toml_value(choice) for choice in choices_of(key.annotation))
-    yield from [
-        "true", "false", "3", "2", "0.3", "0.6", "'x'", "['x']", "[3]", "[0.3]", "12345", "'64KiB'", "['nmf']",
-        "['pmi']", "'c'",
-    ]  # fmt: skip
+VALUES = ("true", "false", "3", "2", "0.3", "0.6", "'x'", "['x']", "[3]", "[0.3]", "12345", "'64KiB'", "['nmf']",
+          "['pmi']", "'c'")  # fmt: skip
+"""Values of any type that a key may take, as TOML writes them."""
 
 
 def choices_of(annotation: Any) -> Iterator[Any]:
@@ -172,7 +141,7 @@ def decides(system: str, key: Key, settings: tuple[str, ...]) -> bool:
     """Return whether a key changes a parameter of a stage under some settings."""
     place = key.place.replace("NAME", "a")
     before = parameters_of(least_job(system, *settings))
-    for value in values_of(key):
+    for value in ("['c']", *map(toml_value, choices_of(key.annotation)), *VALUES):
         try:
             job = least_job(system, *settings, f"{place}={value}")
         except JobError:
@@ -183,27 +152,22 @@ def decides(system: str, key: Key, settings: tuple[str, ...]) -> bool:
 
 
 @pytest.mark.parametrize("system", list(SYSTEMS))
-def test_every_key_decides_something(system: str) -> None:
+def test_every_key_decides_something(system):
     """A key that is no parameter of any stage is accepted and ignored."""
     keys = [
         key
         for key in keys_of(system)
         if not READ_ELSEWHERE & {key.section, key.place} and len(list(choices_of(key.annotation))) != 1
     ]
-    choices = [(), WITH.get(system, ()), *([ALSO[system]] if system in ALSO else [])]
-    assert [
-        key.place for key in keys if not any(decides(system, key, settings) for settings in choices)
-    ] == []
+    choices = [(), *WITH.get(system, [])]
+    assert [key.place for key in keys if not any(decides(system, key, one) for one in choices)] == []
 
 
-def test_more_core_words_than_words_are_refused_before_pairs_are_counted(tmp_path: Path) -> None:
+def test_more_core_words_than_words_are_refused_before_pairs_are_counted(tmp_path):
     (tmp_path / "text.txt").write_text("a b c d a b c d\n" * 5)
-    job = least_job(
-        "psdvec", f"corpus.paths=['{tmp_path}/text.txt']", "vocabulary.min_count=1", f"job.workspace='{tmp_path}/w'",
-        "psdvec.n_components=2", "psdvec.n_core=5",
-    )  # fmt: skip
-    with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
-        run_stages(job)
-    assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]
-    with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
-        plan_job(job)
+    places = (f"corpus.paths=['{tmp_path}/text.txt']", f"job.workspace='{tmp_path}/w'")
+    job = least_job("psdvec", *places, "vocabulary.min_count=1", "psdvec.n_components=2", "psdvec.n_core=5")
+    for make in (run_stages, plan_job):
+        with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
+            make(job)
+        assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from pathlib import Path
 
 import pytest
+from distributed import Client
 
 import distembed as de
+from distembed.job import cluster
 from distembed.storage.records import FORMAT, VERSION, WORKSPACE_FILE, Header, dumped
 from tests.commands import run
 
@@ -22,6 +24,7 @@ FAULTS = [
     ("w", {"w/letter.txt": b"mine"}, "", 2, "holds other things"),
     ("", {f"w/{WORKSPACE_FILE}": NEWER}, "", 2, "of another version of distembed"),
     ("w", {"w": b"mine"}, "", 2, "w is a file: a workspace needs a folder of its own"),
+    ("", {"mine": b"mine"}, "--workspace {tiny}/mine/w", 2, "{tiny}/mine"),
     ("w text", {"text/a.txt": b"\xff\xfe\x00"}, "", 2, "text"),
     ("w", {}, "--set vocabulary.min_count=100000", 2, "The vocabulary is empty"),
     ("w", {}, "--set psdvec.n_core=100000", 2, "n_core is 100000"),
@@ -32,21 +35,26 @@ FAULTS = [
 
 @pytest.mark.parametrize(("removed", "written", "options", "code", "sentence"), FAULTS)
 def test_the_exit_code_says_whether_another_try_helps(
-    tiny: Path, removed: str, written: dict[str, bytes], options: str, code: int, sentence: str
-) -> None:
+    tiny, monkeypatch, removed, written, options, code, sentence
+):
+    monkeypatch.setattr(cluster, "Client", lambda *where, **how: Client(*where, **how | {"timeout": 0.1}))
     for name in removed.split():
         shutil.rmtree(tiny / name) if (tiny / name).is_dir() else (tiny / name).unlink()
     for name, data in written.items():
         (tiny / name).parent.mkdir(exist_ok=True)
         before = (tiny / name).read_bytes() if name == "job.toml" else b""
         (tiny / name).write_bytes(before + data)
-    done = run("run", tiny / "job.toml", "--workspace", tiny / "w", *options.split())
-    assert (done.exit_code, sentence in done.output) == (code, True), done.output
+    words = options.format(tiny=tiny).split()
+    done = run("run", tiny / "job.toml", "--workspace", tiny / "w", *words)
+    assert (done.exit_code, sentence.format(tiny=tiny) in done.output) == (code, True), done.output
     assert "Traceback" not in done.output
+    assert code == 0 or len(done.stderr.strip().splitlines()) == 1, done.stderr
 
 
-def test_a_second_run_goes_on_later(tiny: Path) -> None:
+def test_a_second_run_goes_on_later(tiny):
     with de.Workspace.create(tiny / "w", owner="the first run"):
         done = run("run", tiny / "job.toml")
     assert done.exit_code == 3, done.output
-    assert "the first run" in done.output
+    for part in ("the first run", f"process {os.getpid()}"):
+        assert part in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -21,19 +21,18 @@ from distembed.job.status import spent_text
 from distembed.lift import block
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 
-N_DOCUMENTS = 3000
+N_DOCUMENTS, MIB = 3000, 2**20
 
 
 def words_of(number: int) -> str:
     """Return a short document of some of two hundred words and one that no other document has."""
     chosen = np.random.default_rng(number).zipf(1.3, 20) % 200
-    return " ".join(
-        chr(97 + word % 26) * 3 + chr(97 + word // 26) for word in chosen
-    ) + f" once{number:x}".replace("0", "q")
+    words = " ".join(chr(97 + word % 26) * 3 + chr(97 + word // 26) for word in chosen)
+    return f"{words} once{number:x}".replace("0", "q")
 
 
 @pytest.fixture(scope="module")
-def job_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job_file(tmp_path_factory) -> Path:
     """Return a topics job on JSON lines, of whose words only a few are in five documents."""
     folder = tmp_path_factory.mktemp("plan")
     lines = (json.dumps({"text": words_of(number)}) + "\n" for number in range(N_DOCUMENTS))
@@ -45,7 +44,7 @@ def job_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "job.toml"
 
 
-def test_what_is_not_counted_is_a_bound(job_file: Path, tmp_path: Path) -> None:
+def test_what_is_not_counted_or_counted_for_another_vocabulary_is_a_bound(job_file, tmp_path):
     bounds = plan_job(load_job(job_file))
     job = load_job(job_file, workspace=str(tmp_path / "w"))
     run_stages(job, until="vocabulary")
@@ -54,25 +53,19 @@ def test_what_is_not_counted_is_a_bound(job_file: Path, tmp_path: Path) -> None:
     assert "3,000 documents" in counted.sizes
     assert "sample" not in counted.sizes
     assert not bounds.stages["vocabulary"].exact
-    assert not bounds.stages["cooccurrence"].exact
     assert counted.stages["cooccurrence"].exact
     for name, stage in bounds.stages.items():
         assert stage.process_bytes(1) >= counted.stages[name].process_bytes(1), name
+    other = load_job(job_file, workspace=str(tmp_path / "w"), settings=("vocabulary.min_documents=1",))
+    for plan in (bounds, plan_job(other)):
+        assert not plan.stages["cooccurrence"].exact
 
 
-def test_what_was_counted_for_another_vocabulary_is_a_bound_again(job_file: Path, tmp_path: Path) -> None:
-    settings = ("vocabulary.min_documents=1",)
-    job = load_job(job_file, workspace=str(tmp_path / "w"), settings=settings)
-    run_stages(job, until="vocabulary")
-    assert plan_job(job).stages["cooccurrence"].exact
-    assert not plan_job(load_job(job_file, workspace=str(tmp_path / "w"))).stages["cooccurrence"].exact
-
-
-MIB = 2**20
+# --- limits ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def english(tmp_path_factory: pytest.TempPathFactory) -> Job:
+def english(tmp_path_factory) -> Job:
     """Return a job of PSDVec with 600 MiB for each process."""
     path = tmp_path_factory.mktemp("english") / "job.toml"
     path.write_text(
@@ -86,7 +79,7 @@ def planned(job: Job, stage: StagePlan, **options: bool) -> Plan:
     return Plan(job, "", {"core": stage}, **options)
 
 
-def test_a_refusal_names_the_two_keys_that_help(english: Job) -> None:
+def test_a_refusal_names_the_two_keys_that_help(english):
     with pytest.raises(MemoryError) as refused:
         planned(english, StagePlan(1024 * MIB, 10 * MIB)).check()
     assert str(refused.value) == (
@@ -96,45 +89,43 @@ def test_a_refusal_names_the_two_keys_that_help(english: Job) -> None:
     )
 
 
-def test_fewer_workers_run_a_stage_that_has_no_room_for_all(english: Job) -> None:
+def test_fewer_workers_run_a_stage_that_has_no_room_for_all(english):
+    for task_bytes, processes, n_workers in (
+        (40, False, 2),
+        (100, False, 1),
+        (101, False, 0),
+        (100, True, 4),
+    ):
+        plan = planned(english, StagePlan(task_bytes * MIB, tasks=100), processes=processes)
+        assert plan.n_workers("core") == n_workers
     plan = planned(english, StagePlan(40 * MIB, tasks=100))
-    assert plan.n_workers("core") == 2
     assert plan.planned_bytes("core") == 580 * MIB
     plan.check()
-    assert planned(english, StagePlan(100 * MIB, tasks=100)).n_workers("core") == 1
-    assert planned(english, StagePlan(101 * MIB, tasks=100)).n_workers("core") == 0
-    # a process of its own for each task has the limit for itself
-    assert planned(english, StagePlan(100 * MIB, tasks=100), processes=True).n_workers("core") == 4
 
 
-def test_the_states_of_a_stage_stay_in_memory_where_there_is_room(english: Job) -> None:
+def test_the_states_of_a_stage_stay_in_memory_where_there_is_room(english):
     assert planned(english, StagePlan(10 * MIB, tasks=4, states_bytes=60 * MIB)).states_fit("core")
     plan = planned(english, StagePlan(10 * MIB, tasks=4, states_bytes=61 * MIB))
     assert not plan.states_fit("core")
     assert plan.planned_bytes("core") == 540 * MIB
 
 
-def test_without_a_limit_the_workers_share_the_memory_of_the_machine(
-    job_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heaps, "memory_of_machine", lambda: 8 << 30)
-    monkeypatch.setattr(plan_module, "memory_of_machine", lambda: 8 << 30)
+def test_without_a_limit_the_workers_share_the_memory_of_the_machine(job_file, monkeypatch):
+    for module in (heaps, plan_module):
+        monkeypatch.setattr(module, "memory_of_machine", lambda: 8 << 30)
     job = load_job(job_file, settings=("resources.workers=3",))
     assert job.resources.process_memory == 2 << 30
     plan = planned(job, StagePlan(2048 * MIB, 1024 * MIB, tasks=3))
     assert "of at most 6.0 GiB, 75% of the 8.0 GiB here" in plan.table()
     assert plan.n_workers("core") == 2  # what they share counts once
     assert plan._replace(processes=True).n_workers("core") == 1
+    large = planned(job, StagePlan(10240 * MIB))
     with pytest.raises(MemoryError, match=r'or set resources\.memory_limit = "10740MiB"$'):
-        planned(job, StagePlan(10240 * MIB)).check()
-    planned(job, StagePlan(10240 * MIB)).check(
-        memory=False
-    )  # as on a cluster, whose workers have limits of their own
+        large.check()
+    large.check(memory=False)  # as on a cluster, whose workers have limits of their own
 
 
-def test_the_memory_of_the_machine_is_that_of_its_control_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_of_the_machine_is_that_of_its_control_group(tmp_path, monkeypatch):
     for name, limit in {
         "memory.max": "max\n", "user/memory.max": "5000\n", "user/run/memory.max": "7000\n",
         "memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/job/memory.limit_in_bytes": "6000\n",
@@ -144,22 +135,20 @@ def test_the_memory_of_the_machine_is_that_of_its_control_group(
     monkeypatch.setattr(heaps, "CGROUPS", tmp_path)
     monkeypatch.setattr(heaps, "OWN_CGROUPS", tmp_path / "own")
     machine = psutil.virtual_memory().total
+    assert heaps.memory_of_machine() == machine  # a system without control groups
     for own, limit in {
         "0::/\n": machine, "0::/user/run\n": 5000, "3:memory:/job\n0::/\n": 6000, "3:memory:/elsewhere\n": machine
     }.items():  # fmt: skip
         (tmp_path / "own").write_text(own)
         assert heaps.memory_of_machine() == limit, own
-    (tmp_path / "own").unlink()  # a system without control groups
-    assert heaps.memory_of_machine() == machine
 
 
-def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:
+def test_too_many_tasks_are_those_of_all_stages_together(english):
     """Two stages of 70,000 tasks each passed a limit that each of them alone was held against."""
 
     def two_stages(n_core: int, n_vectors: int) -> Plan:
-        return Plan(
-            english, "", {"core": StagePlan(1, tasks=n_core), "vectors": StagePlan(1, tasks=n_vectors)}
-        )
+        stages = {"core": StagePlan(1, tasks=n_core), "vectors": StagePlan(1, tasks=n_vectors)}
+        return Plan(english, "", stages)
 
     plan = two_stages(60_000, 70_000)
     told = (
@@ -173,9 +162,8 @@ def test_too_many_tasks_are_those_of_all_stages_together(english: Job) -> None:
     two_stages(50_000, 50_000).check()
 
 
-def test_a_warning_is_no_refusal(english: Job) -> None:
-    plan = planned(english, StagePlan(515 * MIB))
-    bound = plan._replace(stages={"core": plan.stages["core"]._replace(exact=False)})
+def test_a_warning_is_no_refusal(english):
+    bound = planned(english, StagePlan(515 * MIB, exact=False))
     bound.check()
     (warning,) = bound.warnings()
     assert "lower resources.block_memory" in warning
@@ -186,7 +174,10 @@ def test_a_warning_is_no_refusal(english: Job) -> None:
     assert bound._replace(done=frozenset({"core"})).warnings() == []
 
 
-def test_a_plan_is_exact_if_all_that_it_asks_for_is_counted() -> None:
+# --- what stages declare ----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_exact_if_all_that_it_asks_for_is_counted():
     dims = Dimensions({"word": Dimension(10, 5), "pair": Dimension(100, 10, counted=False)})
     of_words = dims.planned(
         lambda _, dims: stage_plan(dims.block("word", 3), n_tasks=dims.n_blocks("word")), None
@@ -196,7 +187,7 @@ def test_a_plan_is_exact_if_all_that_it_asks_for_is_counted() -> None:
     assert dims.planned(lambda *_: stage_plan(7), None).exact
 
 
-def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries() -> None:
+def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries():
     @block(temporaries=2)
     def product(left: object, right: object) -> None: ...
 
@@ -204,12 +195,8 @@ def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries() -> None:
     assert task(partial(product, right=1), output=50) == 50 + 2 * 50
 
 
-def test_a_stage_above_its_plan_is_named() -> None:
+def test_a_stage_above_its_plan_is_named():
     facts = {"wall_seconds": 1.0, "peak_process_bytes": 2 << 30, "peak_total_bytes": 2 << 30}
     assert "above its plan of 1.0 GiB" in spent_text({**facts, "planned_process_bytes": 1 << 30})
-    for planned in (
-        3 << 30,
-        facts["peak_process_bytes"] - (4 << 20),
-    ):  # the libraries take some MiB more or less
-        assert "above" not in spent_text({**facts, "planned_process_bytes": planned})
-    assert "above" not in spent_text(facts)
+    for planned in ({"planned_process_bytes": 3 << 30}, {"planned_process_bytes": (2 << 30) - (4 << 20)}, {}):
+        assert "above" not in spent_text(facts | planned)  # the libraries take some MiB more or less

@@ -29,39 +29,37 @@ from tests.commands import run, succeed
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
 
 
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_key_has_a_meaning_and_a_type(system: str) -> None:
+def test_every_key_has_a_meaning_and_a_type_and_a_section_left_out_is_an_empty_one(system):
     keys = keys_of(system)
     assert [key.place for key in keys if not key.meaning or not key.kind] == []
     assert len({key.place for key in keys}) == len(keys)
-    page = as_markdown(system, keys)
-    assert all(f"| `{key.name}` |" in page for key in keys)
+    assert all(f"| `{key.name}` |" in as_markdown(system, keys) for key in keys)
     assert max(map(len, as_text(keys, width=80).splitlines())) <= 100
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_section_that_is_left_out_is_that_of_an_empty_one(system: str) -> None:
-    """A section with a default of other values would say one thing left out and another written in part."""
     for name, field in system_named(system).job.model_fields.items():
-        is_whole = isinstance(field.default, Section) and not any(
-            inner.is_required() for inner in type(field.default).model_fields.values()
-        )
-        if is_whole:
-            assert field.default == type(field.default)(), name
+        kind = type(field.default)
+        if issubclass(kind, Section) and not any(one.is_required() for one in kind.model_fields.values()):
+            assert field.default == kind(), name
 
 
-def test_keys_are_those_that_a_job_takes(tmp_path: Path) -> None:
+def test_keys_are_those_that_a_job_takes(tmp_path):
     for end in ("csv", "parquet"):
         assert run("keys", "psdvec", "--to", tmp_path / f"k.{end}").exit_code == 0
     assert "counting.window" not in run("keys", "psdvec", "--to", tmp_path / "k.json").output
     printed = json.loads((tmp_path / "k.json").read_text())["tables"]["keys"]
-    found = {(row["section"], row["name"]): row for row in printed}
-    assert found["psdvec", "n_components"]["default"] == 100
-    assert found["psdvec", "n_components"]["kind"] == "an integer of 1 or more"
-    assert found["counting", "window"]["default"] == 3  # the section's, where the library has 5
-    assert found["resources", "block_memory"]["default"] == "64MiB"
-    assert found["corpus", "paths"]["required"]
+    found = {f"{row['section']}.{row['name']}": row for row in printed}
+    assert found["psdvec.n_components"]["default"] == 100
+    assert found["psdvec.n_components"]["kind"] == "an integer of 1 or more"
+    assert found["counting.window"]["default"] == 3  # the section's, where the library has 5
+    assert found["resources.block_memory"]["default"] == "64MiB"
+    assert found["corpus.paths"]["required"]
     assert run("keys", "psdvecs").exit_code == 2
+
+
+# --- jobs and demos ---------------------------------------------------------------------------------------------------
 
 
 def inputs_for(system: str, folder: Path) -> list[Path]:
@@ -69,43 +67,48 @@ def inputs_for(system: str, folder: Path) -> list[Path]:
     (folder / "stories.txt").write_text(STORIES)
     (folder / "table.csv").write_text("revenue,company,employees\n1.5,Ant,3\n2.5,Bee,4\n3.5,Cow,5\n")
     (folder / "vectors.txt").write_text("2 2\nAnt 1 0\nBee 0 1\n")
-    rows = [
-        {"id": str(i), "english": "the sea and the wind " * 3, "german": "die See und"} for i in range(20)
-    ]
-    (folder / "both.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    if system == "imputation":
-        return [folder / "table.csv", folder / "vectors.txt"]
-    return [folder / ("both.jsonl" if system == "transfer" else "stories.txt")]
+    both = {"english": "the sea and the wind " * 3, "german": "die See und"}
+    (folder / "both.jsonl").write_text("\n".join(json.dumps({"id": str(i), **both}) for i in range(20)))
+    files = {"imputation": ["table.csv", "vectors.txt"], "transfer": ["both.jsonl"]}
+    return [folder / name for name in files.get(system, ["stories.txt"])]
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_new_job_for_a_users_file_is_planned_as_it_is(system: str, tmp_path: Path) -> None:
+def test_a_new_job_for_a_users_file_is_planned_as_it_is(system, tmp_path):
     job = tmp_path / "jobs" / "mine.toml"
     job.parent.mkdir()
-    said = succeed("new", system, *inputs_for(system, tmp_path), "--to", job).output
+    words = ("new", system, *inputs_for(system, tmp_path), "--to", job)
+    said = succeed(*words).output
     plan_job(load_job(job))
     text = job.read_text()
     assert all(f"# {line}\n" in text for line in said.splitlines()[:-1])
-    known = {key.place for key in keys_of(system)}
-    assert {*system_named(system).job.first_keys} <= known
-    tree = tomllib.loads(text)
-    stated = [f"{section}.{name}" for section, table in tree.items() for name in table]
-    assert {*system_named(system).job.first_keys} <= {*stated}
+    stated = {f"{section}.{name}" for section, table in tomllib.loads(text).items() for name in table}
+    assert {*system_named(system).job.first_keys} <= {key.place for key in keys_of(system)} & stated
     assert len([line for line in text.splitlines() if line and line[0] not in "#["]) <= 20
-    assert run("new", system, *inputs_for(system, tmp_path), "--to", job).exit_code == 2
+    assert run(*words).exit_code == 2
     assert job.read_text() == text
 
 
-@pytest.mark.parametrize("system", ["psdvec", "wordspaces", "topics"])
-def test_a_new_job_for_a_small_text_runs(system: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_demo_is_laid_out_and_planned(system, tmp_path):
+    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
+    job = demos.lay_out(system, tmp_path / "a" / "demo")
+    succeed("plan", job)
+    assert load_job(job).job.workspace == str(job.parent / "workspace")
+    job.write_text(job.read_text() + "# mine\n")
+    assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
+
+
+@pytest.mark.parametrize(
+    ("system", "until"), [("psdvec", "vectors"), ("wordspaces", "scores_lsa"), ("topics", "evaluation")]
+)
+def test_a_new_job_for_a_small_text_runs(system, until, tmp_path):
     """Nine titles have fewer words than components, and fewer documents than topics."""
     succeed("new", system, titles(), "--to", tmp_path / "job.toml")
-    succeed("run", tmp_path / "job.toml")
+    succeed("run", tmp_path / "job.toml", "--until", until)
 
 
-def test_a_new_job_for_the_folder_that_it_lies_in_reads_its_texts_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_job_for_the_folder_that_it_lies_in_reads_its_texts_alone(tmp_path, monkeypatch):
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts/a [1].txt").write_text(STORIES)
     monkeypatch.chdir(tmp_path / "texts")
@@ -116,58 +119,7 @@ def test_a_new_job_for_the_folder_that_it_lies_in_reads_its_texts_alone(
     assert "files: 1 text" in succeed("plan", "psdvec.toml").output
 
 
-TEXT_KEYS = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout", "bad_records"}
-TABLE_KEYS = {"name_column", "path", "delimiter", "skip_rows", "encoding"}
-
-
-def found_in(path: Path, names: set[str] = TEXT_KEYS) -> dict[str, Any]:
-    """Return the keys that follow from texts."""
-    return look_at_texts([str(path)], names).settings
-
-
-def test_the_fields_of_a_file_are_found(tmp_path: Path) -> None:
-    jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
-    deep = 100_000 * "["  # a record that no reader takes
-    jsonl.write_text(
-        f'{{"id": "1", "title": "a", "body": "b"}}\n{deep}\n{{"id": "2", "title": "c", "body": "d"}}\n'
-    )
-    pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
-    table.write_text("x;Name;y\n1,5;Ant;2\n")
-    assert found_in(jsonl) == {"text_field": "body", "id_field": "id", "title_field": "title"}
-    assert found_in(jsonl, {"text_field", "bad_records"}) == {"text_field": "body"}
-    found = {"text_field": "prose", "title_field": "headline", "label_field": "label"}
-    assert found_in(parquet) == found
-    assert look_at_table(str(table), {"name_column"}).settings == {"name_column": "Name"}
-
-
-def test_the_layout_of_a_text_is_found(tmp_path: Path) -> None:
-    assert text_layout("A title\nsome text\n\nAnother\nmore text\n\n") == "blocks"
-    assert text_layout("A first document.\n\nA second one.\n\nA third.\n") == "line"
-
-
-@pytest.mark.parametrize(
-    ("text", "encoding", "language"),
-    [
-        ("Das schöne „Lied“ und die Größe der Straße, nicht aber das Übrige.\n", "cp1252", "german"),
-        ("Это было давно, и я не помню, что он сказал тогда мне о них и о нас.\n", "cp1251", "russian"),
-        ("It was the best of times, it was the worst of times, and we were there.\n", "utf-8", "english"),
-        ("Das schöne „Lied“ und die Größe der Straße, nicht aber das Übrige.\n", "utf-16", "german"),
-        ("Lorem ipsum dolor sit amet consectetur.\n", "ascii", "none"),
-    ],
-)
-def test_what_is_not_utf_8_gets_an_encoding_and_the_language_is_said(
-    text: str, encoding: str, language: str, tmp_path: Path
-) -> None:
-    (tmp_path / "a.txt").write_bytes((text * 20).encode(encoding))
-    found = look_at_texts([str(tmp_path / "a.txt")], TEXT_KEYS)
-    own = encoding if encoding.startswith("cp") else None
-    assert found.settings.get("encoding") == own
-    assert found.language == language
-    said = f"encoding: a.txt is not UTF-8, and seems to be {own}" if own else "encoding: UTF-8"
-    assert any(line.startswith(said) for line in found.lines)
-
-
-def test_what_of_a_folder_is_not_read_is_said_and_the_job_leaves_it_out(tmp_path: Path) -> None:
+def test_what_of_a_folder_is_not_read_is_said_and_the_job_leaves_it_out(tmp_path):
     texts = tmp_path / "texts"
     texts.mkdir()
     for name, data in {"a.txt": "a text of words\n", ".notes": "x", "b.txt": "", "c.pdf": "%PDF-1.5"}.items():
@@ -175,23 +127,42 @@ def test_what_of_a_folder_is_not_read_is_said_and_the_job_leaves_it_out(tmp_path
     (texts / "d.txt").symlink_to(texts / "a.txt")
     (texts / "more").symlink_to(tmp_path)
     said = succeed("new", "psdvec", texts, "--to", tmp_path / "job.toml").output
-    assert "files: 2 text, 32 B; 1 link" in said
-    assert "left out: " in said
-    assert "1 more that cannot be read; 1 hidden file; the folder behind the link" in said
+    for part in (
+        "files: 2 text, 32 B; 1 link", "left out: ",
+        "1 more that cannot be read; 1 hidden file; the folder behind the link",
+    ):  # fmt: skip
+        assert part in said
     assert load_job(tmp_path / "job.toml").corpus.bad_records == "skip"
     succeed("run", tmp_path / "job.toml", "--until", "tokens")
 
 
-def test_a_new_job_reads_all_the_texts_that_are_named(tmp_path: Path) -> None:
+def test_a_few_files_become_a_list_and_many_of_a_folder_a_glob(tmp_path):
     """A shell makes a list of names out of `*.txt`."""
-    texts = [tmp_path / f"{name}.txt" for name in "abcde"]
-    for text in texts:
-        text.write_text("The same few words in every file.\n" * 20)
-    succeed("new", "psdvec", *texts, "--to", tmp_path / "job.toml")
-    job = load_job(tmp_path / "job.toml")
-    assert [Path(str(path)).name for path in job.corpus.paths] == [text.name for text in texts]
-    assert job.job.title == "psdvec: a.txt, b.txt, c.txt and 2 more"
-    succeed("plan", tmp_path / "job.toml")
+    folder = tmp_path / "Meine Texte [1]"
+    folder.mkdir()
+    files = [folder / f"Text {number}.txt" for number in range(12)]
+    for file in files:
+        file.write_text(STORIES)
+    files[0].write_text("")  # the first file may be an empty one
+
+    def new(*texts: Path) -> Any:
+        to = tmp_path / f"{len(texts)}.toml"
+        succeed("new", "psdvec", *texts, "--to", to)
+        return load_job(to)
+
+    assert new(*files).corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
+    assert [Path(path).name for path in new(*files[1:]).corpus.paths] == [file.name for file in files[1:]]
+    assert '    "Meine Texte [1]/Text 11.txt",\n]' in (tmp_path / "11.toml").read_text()
+    assert new(*files[1:6]).job.title == "psdvec: Text 1.txt, Text 2.txt, Text 3.txt and 2 more"
+
+
+def test_the_size_of_all_files_decides_and_an_empty_one_is_left_out(tmp_path):
+    words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
+    for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    for name, files, least in (("all", "*.txt", 5), ("one", "b.txt", 1)):
+        succeed("new", "psdvec", tmp_path / files, "--to", tmp_path / f"{name}.toml")
+        assert load_job(tmp_path / f"{name}.toml").vocabulary.min_count == least
 
 
 REFUSED = [
@@ -205,20 +176,19 @@ REFUSED = [
     ("psdvec stories.txt --preset fasst", "psdvec has no preset 'fasst'; it has best, fast, paper"),
     ("imputation table.csv", "reads 2 files, domain.path, known.path"),
     ("transfer one.jsonl", "one.jsonl has no two fields of text: give one file for each of the two"),
-]  # fmt: skip
+]
 """The words of a command, and a part of its sentence."""
 
 
 @pytest.mark.parametrize(("words", "sentence"), REFUSED)
-def test_no_job_is_written_for_what_does_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, sentence: str
-) -> None:
+def test_no_job_is_written_for_what_does_not_fit(tmp_path, monkeypatch, words, sentence):
     inputs_for("psdvec", tmp_path)
     workbook(tmp_path / "survey.xlsx")
     data = random.Random(0).randbytes(4000)
     whole = gzip.compress(b"some words\n" + data)
-    files = {"a.txt": data, "cut.txt.gz": whole[: len(whole) // 2], "empty.txt": b""}
-    for name, content in (files | {"one.jsonl": b'{"english": "the sea", "german": ""}\n'}).items():
+    one = b'{"english": "the sea", "german": ""}\n'
+    files = {"a.txt": data, "cut.txt.gz": whole[: len(whole) // 2], "empty.txt": b"", "one.jsonl": one}
+    for name, content in files.items():
         (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
     refused = run("new", *words.split(), "--to", "new.toml")
@@ -227,66 +197,70 @@ def test_no_job_is_written_for_what_does_not_fit(
     assert not Path("new.toml").exists()
 
 
-def workbook(path: Path) -> None:
+# --- what is found in files ------------------------------------------------------------------------------------------
+
+
+TEXT_KEYS = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout", "bad_records"}
+TABLE_KEYS = {"name_column", "path", "delimiter", "skip_rows", "encoding"}
+
+
+def workbook(path: Path) -> Path:
     """Write a table of prices and nine companies."""
     book = openpyxl.Workbook()
     for row in [["price", "company"], *([number, f"company {number}"] for number in range(9))]:
         book.active.append(row)
     book.save(path)
+    return path
 
 
-def test_a_workbook_is_a_table(tmp_path: Path) -> None:
-    workbook(tmp_path / "survey.xlsx")
-    (tmp_path / "known.vec").write_text("company_1 1 0\ncompany_2 0 1\n")
-    files = (tmp_path / "survey.xlsx", tmp_path / "known.vec")
-    succeed("new", "imputation", *files, "--to", tmp_path / "a.toml")
-    assert load_job(tmp_path / "a.toml").domain.name_column == "company"
+def test_the_fields_of_a_file_are_found(tmp_path):
+    jsonl, parquet, table = tmp_path / "a.jsonl", tmp_path / "a.parquet", tmp_path / "t.csv"
+    deep = 100_000 * "["  # a record that no reader takes
+    one, two = ({"id": name, "title": f"{name}1", "body": f"{name}2"} for name in "ab")
+    jsonl.write_text(f"{json.dumps(one)}\n{deep}\n{json.dumps(two)}\n")
+    pq.write_table(pa.table({"n": [1], "headline": ["a"], "prose": ["a long text"], "label": ["x"]}), parquet)
+    table.write_text("x;Name;y\n1,5;Ant;2\n")
+    for file, keys, found in (
+        (jsonl, TEXT_KEYS, {"text_field": "body", "id_field": "id", "title_field": "title"}),
+        (jsonl, {"text_field", "bad_records"}, {"text_field": "body"}),
+        (parquet, TEXT_KEYS, {"text_field": "prose", "title_field": "headline", "label_field": "label"}),
+    ):
+        assert look_at_texts([str(file)], keys).settings == found
+    assert look_at_table(str(table), {"name_column"}).settings == {"name_column": "Name"}
+    book = str(workbook(tmp_path / "survey.xlsx"))
+    assert look_at_table(book, {"name_column"}).settings == {"name_column": "company"}
+    assert text_layout("A title\nsome text\n\nAnother\nmore text\n\n") == "blocks"
+    assert text_layout("A first document.\n\nA second one.\n\nA third.\n") == "line"
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_a_demo_is_laid_out_and_planned(system: str, tmp_path: Path) -> None:
-    pytest.importorskip("gensim", reason="it carries the inputs: pip install 'distembed[demo]'")
-    job = demos.lay_out(system, tmp_path / "a" / "demo")
-    succeed("plan", job)
-    assert load_job(job).job.workspace == str(job.parent / "workspace")
-    job.write_text(job.read_text() + "# mine\n")
-    assert demos.lay_out(system, job.parent).read_text().endswith("# mine\n")
+GERMAN = "Das schöne „Lied“ und die Größe der Straße, nicht aber das Übrige.\n"
 
 
-def test_the_size_of_all_files_decides_and_an_empty_one_is_left_out(tmp_path: Path) -> None:
-    words = [f"{first}{second}o" for first in "bcdfghklmnprstvw" for second in "aeiouybcdfghklmnprst"]
-    for name, text in {"a": "", "b": "one story\n", "c": (" ".join(words) + "\n") * 6}.items():
-        (tmp_path / f"{name}.txt").write_text(text)
-    for name, files, least in (("all", "*.txt", 5), ("one", "b.txt", 1)):
-        succeed("new", "psdvec", tmp_path / files, "--to", tmp_path / f"{name}.toml")
-        assert load_job(tmp_path / f"{name}.toml").vocabulary.min_count == least
+@pytest.mark.parametrize(
+    ("text", "encoding", "language"),
+    [
+        (GERMAN, "cp1252", "german"),
+        (GERMAN, "utf-16", "german"),
+        ("Это было давно, и я не помню, что он сказал тогда мне о них и о нас.\n", "cp1251", "russian"),
+        ("It was the best of times, it was the worst of times, and we were there.\n", "utf-8", "english"),
+        ("Lorem ipsum dolor sit amet consectetur.\n", "ascii", "none"),
+    ],
+)
+def test_what_is_not_utf_8_gets_an_encoding_and_the_language_is_said(text, encoding, language, tmp_path):
+    (tmp_path / "a.txt").write_bytes((text * 20).encode(encoding))
+    found = look_at_texts([str(tmp_path / "a.txt")], TEXT_KEYS)
+    own = encoding if encoding.startswith("cp") else None
+    assert (found.settings.get("encoding"), found.language) == (own, language)
+    said = f"encoding: a.txt is not UTF-8, and seems to be {own}" if own else "encoding: UTF-8"
+    assert any(line.startswith(said) for line in found.lines)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16"])
-def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path: Path, encoding: str) -> None:
-    table = tmp_path / "Firmen.csv"
-    rows = '"Firma\r\n(kurz)";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
+def test_a_header_of_two_lines_and_of_any_encoding_is_read(tmp_path, encoding):
+    table, name = tmp_path / "Firmen.csv", "Firma\r\n(kurz)"
+    rows = f'"{name}";Umsatz €;Notiz\r\n3M;1,5;"a,b,c,d,e"\r\nAbbott;2,5;""\r\n'
     table.write_bytes(rows.encode(encoding))
-    own = {"encoding": "cp1252"} if encoding == "cp1252" else {}
-    reading = {"delimiter": ";", **own}
-    named = {"name_column": "Firma\r\n(kurz)"}
-    assert look_at_table(str(table), TABLE_KEYS).settings == named | reading
-    columns = read_table(str(table), **reading).columns
-    assert {name: texts_of(column) for name, column in columns.items()} == {
-        "Firma\r\n(kurz)": ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]
-    }  # fmt: skip
-
-
-def test_many_files_of_a_folder_become_a_glob_and_others_a_list(tmp_path: Path) -> None:
-    folder = tmp_path / "Meine Texte [1]"
-    folder.mkdir()
-    files = [folder / f"Text {number}.txt" for number in range(12)]
-    for file in files:
-        file.write_text(STORIES)
-    files[0].write_text("")  # the first file may be an empty one
-    succeed("new", "psdvec", *files, "--to", tmp_path / "all.toml")
-    assert load_job(tmp_path / "all.toml").corpus.paths == (str(tmp_path / "Meine Texte [[]1]" / "*.txt"),)
-    succeed("new", "psdvec", *files[1:], "--to", tmp_path / "some.toml")
-    text = (tmp_path / "some.toml").read_text()
-    assert '    "Meine Texte [1]/Text 11.txt",\n]' in text
-    assert len(load_job(tmp_path / "some.toml").corpus.paths) == 11
+    reading = {"delimiter": ";"} | ({"encoding": "cp1252"} if encoding == "cp1252" else {})
+    assert look_at_table(str(table), TABLE_KEYS).settings == {"name_column": name} | reading
+    columns = {name: texts_of(one) for name, one in read_table(str(table), **reading).columns.items()}
+    assert columns == {name: ["3M", "Abbott"], "Umsatz €": ["1,5", "2,5"], "Notiz": ["a,b,c,d,e", ""]}

@@ -30,22 +30,19 @@ class Listener:
     """Counts who connects to a port of this machine, as a scheduler would be asked what it holds."""
 
     def __init__(self) -> None:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:{1}".format(*self._socket.getsockname())
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:{1}".format(*self.socket.getsockname())
         self.n_calls = 0
         Thread(target=self._count, daemon=True).start()
 
     def _count(self) -> None:
         while True:
             try:
-                connection, _ = self._socket.accept()
+                connection, _ = self.socket.accept()
             except OSError:
                 return
             self.n_calls += 1
             connection.close()
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.fixture
@@ -53,7 +50,25 @@ def listener() -> Iterator[Listener]:
     """Yield what counts the calls to a stranger's server."""
     found = Listener()
     yield found
-    found.close()
+    found.socket.close()
+
+
+def workspace_of(folder: Path, job: bytes | str) -> Path:
+    """Write a workspace with a job of a stranger."""
+    with Workspace.create(folder / "w", owner="a stranger") as workspace:
+        workspace.write_file("job.toml", job.encode() if isinstance(job, str) else job)
+    return folder / "w"
+
+
+def given(kind: str, folder: Path, text: str) -> Path:
+    """Write a job of a stranger, as a file or in a workspace."""
+    if kind == "workspace":
+        return workspace_of(folder, text)
+    (folder / "job.toml").write_text(text)
+    return folder / "job.toml"
+
+
+# --- jobs ------------------------------------------------------------------------------------------------------------
 
 
 PAYLOADS = {
@@ -66,67 +81,44 @@ PAYLOADS = {
 }
 """Paths that run, write or call something where fsspec opens them."""
 
-
-COMMANDS = {name: (name, "{source}") for name in ("plan", "run", "status", "verify", "report")} | {
-    "neighbors": ("neighbors", "{source}", "sea"),
-    "explain": ("explain", "{source}", "sea", "wind"),
-    "infer": ("infer", "{source}", "{folder}/c.txt", "--to", "{folder}/out.txt"),
-    "export": ("export", "{source}", "--to", "{folder}/out.txt"),
-    "explore": ("explore", "{source}", "--to", "{folder}/out.html"),
-    "encode": ("encode", "{source}", "{folder}/c.txt", "--to", "{folder}/out.parquet"),
-}  # fmt: skip
+COMMANDS = {name: f"{name} {{source}}" for name in ("plan", "run", "status", "verify", "report")} | {
+    "neighbors": "neighbors {source} city",
+    "explain": "explain {source} city state",
+    "infer": "infer {source} {folder}/c.txt --to {folder}/out.txt",
+    "export": "export {source} --to {folder}/out.txt",
+    "explore": "explore {source} --to {folder}/out.html",
+    "encode": "encode {source} {folder}/c.txt --to {folder}/out.parquet",
+}
 
 
 @pytest.mark.parametrize("kind", ["job", "workspace"])
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_no_command_runs_writes_or_calls_what_a_stranger_names(
-    payload: str, kind: str, tmp_path: Path, listener: Listener
-) -> None:
+def test_no_command_runs_writes_or_calls_what_a_stranger_names(payload, kind, tmp_path, listener):
     (tmp_path / "c.txt").write_text(TEXT)
     victim = tmp_path / "home" / "c.txt"
     victim.parent.mkdir()
     victim.write_text("mine")
     path = PAYLOADS[payload].format(address=listener.address, folder=tmp_path)
-    text = JOB.format(workspace=tmp_path / "w", path=path)
-    source = tmp_path / "job.toml"
-    if kind == "job":
-        source.write_text(text)
-    else:
-        source = tmp_path / "w"
-        with Workspace.create(source, owner="a stranger") as workspace:
-            workspace.write_file("job.toml", text.encode())
+    source = given(kind, tmp_path, JOB.format(workspace=tmp_path / "w", path=path))
     for command in COMMANDS.values():
-        done = run(*(word.format(source=source, folder=tmp_path) for word in command))
+        done = run(*command.format(source=source, folder=tmp_path).split())
         assert done.exit_code in (1, 2), done.output
         assert "Traceback" not in done.output
     assert listener.n_calls == 0
     assert {file.name: file.read_text() for file in victim.parent.iterdir()} == {"c.txt": "mine"}
 
 
-def test_a_refused_protocol_is_named_with_its_key_and_what_to_do(tmp_path: Path) -> None:
-    source = tmp_path / "job.toml"
-    source.write_text(JOB.format(workspace="w", path="sftp://host/a.txt"))
-    done = run("run", source)
-    assert done.exit_code == 2
-    assert "corpus.paths.0 = 'sftp://host/a.txt': sftp://host/a.txt names the protocol 'sftp'" in done.output
-    assert "if you trust its author, set DISTEMBED_PROTOCOLS=sftp" in done.output
-
-
-def test_a_protocol_is_opened_when_its_user_allows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = tmp_path / "job.toml"
-    source.write_text(JOB.format(workspace="w", path="data:,the sea and the wind"))
-    assert "no file" in run("plan", source).output  # a name without :// is a local path
-    source.write_text(JOB.format(workspace=tmp_path / "w", path="asynclocal:///nowhere/a.txt"))
-    assert "names the protocol 'asynclocal'" in run("run", source, "--allow-code").output
-    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp, asynclocal")
-    assert load_job(source).corpus.paths == ("asynclocal:///nowhere/a.txt",)  # type: ignore[attr-defined]
-
-
-def test_the_workers_of_a_cluster_open_what_its_user_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "sftp")
-    sent = pickle.dumps(Joining(made_with()))
+def test_a_protocol_is_opened_when_its_user_allows_it(tmp_path, monkeypatch):
+    source = given("job", tmp_path, JOB.format(workspace="w", path="sftp://host/a.txt"))
+    for options in ((), ("--allow-code",)):
+        done = run("run", source, *options)
+        assert done.exit_code == 2
+        told = "corpus.paths.0 = 'sftp://host/a.txt': sftp://host/a.txt names the protocol 'sftp'"
+        assert told in done.output
+        assert "if you trust its author, set DISTEMBED_PROTOCOLS=sftp" in done.output
+    monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "asynclocal, sftp")
+    assert load_job(source).corpus.paths == ("sftp://host/a.txt",)  # type: ignore[attr-defined]
+    sent = pickle.dumps(Joining(made_with()))  # to the workers of a cluster
     monkeypatch.delenv(urls.PROTOCOLS_VARIABLE)
     pickle.loads(sent).setup(None)
     urls.check_url("sftp://host/a.txt")
@@ -134,13 +126,56 @@ def test_the_workers_of_a_cluster_open_what_its_user_allows(monkeypatch: pytest.
         urls.check_url("dask://host/a.txt")
 
 
-# --- workspaces ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["job", "workspace"])
+@pytest.mark.parametrize("section", ["resources.storage_options.s3", "storage_options.s3", "s3"])
+def test_a_job_says_nothing_of_how_a_store_is_reached(tmp_path, section, kind):
+    options = f'[{section}]\nendpoint_url = "http://127.0.0.1:9"\nanon = true\n'
+    source = given(kind, tmp_path, JOB.format(workspace="w", path="a.txt") + options)
+    with pytest.raises(JobError, match=rf"unknown key {re.escape(section.rpartition('.')[0] or 's3')}"):
+        open_job(str(source))
 
 
-READING = {
-    name: COMMANDS[name]
-    for name in ("plan", "run", "status", "verify", "report", "neighbors", "explain", "export", "infer")
-} | {"verify of a job": ("verify", "{source}/job.toml")}
+def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(tiny):
+    (tiny / "c.txt").write_text(f"touch {tiny}/victim\n")
+    words = (tiny / "job.toml", tiny / "c.txt", "--to", tiny / "out.txt", "--set", "corpus.pattern=os:system")
+    done = run("infer", *words)
+    assert not (tiny / "victim").exists()
+    assert done.exit_code == 2
+    assert "calls the Python function os:system on every document" in done.output
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://ann:sesame@example.org/a.txt",
+        "https://sesame@example.org/a.txt",
+        "s3://key:sesame@bucket/a.txt",
+        "https://bucket.example.org/a.txt?X-Amz-Credential=me&X-Amz-Signature=sesame",
+        "https://account.blob.core.windows.net/c/a.txt?sv=2024&sig=sesame",
+        "https://example.org/a.txt?access_token=sesame",
+        "https://example.org/a.txt?%61pi_key=sesame",
+    ],
+)
+def test_a_secret_in_a_url_stands_nowhere(url, tmp_path):
+    assert urls.has_secret(url)
+    assert "sesame" not in urls.public(f"cannot read {url}: no")
+    source = given("job", tmp_path, JOB.format(workspace=tmp_path / "w", path=url))
+    for command in ("plan", "run", "status"):
+        done = run(command, source)
+        assert done.exit_code == 2
+        assert "the URL holds a password, a signature or a token" in done.output
+        assert "sesame" not in done.output
+    assert not (tmp_path / "w").exists()
+    told = run("neighbors", url.replace("https:", "http:").replace("example.org", "127.0.0.1:9"), "sea")
+    assert told.exit_code != 0
+    assert "sesame" not in told.output
+
+
+# --- workspaces ------------------------------------------------------------------------------------------------------
+
+
+READING = {name: COMMANDS[name] for name in COMMANDS.keys() - {"explore", "encode"}}
+READING["verify of a job"] = "verify {source}/job.toml"
 """Commands that read a finished workspace, and nothing that its job names."""
 
 OPENED: list[set[str]] = []
@@ -155,18 +190,14 @@ def _write_down(event: str, given: tuple[object, ...]) -> None:
 sys.addaudithook(_write_down)
 
 
-@pytest.mark.parametrize("command", READING)
-def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(
-    command: str, finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("command", sorted(READING))
+def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(command, finished, tmp_path):
     (tmp_path / "c.txt").write_text("the city and a new gadget of the city\n" * 50)
     recorded: Any = load_job(finished[0] / "job.toml")
     inputs._hints.clear()  # a file that this process has read before is read again
-    names = {"sea": "city", "wind": "state"}
     OPENED.append(set())
     try:
-        words = (word.format(source=finished[0], folder=tmp_path) for word in READING[command])
-        done = run(*(names.get(word, word) for word in words))
+        done = run(*READING[command].format(source=finished[0], folder=tmp_path).split())
     finally:
         opened = OPENED.pop()
     assert done.exit_code == 0, done.output
@@ -174,9 +205,7 @@ def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(
     assert not {*recorded.corpus.paths, *recorded.evaluation.sets} & opened
 
 
-def test_a_workspace_is_run_only_where_its_inputs_need_not_be_read(
-    tmp_path: Path, listener: Listener
-) -> None:
+def test_a_workspace_is_run_only_where_its_inputs_need_not_be_read(tmp_path, listener):
     (tmp_path / "c.txt").write_text(TEXT)
     with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
         stage = workspace.stage("note", parameters={}, inputs={})
@@ -198,76 +227,13 @@ def test_a_workspace_is_run_only_where_its_inputs_need_not_be_read(
     succeed("plan", tmp_path / "w" / "job.toml", *words)
 
 
-@pytest.mark.parametrize("kind", ["job", "workspace"])
-@pytest.mark.parametrize("section", ["resources.storage_options.s3", "storage_options.s3", "s3"])
-def test_a_job_says_nothing_of_how_a_store_is_reached(tmp_path: Path, section: str, kind: str) -> None:
-    options = f'[{section}]\nendpoint_url = "http://127.0.0.1:9"\nanon = true\n'
-    text = JOB.format(workspace="w", path="a.txt") + options
-    source = tmp_path / "job.toml"
-    if kind == "job":
-        source.write_text(text)
-    else:
-        source = tmp_path / "w"
-        with Workspace.create(source, owner="a stranger") as workspace:
-            workspace.write_file("job.toml", text.encode())
-    with pytest.raises(JobError, match=rf"unknown key {re.escape(section.rpartition('.')[0] or 's3')}"):
-        open_job(str(source))
-
-
-def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(
-    finished: tuple[Path, str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "c.txt").write_text("touch " + str(tmp_path / "victim") + "\n")
-    setting = ("--set", "corpus.pattern=os:system")
-    words = ("infer", finished[0] / "job.toml", tmp_path / "c.txt", "--to", tmp_path / "out.txt", *setting)
-    done = run(*words)
-    assert not (tmp_path / "victim").exists()
-    assert done.exit_code == 2
-    assert "calls the Python function os:system on every document" in done.output
-
-
-def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path: Path) -> None:
+def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path):
     text = '[job]\nsystem = "imputation"\nworkspace = "w"\n[domain]\npath = "a.csv"\nnames = "b.csv"\n'
     keys = 'names_from = "a"\nnames_to = "b"\n[known]\npath = "v.txt"\n'
-    with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:
-        workspace.write_file("job.toml", (text + keys).encode())
-    done = run("infer", tmp_path / "w", tmp_path / "new.csv", "--to", tmp_path / "out.csv")
+    place = workspace_of(tmp_path, text + keys)
+    done = run("infer", place, tmp_path / "new.csv", "--to", tmp_path / "out.csv")
     assert done.exit_code == 2
     assert "b.csv' has to be read, but stands in a workspace, which may be a stranger's" in done.output
-
-
-# --- keys and secrets ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://ann:sesame@example.org/a.txt",
-        "https://sesame@example.org/a.txt",
-        "s3://key:sesame@bucket/a.txt",
-        "https://bucket.example.org/a.txt?X-Amz-Credential=me&X-Amz-Signature=sesame",
-        "https://account.blob.core.windows.net/c/a.txt?sv=2024&sig=sesame",
-        "https://example.org/a.txt?access_token=sesame",
-        "https://example.org/a.txt?%61pi_key=sesame",
-    ],
-)
-def test_a_secret_in_a_url_stands_nowhere(url: str, tmp_path: Path) -> None:
-    assert urls.has_secret(url)
-    assert "sesame" not in urls.public(f"cannot read {url}: no")
-    source = tmp_path / "job.toml"
-    source.write_text(JOB.format(workspace=tmp_path / "w", path=url))
-    for command in ("plan", "run", "status"):
-        done = run(command, source)
-        assert done.exit_code == 2
-        assert "the URL holds a password, a signature or a token" in done.output
-        assert "sesame" not in done.output
-    with pytest.raises(JobError) as error:
-        load_job(source)
-    assert "sesame" not in str(error.value)
-    assert not (tmp_path / "w").exists()
-    told = run("neighbors", url.replace("https:", "http:").replace("example.org", "127.0.0.1:9"), "sea")
-    assert told.exit_code != 0
-    assert "sesame" not in told.output
 
 
 @pytest.mark.parametrize(
@@ -275,17 +241,10 @@ def test_a_secret_in_a_url_stands_nowhere(url: str, tmp_path: Path) -> None:
     [
         (b"", FileNotFoundError, "records no job: name the job file"),
         (b"[job]\xff", JobError, r"job\.toml is damaged, it is not UTF-8: name the job file"),
+        (None, FileNotFoundError, r"no workspace at memory://gone: .* ends with its process"),
     ],
 )
-def test_a_workspace_whose_job_is_damaged_asks_for_the_job_file(
-    tmp_path: Path, content: bytes, error: type[Exception], message: str
-) -> None:
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        workspace.write_file("job.toml", content)
+def test_a_workspace_without_a_job_asks_for_the_job_file(tmp_path, content, error, message):
+    place = "memory://gone" if content is None else str(workspace_of(tmp_path, content))
     with pytest.raises(error, match=message):
-        open_job(str(tmp_path / "w"))
-
-
-def test_a_url_without_a_workspace_is_shown_as_it_was_given() -> None:
-    with pytest.raises(FileNotFoundError, match=r"no workspace at memory://gone: .* ends with its process"):
-        open_job("memory://gone")
+        open_job(place)

@@ -1,18 +1,16 @@
-"""The memory that the stages of a corpus of very many words take, against what `plan` says of them."""
+"""The memory that the stages of a corpus of very many words take, and the memory that goes back between stages."""
 
 from __future__ import annotations
 
-import json
+import os
 import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
 from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 from distributed import Client
@@ -23,12 +21,13 @@ from distembed.job.load import load_job
 from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from tests.commands import environment
+from tests.processes import Process
+from tests.tiny_job import computed
 
 N_TYPES = 1_200_000
 STAGES = ("tokens", "vocabulary", "cooccurrence")
 JOB = """
 [job]
-title = "many words"
 workspace = "w"
 [corpus]
 paths = ["words.txt"]
@@ -45,82 +44,39 @@ workers = 1
 memory_limit = "8GiB"
 """
 
-RUN_STAGES = """
-import json, os, sys
-from distembed.job.load import load_job
-from distembed.job.run import run_stages
 
-def peak():
-    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    return 1024 * int(lines["VmHWM"].split()[0])
-
-for stage in sys.argv[2:]:
-    child = os.fork()
-    if not child:
-        run_stages(load_job(sys.argv[1], workspace=sys.argv[1] + ".w"), until=stage)
-        print(json.dumps([stage, peak()]), flush=True)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-def write_job(folder: Path, words: Iterable[str]) -> Path:
-    """Write a job on a text of these words, two hundred a line."""
-    folder.mkdir()
-    words = iter(words)
-    with (folder / "words.txt").open("w", encoding="utf-8") as file:
-        while line := list(islice(words, 200)):
-            file.write(" ".join(line) + "\n")
-    (folder / "job.toml").write_text(JOB, encoding="utf-8")
-    return folder / "job.toml"
-
-
-def measured(job: Path) -> dict[str, int]:
-    """Return the peak resident bytes of each stage, run in a process of its own."""
-    command = [sys.executable, "-c", RUN_STAGES, str(job), *STAGES]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(line) for line in done.stdout.splitlines())
+def print_peak(job: str, stage: str) -> None:
+    """Run a stage, and print the largest number of bytes that were resident in this process."""
+    run_stages(load_job(job), until=stage)
+    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(1024 * int(lines["VmHWM"].split()[0]))
 
 
 @pytest.mark.slow  # more than a million words, so that tables of 2^20 have to grow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
-def test_many_distinct_words_take_what_the_plan_says(tmp_path: Path) -> None:
+def test_many_distinct_words_take_what_the_plan_says(tmp_path):
     letters = ["".join(word) for word in product("abcdefghijklmn", repeat=3)]
-    job = write_job(tmp_path / "many", map("".join, islice(product(letters, letters), N_TYPES)))
-    peaks = measured(job)
-    (words,) = Path(f"{job}.w").glob("**/*.words.parquet")
+    words = map("".join, islice(product(letters, letters), N_TYPES))
+    lines = iter(lambda: " ".join(islice(words, 200)), "")
+    (tmp_path / "words.txt").write_text("\n".join(lines))
+    (tmp_path / "job.toml").write_text(JOB)
+    job, peaks = str(tmp_path / "job.toml"), {}
+    for stage in STAGES:
+        process = Process(job, stage, program=print_peak, apart=True)
+        peaks[stage] = int(process.communicate()[0].split()[-1])
+    (words_file,) = (tmp_path / "w").glob("**/*.words.parquet")
     # A dictionary is written before the table of 2^20 words has to grow.
-    assert pq.ParquetFile(words).metadata.row_group(0).num_rows < 2**20
-    plan = plan_job(load_job(job, workspace=f"{job}.w"))
-    planned = plan.stages
+    assert pq.ParquetFile(words_file).metadata.row_group(0).num_rows < 2**20
+    planned = plan_job(load_job(job)).stages
     for name in STAGES:
         assert planned[name].exact
-        assert peaks[name] <= planned[name].process_bytes(1)
-        assert planned[name].process_bytes(1) <= 2.5 * peaks[name], name
+        assert peaks[name] <= planned[name].process_bytes(1) <= 2.5 * peaks[name], name
 
 
-# --- memory between stages -----------------------------------------------------------------------------------
-
-GIVEN_BACK: list[str] = []
-"""The threads that gave memory back in the place of `give_memory_back`."""
+# --- memory between stages -------------------------------------------------------------------------------------------
 
 
-def note_thread() -> None:
-    GIVEN_BACK.append(threading.current_thread().name)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only glibc's allocator is asked")
-def test_memory_that_is_no_longer_used_goes_back_to_the_system() -> None:
-    """Pieces below one that is still used stay with the process, until it gives them back."""
-    used = [bytes(1000) for _ in range(200_000)]
-    del used[:-1]
-    before = psutil.Process().memory_info().rss
-    heaps.give_memory_back()
-    assert before - psutil.Process().memory_info().rss > 100 * 2**20
-
-
-def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch):
     """A search among the objects of a large process takes longer than a small stage."""
     resident, searches = [3 << 30], list[int]()
     memory = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=resident[0]))
@@ -133,22 +89,30 @@ def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch: p
     assert searches == [3 << 30, (1 << 30) + heaps.GROWTH]
 
 
-def test_a_run_gives_memory_back_after_each_stage_on_all_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+GIVEN_BACK: list[str] = []
+"""The threads that gave memory back in the place of `give_memory_back`."""
+
+
+def note_thread() -> None:
+    GIVEN_BACK.append(threading.current_thread().name)
+
+
+def test_a_run_gives_memory_back_after_each_stage_on_all_processes(tiny, monkeypatch):
     monkeypatch.setattr(workers, "give_memory_back", note_thread)
     GIVEN_BACK.clear()
-    run_stages(load_job(write_job(tmp_path / "a", ["word"] * 400)), until="vocabulary")
-    assert len(GIVEN_BACK) == 2
+    assert len(computed(tiny, "counting.window=2").ran) == len(GIVEN_BACK) == 4
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         GIVEN_BACK.clear()
         workers.Workers(client=client).give_memory_back()
         assert len(GIVEN_BACK) == 2
 
 
-HEAPS_OF_THREADS = """
+HEAPS_OF_A_COMMAND = """
 import ctypes, threading
+import distembed.cli.main
 import numpy as np
+import psutil
+from distembed.heaps import give_memory_back
 from distembed.job.workers import Workers
 
 with Workers(n_workers=2) as workers:
@@ -164,6 +128,11 @@ with Workers(n_workers=2) as workers:
         thread.start()
     for thread in threads:
         thread.join()
+used = [bytes(1000) for _ in range(200_000)]
+del used[:-1]
+before = psutil.Process().memory_info().rss
+give_memory_back()
+print((before - psutil.Process().memory_info().rss) >> 20, flush=True)
 libc = ctypes.CDLL(None)
 libc.fdopen.restype = ctypes.c_void_p
 libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
@@ -172,19 +141,20 @@ libc.fflush(None)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs the allocator of glibc")
-@pytest.mark.parametrize(
-    ("first", "variables", "most"),
-    [("", {}, 2), ("", {"MALLOC_ARENA_MAX": "3"}, 3), ("import distembed.cli.main", {}, 1)],
-)
-def test_the_threads_of_a_run_make_no_heaps(first: str, variables: dict[str, str], most: int) -> None:
-    """In Python there are two before: that of the process, and that of the thread which pyarrow starts as it is
-    imported. A command asks for one heap before it imports pyarrow.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", f"{first}\n{HEAPS_OF_THREADS}"],
-        capture_output=True,
-        text=True,
-        env=environment() | variables,
-        check=True,
-    )
-    assert done.stdout.count("<heap nr=") == most, done.stdout
+def test_the_threads_of_a_run_make_no_heaps_and_memory_goes_back_to_the_system():
+    """Pieces below one that is still used stay with the process, until it gives them back."""
+    command = [sys.executable, "-c", HEAPS_OF_A_COMMAND]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.count("<heap nr=") == 1, done.stdout
+    assert int(done.stdout.split()[0]) > 100
+
+
+def test_the_number_of_heaps_that_a_user_sets_stands(monkeypatch):
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(heaps.ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=lambda *to: asked.append(to)))
+    monkeypatch.setitem(os.environ, "MALLOC_ARENA_MAX", "3")
+    heaps.share_one_heap()
+    assert asked == []
+    monkeypatch.delenv("MALLOC_ARENA_MAX")
+    heaps.share_one_heap()
+    assert asked == [(heaps.M_ARENA_MAX, 1)] * (sys.platform == "linux")
