@@ -94,7 +94,7 @@ def target(
 
 def answer_target() -> Decorator:
     """Return the option of the file to which a command writes what it prints."""
-    ends = "Write the answer there as well: to .json or .html, or its table to .csv, .tsv or .parquet."
+    ends = "Also write the answer to a file: .json or .html, or its table to .csv, .tsv or .parquet."
     return target(ends, required=False, ends=ENDS)
 
 

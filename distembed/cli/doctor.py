@@ -35,9 +35,9 @@ from distembed.views.report.page import ShownTable
 def doctor(*, target: str | None) -> None:
     """Check this installation.
 
-    Versions and the optional extras are printed, each that is missing with the line that installs it, and a small job
-    is run. The exit code is 1 if something is wrong that jobs need. The first self check of an installation also
-    compiles, which takes up to half a minute.
+    The command prints the versions and the extras, with the line that installs a missing one, and runs a small job. The
+    exit code is 1 if something that jobs need is wrong. The first self check of an installation also compiles, which
+    takes up to half a minute.
     """
     tables, wrong = list[ShownTable](), list[Finding]()
     for section, findings in examine():

@@ -60,10 +60,10 @@ def terminal_reporter(*, display: str | None = None) -> Iterator[Reporter]:
 )
 @job_options
 @option("--bytes n_bytes", "Plan for files of this size together, such as 2TB or 25GiB.", metavar="SIZE")
-@option("--tokens", "Plan for so many tokens, such as 2e12.", metavar="N")
+@option("--tokens", "Plan for this number of tokens, such as 2e12.", metavar="N")
 @option(
     "--sample",
-    "Text like that of the corpus, read in its place where it is not here. May be given again.",
+    "Text like that of the corpus, read in its place if it is not here. May be repeated.",
     multiple=True,
     metavar="FILE",
 )
@@ -78,14 +78,12 @@ def plan(
 ) -> None:
     """Print the bytes and peak memory of each stage.
 
-    Nothing is written to the workspace.
+    The command writes nothing to the workspace. It opens and checks the inputs of all stages that a run would compute,
+    and lists how it understands each. It reads and counts a text of at most 1 MiB, so that its plan is exact.
 
-    The inputs of all stages to be computed are opened and checked, and what each is taken for is listed. A text of at
-    most 1 MiB is read and counted, so that its plan is exact, and refuses all that a run would refuse of it.
+    If the corpus is not here, or not yet whole, give a sample of its text and its size (see the examples).
 
-    A corpus that is not here, or not yet whole, is planned from a sample of its text and its size (the last example).
-
-    JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read.
+    JOB is a job file or a workspace. Of a workspace the command takes the recorded job, and reads no input.
     """
     large = {
         "plan.bytes": n_bytes and json.dumps(n_bytes),
@@ -149,9 +147,9 @@ def run(
 ) -> None:
     """Run a job, or finish one that was stopped.
 
-    JOB is a job file, or a workspace, whose own job is taken and none of whose inputs is read. Finished stages are kept
-    unless a parameter or a file they were made from has changed. The exit code is 0 after success, 1 after a failure, 2
-    if another try would fail alike, and 3 if the run was stopped and the same command goes on.
+    JOB is a job file or a workspace. Of a workspace the command takes the recorded job, and reads no input. It keeps
+    finished stages, unless a parameter or a file that they depend on has changed. The exit code is 0 after success, 1
+    after a failure, 2 if another try would fail too, and 3 if the run was stopped and the same command continues it.
     """
     with terminal_reporter(display=display) as reporter:
         job = open_job(**{name: how.pop(name) for name in JOB})
@@ -184,9 +182,9 @@ def run(
 def status(*, as_json: bool, verbose: bool, **at: Any) -> None:
     """Print which stages of a job are done, and how far others are.
 
-    It says who is writing, too. JOB is a job file, or a workspace, whose own job is taken. A stage that a run would
-    compute again says why. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and
-    2 are failures of the command itself.
+    The command also says which run is writing, and why a run would compute a stage again. JOB is a job file or a
+    workspace. The exit code is 0 if the job is finished, 3 if it is not, and 4 if nothing has begun; 1 and 2 are
+    failures of the command itself.
     """
     record = status_record(open_job(**at))
     given = [option for setting in at["settings"] for option in ("--set", setting)]
@@ -205,11 +203,11 @@ STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
 )
 @job_options
 def verify(**at: Any) -> None:
-    """Check that every block of a job holds its digest.
+    """Check that every block of a job has its digest.
 
-    Every stage has to be committed, too. JOB is a job file, or a workspace, whose own job is taken. What is there is
-    judged by the settings it was made with; a line tells where the job asks for others. The last line is the digest of
-    all content; it is printed only where nothing is missing.
+    The command also checks that every stage is finished. JOB is a job file or a workspace. If the settings of the job
+    have changed since the results were made, a line says so. The last line is the digest of all results; the command
+    prints it only if nothing is missing or damaged.
     """
     job = open_job(**at)
     place = Workspace.open(job.job.workspace)

@@ -187,8 +187,8 @@ class Commands(click.Group):
 def cli() -> None:
     """Word and document embeddings by matrix methods, out of core, on Dask and Zarr.
 
-    A job is a TOML file, which new writes for your own files; its workspace holds everything it makes. Stop a run at
-    any time and give the same command again: it goes on where it was.
+    A job is a TOML file, which new writes for your own files; its workspace has everything that it computes. You can
+    stop a run at any time: the same command continues it.
     """
 
 

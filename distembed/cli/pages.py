@@ -37,15 +37,13 @@ from distembed.views.report.run import write_figures
 )
 @job_options
 @flag("--open in_browser", "Open the report in a browser.")
-@target(
-    "Write every figure of the report to a file in this folder as well.", names="--figures", required=False
-)
+@target("Also write every figure of the report to a file in this folder.", names="--figures", required=False)
 @option("--format form", "The format of these files.", choices=FigureFormat, default="svg")
 def report(*, in_browser: bool, figures: str | None, form: FigureFormat, **at: Any) -> None:
     """Write the HTML report of a finished job.
 
-    JOB is a job file, or a workspace, whose own job is taken. A report that fits the workspace is not drawn again. The
-    line that is printed says where it is, also where this machine has no browser.
+    JOB is a job file or a workspace. The command does not draw a report again that fits the workspace, and prints where
+    it is.
     """
     job = open_job(**at)
     where = report_job(job)
@@ -65,18 +63,18 @@ def report(*, in_browser: bool, figures: str | None, form: FigureFormat, **at: A
     "distembed explore vectors.txt --to words.html -n 5000",
 )
 @argument("source", metavar="WORKSPACE")
-@target("The page (default: beside the report, in the workspace).", required=False)
+@target("The page (default: next to the report, in the workspace).", required=False)
 @number(
     "-n n_points",
-    "How many are shown, at most: the most frequent words, or documents from first to last.",
+    "At most how many points: the most frequent words, or documents evenly from first to last.",
     default=20_000,
 )
 def explore(source: str, target: str | None, n_points: int) -> None:
     """Write a page with a map, a search and exact neighbors.
 
-    It shows words, names or documents, with zoom and colors. WORKSPACE is that of a finished job, its job file, or a
-    vector file. The page is one HTML file that any browser opens without a network. It needs pip install
-    "distembed[explore]".
+    The page shows words, names or documents, with zoom and colors. WORKSPACE is the workspace or the job file of a
+    finished job, or a vector file. The page is one HTML file, which any browser opens without a network. The command
+    needs pip install "distembed[explore]".
     """
     write(shown(write_explorer(read_source(source), target, n_points=n_points)))
 
@@ -91,7 +89,7 @@ def explore(source: str, target: str | None, n_points: int) -> None:
 @number("-n n", "How many terms, or passages of one word, are shown.", default=12)
 @option(
     "--passages n_passages",
-    "How many passages of the corpus are shown for each of the largest terms; 0: none are looked for.",
+    "How many passages of the corpus are shown for each of the largest terms; 0: none.",
     default=3,
     type=click.IntRange(min=0),
 )
@@ -101,8 +99,8 @@ def explain(workspace: str, names: tuple[str, ...], n: int, n_passages: int, tar
 
     The reason is a list of terms that add up to the result. WORKSPACE is a finished workspace, or its job file. NAMES
     are two words of a psdvec job; one imputed name of an imputation; or the id of a document of a topics job and, for
-    another topic than its own, the number of a topic. Of one word of a psdvec, wordspaces or comparison job it prints
-    the passages. Given the job file, it also prints the file and the line of each document.
+    another topic than its own, the number of a topic. For one word of a psdvec, wordspaces or comparison job, the
+    command prints the passages. If you give the job file, it also prints the file and the line of each document.
     """
     job: Any = read_source(workspace, open_job)
     answer = explain_job(job, Request(names, n, n_passages))

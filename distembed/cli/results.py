@@ -49,7 +49,7 @@ ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 def encoding_options(of: str = "") -> Decorator:
     """Return the options of the encoder of texts; `of` says of what they are where `encode` explains them."""
     mean = "By smooth inverse frequency (default), or as the plain mean of the word vectors."
-    spread = "Even out the spread of the words along their principal axes (default: full, of few words half)."
+    spread = "Even out the spread of the words along their principal axes (default: full; half if there are few words)."
     as_there = f"{of}as for encode."
     weighting = option("--weighting", as_there if of else mean, choices=Weighting)
     whitening = option("--whitening", as_there if of else spread, choices=Whitening)
@@ -66,12 +66,12 @@ def encoding_options(of: str = "") -> Decorator:
 @argument("source")
 @option(
     "--what",
-    "words, names, documents, topics or shares (default: what the method of the job is for); counts, pmi, "
+    "words, names, documents, topics or shares (default: the main table of the method); counts, pmi, "
     "document_terms, distances.",
     metavar="WORD",
 )
 @target(
-    "The end of its name says the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
+    "The end of its name sets the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
     ".safetensors. Text may end in .gz .bz2 .xz. static:DIR is a folder for sentence-transformers and model2vec."
 )
 @option(
@@ -88,12 +88,12 @@ def export(source: str, target: str, **options: Any) -> None:
     SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 
     words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
-    imputed, left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
-    topics: their words with weights. shares: the mean share of each topic by what is known of the documents. counts:
-    how often each word stood near each other, as (word, context, count); pmi, document_terms and distances likewise,
-    where the job has them. Beside counts stand their words.
+    imputed, or left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
+    topics: their words with weights. shares: the mean share of each topic by the columns of the documents. counts: how
+    often each word occurs near each other word, as (word, context, count), with a second file of the words; pmi,
+    document_terms and distances in the same way, if the job has them.
 
-    --to static:DIR makes a folder of SOURCE whose plain mean of rows is the vector of a text.
+    --to static:DIR writes a folder in which the vector of a text is the plain mean of the rows of its words.
     """
     encoding = {name: options.pop(name) for name in ("weighting", "whitening")}
     if target.startswith("static:"):
@@ -119,7 +119,7 @@ def _refuse(options: Mapping[str, object], *, of: str) -> None:
 @argument("workspace")
 @argument("files", nargs=-1, required=True)
 @target(
-    "The end of its name says the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
+    "The end of its name sets the format: for topics .parquet .csv .tsv .npy, for word vectors .txt .bin "
     ".parquet .safetensors and the others of `export` (text also .gz .bz2 .xz); for imputation also .csv .tsv .npy."
 )
 @option(
@@ -135,22 +135,27 @@ def _refuse(options: Mapping[str, object], *, of: str) -> None:
     "Write this for spaces inside words, in formats that end a word at a space.",
     metavar="CHARACTER",
 )
-@option("--set settings", "Read FILES otherwise than the job.", multiple=True, metavar="SECTION.KEY=VALUE")
+@option(
+    "--set settings",
+    "Override one key of the job that says how FILES are read.",
+    multiple=True,
+    metavar="SECTION.KEY=VALUE",
+)
 @flag("--allow-code", "Let the job call the Python functions that it names.")
 def infer(
     workspace: str, files: tuple[str, ...], settings: tuple[str, ...], allow_code: bool, **new: Any
 ) -> None:
-    """Write what a finished job says of new files.
+    """Compute topics of new documents, or vectors of new words or names.
 
-    That is the topics of documents, or vectors for words or names. WORKSPACE is that of a finished topics, psdvec or
-    imputation job, or its job file. For topics and psdvec FILES are files, globs or folders of texts of any kind that a
-    job reads, which are read with the options of the job's [corpus]: --set corpus.text_field=body changes one. For
-    imputation FILES is one table with the columns of the job's [domain], and --set domain.delimiter=";" changes how it
-    is read.
+    WORKSPACE is the workspace or the job file of a finished topics, psdvec or imputation job.
 
-    Of a topics job the file has one row per document of FILES, as `export` writes those of the job. Of a psdvec job it
-    has the words of the job with their vectors, and after them the new words of FILES, solved against the core words.
-    Of an imputation job it has the words of the job, and after them the new names of the table.
+    For topics and psdvec, FILES are files, globs or folders of texts. The command reads them with the options of the
+    job's [corpus]; --set corpus.text_field=body changes one. For imputation, FILES is one table with the columns of
+    the job's [domain]; --set domain.delimiter=";" changes how the command reads it.
+
+    The result of a topics job has a row for each document of FILES, as `export` writes them. That of a psdvec job has
+    the words of the job with their vectors, then the new words of FILES, solved against the core words. That of an
+    imputation job has the words of the job, then the new names of the table.
     """
     job = open_job(workspace, settings=settings)
     write(shown(infer_job(job, NewFiles(files, **new), allow_code=allow_code)))
@@ -162,10 +167,10 @@ def infer(
 )
 @argument("vectors")
 @argument("files", metavar="TEXTS...", nargs=-1, required=True)
-@target("The end of its name says the format: .parquet .csv .tsv .npy.")
+@target("The end of its name sets the format: .parquet .csv .tsv .npy.")
 @option(
     "--layout",
-    "Of plain text: a text a line, or texts between blank lines with the title first.",
+    "Plain text: one text per line, texts between blank lines with the title first, or one text per file.",
     choices=Layout,
     default="line",
 )
@@ -189,13 +194,13 @@ def infer(
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text.
 
-    It is the weighted mean of the vectors of its words. VECTORS is a workspace, a job file or a vector file. A
-    workspace gives the weights of its words and the tokenizer of its job; for a vector file the weights follow Zipf's
-    law. TEXTS are files or globs of plain text (a text a line), JSON lines, CSV, TSV, Parquet or MediaWiki exports,
-    also compressed.
+    The vector of a text is the weighted mean of the vectors of its words. VECTORS is a workspace, a job file or a
+    vector file. A workspace gives the weights of its words and the tokenizer of its job; for a vector file the weights
+    follow Zipf's law. TEXTS are files or globs of plain text (one text per line), JSON lines, CSV, TSV, Parquet or
+    MediaWiki exports, also compressed.
 
-    Parquet keeps id, title, label and the beginning of each text beside its vector. A command that was stopped starts
-    again.
+    A table has id, title, label and the beginning of each text with its vector. If you stop the command, it starts
+    again from the beginning.
     """
     with terminal_reporter() as reporter:
         encoding = {name: options.pop(name) for name in ENCODING}
@@ -265,9 +270,9 @@ def evaluate(
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
 
-    The sets hold similarities, analogies, synonyms, categories or sentences. VECTORS are vector files, workspaces or
-    job files. Where no item of any set is known, the exit code is 1 and the message says why. Sentences (pairs with a
-    score, and texts with a label) are encoded as `distembed encode` does.
+    The sets have similarities, analogies, synonyms, categories, sentences and others. VECTORS are vector files,
+    workspaces or job files. The command encodes sentences (pairs with a score, and texts with a label) as `distembed
+    encode` does. If no item of any set is known, the exit code is 1, and the message says why.
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
@@ -332,11 +337,10 @@ def _score_row(path: str, score: Score) -> dict[str, Any]:
 def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
     """Print the nearest words by cosine.
 
-    VECTORS is a vector file, a workspace or a job file. The names of a table may be given as the table has them or as
-    the vectors do. A word that has no vector of its own is composed from its character n-grams where VECTORS has them,
-    and its line says so. A word that is known in other letters only, as tabelle for Tabelle, is taken, and a line says
-    so. Words that have no vector at all are listed at the end, with words that are spelt like them; the exit code is
-    then 1.
+    VECTORS is a vector file, a workspace or a job file. Write the names of a table as the table or the vectors have
+    them. If a word has no vector of its own, the command composes one from its character n-grams, if VECTORS has them,
+    or takes a word that differs in case alone (Tabelle for tabelle), and says so. It lists words without a vector at
+    the end, with words of similar spelling; the exit code is then 1.
     """
     source = read_source(vectors)
     model, in_table = load_vectors(source), names_of(source)

@@ -49,17 +49,17 @@ def keys(method: str, target: str | None) -> None:
 @option("--to target", "The job file to write; by default METHOD.toml.", metavar="JOB.toml")
 @option(
     "--preset",
-    "Settings that belong together: psdvec has best (the default), fast and paper; imputation best and paper.",
+    "A set of settings: best (the default), fast or paper for psdvec; best or paper for imputation.",
     metavar="NAME",
 )
 def new(method: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:
     """Write a job file for METHOD and your files.
 
-    It has what was found and chosen, and the keys that people change; distembed keys METHOD lists all.
+    The job file has what the command found in your files and chose, and the keys that people change; distembed keys
+    METHOD lists all keys. The command does not replace a job file.
 
-    FILE is your own input, whose beginning is read: texts for psdvec, wordspaces, topics and comparison; a table and
-    the known vectors for imputation; two collections, or one file with both, for transfer. A job file that is there
-    is not written over.
+    FILE is your own input, of which the command reads the beginning: texts for psdvec, wordspaces, topics and
+    comparison; a table and the known vectors for imputation; two collections, or one file with both, for transfer.
     """
     job = target or f"{method}.toml"
     for line in write_new_job(method, files, job, preset=preset):
@@ -74,15 +74,15 @@ def new(method: str, files: tuple[str, ...], target: str | None, preset: str | N
 @click.argument("method", type=METHOD)
 @option(
     "--folder",
-    "Where the job, its inputs and its workspace go; default distembed-demo/METHOD.",
+    "The folder of the job, its inputs and its workspace; default distembed-demo/METHOD.",
     metavar="DIR",
 )
 @click.pass_context
 def demo(context: click.Context, method: str, folder: str | None) -> None:
     """Run the small real example of METHOD.
 
-    It reads files that installed packages carry. The job file is written into a folder, where it can be read and
-    changed; the same command goes on with it.
+    The example reads files of installed packages. The command writes the job file into a folder, where you can read
+    and change it; the same command then continues with it.
     """
     job = lay_out(method, folder or Path("distembed-demo") / method)
     write(shown(f"distembed run {job}"))

@@ -31,20 +31,20 @@ from distembed.views.tuning import Tuned, as_settings, in_words, parse_grids
 @argument("job_file", metavar="JOB")
 @option(
     "--grid grids",
-    "Values of one key of the job; grids of several keys are combined, those of one key joined.",
+    "Values of one key of the job; may be repeated for other keys.",
     multiple=True,
     required=True,
     metavar="SECTION.KEY=VALUE,VALUE",
 )
 @option(
     "--on",
-    "The evaluation set that chooses, one file; not of an imputation, whose hidden names judge it.",
+    "The evaluation set, one file; an imputation needs none: its hidden names judge it.",
     metavar="FILE",
 )
 @option("--set settings", "Override one key of all candidates.", multiple=True, metavar="SECTION.KEY=VALUE")
 @option(
     "--workspace place",
-    "Where the candidates are made (default: beside the job's own workspace, its name with .tune).",
+    "The folder of the candidates (default: the workspace of the job with .tune after its name).",
     metavar="DIR",
 )
 @answer_target()
@@ -61,10 +61,9 @@ def tune(
 ) -> None:
     """Compare every combination of some keys of a job.
 
-    JOB is run with each, and the one that does best on an evaluation set is printed. Half of the items of the set,
-    taken by a hash of their words, choose; the other half tells what the choice has gained. Counts are made once for
-    all candidates that share them. Stop it at any time: the same command goes on where it was, and finished candidates
-    are not made again.
+    The command runs JOB with each combination (a candidate), and prints which one is best on an evaluation set. Half
+    of the items of the set choose the best; the other half shows what the choice has gained. Candidates with equal
+    counts share them. You can stop the command at any time: the same command continues it.
     """
 
     def job_of(keys: tuple[str, ...]) -> Job:

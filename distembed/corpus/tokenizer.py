@@ -80,7 +80,7 @@ class Tokenizer:
     Attributes
     ----------
     pattern : str or callable
-        Definition of a token: "unicode" (words of letters, see the module), "ascii" ([a-z]+), "icu" (the words of ICU,
+        Definition of a token: "unicode" (words of letters), "ascii" ([a-z]+), "icu" (the words of ICU,
         also of Chinese, Japanese, Thai and Khmer; the extra ``distembed[icu]``), a regular expression of a token such
         as ``r"\w+"``, or a callable, or its "module:function", that takes a piece of text and returns its tokens.
     normalization : "nfc", "nfkc" or "none"

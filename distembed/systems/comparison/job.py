@@ -98,7 +98,7 @@ class ComparisonSection(Section):
     groups: int = Field(default=20, ge=2)
     """Groups that the documents of a part are dealt into at random. Halves and draws are made of them."""
     halves: int = Field(default=10, ge=1)
-    """How often a part is divided into two random halves, whose distance is the noise floor."""
+    """How often a part is divided into two random halves, whose distance is the noise."""
     bootstrap: int = Field(default=50, ge=2)
     """How often the groups of each part are drawn again, with replacement, for the intervals."""
     confidence: float = Field(default=0.95, gt=0, lt=1)

@@ -109,7 +109,7 @@ class SubwordsSection(Section):
     weight: float = Field(default=0.6, ge=0)
     """The weight, against a word's own direction, of the direction of its n-grams, which is added to it: see
     `distembed.WordVectors.with_spelling`. 0 leaves the vectors as they are; the more, the better analogies of inflected
-    forms, and similarity from 1 on the worse (docs/results/words.md).
+    forms, and similarity from 1 on the worse.
     """
     min_n: int = OPTION
     max_n: int = OPTION
@@ -145,7 +145,7 @@ class SidesSection(Section):
     n_passes: int = OPTION
     """The products with the matrix that the decomposition makes."""
     exponent: float = OPTION
-    """The power of the singular values: 0 is best for similarity, 0.5 for analogies (docs/results/words.md)."""
+    """The power of the singular values: 0 is best for similarity, 0.5 for analogies."""
     random_state: int = OPTION
     """The seed of the decomposition."""
     context_smoothing: float = Field(default=0.75, gt=0)

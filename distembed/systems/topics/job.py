@@ -122,7 +122,7 @@ class TopicsSection(Section):
     k-means have in common.
     """
     compare_with: tuple[Method, ...] = ()
-    """Other methods, whose topics and scores stand beside. The section has their keys, too."""
+    """Other methods, whose topics and scores the report shows too. The section also has their keys."""
     n_topics: int = Field(default=10, ge=1)
     """The number of topics."""
     n_starts: int = Field(default=5, ge=1)

@@ -102,7 +102,7 @@ class TransferTopicsSection(Section):
 
 
 class FeaturesSection(ReadingSection):
-    """`[features]`: how the tables of values are read that are carried in place of topics."""
+    """`[features]`: how the tables of values are read, which a job carries in place of topics."""
 
     columns: tuple[str, ...] = ()
     """The columns that are taken; by default all of numbers."""
