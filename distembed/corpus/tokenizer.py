@@ -94,12 +94,12 @@ class Tokenizer:
         Whether an apostrophe between two characters of a word is kept as a part of it.
     border : "document", "line" or "sentence"
         Border that no window crosses. A sentence ends with its line, and with one of .!?… before white space and no
-        lower-case letter, unless it stands after a single letter.
+        lower-case letter, unless it follows a single letter.
     min_border_tokens : int
         Smallest number of tokens of a document, line or sentence, as `border` says; shorter ones are left out, and
         counted as left out.
     phrases_file : str, optional
-        A file of names of several words, one name per line. Where the words of a name stand together, they become one
+        A file of names of several words, one name per line. If the words of a name follow each other, they become one
         token, joined by underscores; where several names fit, the longest one.
 
     Examples

@@ -325,7 +325,7 @@ def build_vocabulary(
     max_share : float
         Words in a larger share of the documents are left out.
     stop_words : iterable of str
-        Words that are left out; "english" stands for scikit-learn's list with contractions, "none" for no word.
+        Words that are left out; "english" is scikit-learn's list with contractions, "none" for no word.
     words_in_memory : int
         The largest number of dictionary entries added up in memory; more entries go through `scratch`.
     scratch : str or Path, optional

@@ -151,7 +151,7 @@ def count_cooccurrences(
     oov: Literal["keep_position", "remove"] = "keep_position",
     scratch: str | None = None,
 ) -> da.Array:
-    """Count how often words stand near each other.
+    """Count how often words occur near each other.
 
     With direction="left", ``x_ij = sum of weight(d) over all places where word i stands d = 1..window places
     before word j``; "right" is its transpose, "symmetric" their sum. No window crosses a document or a border

@@ -42,7 +42,7 @@ def read_counts(
     path : str or path
         A file with the columns word, context and count, a row for each pair, in any order.
     words : Vocabulary, optional
-        The words of the rows and columns; by default those in the file ``NAME.words.parquet`` beside ``NAME.parquet``.
+        The words of the rows and columns; by default those in the file ``NAME.words.parquet`` next to ``NAME.parquet``.
 
     Returns
     -------

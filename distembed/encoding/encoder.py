@@ -82,7 +82,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     over the n known tokens of a text, p(w) the share of a word among all tokens: smooth inverse frequency (Arora,
     Liang and Ma 2017). Weights and whitening are learned from the vocabulary, never from the texts that are
-    encoded, so that the vector of a text does not depend on the texts beside it. They are linear, and are folded into
+    encoded, so that the vector of a text does not depend on other texts. They are linear, and are folded into
     one table of rows. A text without a known word has the zero vector. The defaults are what was best on the
     development part of STS-B: a = 0.001, full whitening, unknown words composed.
 

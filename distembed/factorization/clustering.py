@@ -332,7 +332,7 @@ class SphericalKMeans(DocumentClusterer):
         X : array (n, d)
             Documents by words, word vectors or other rows: NumPy, SciPy sparse, or Dask array of row blocks.
         y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
+            It is ignored; scikit-learn's pipelines need it.
 
         Returns
         -------

@@ -214,7 +214,7 @@ class DocumentFactorization(DocumentClusterer):
         X : array (n, d), non-negative
             Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
         y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
+            It is ignored; scikit-learn's pipelines need it.
 
         Returns
         -------

@@ -114,7 +114,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X : array (n, m)
             NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
         y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
+            It is ignored; scikit-learn's pipelines need it.
 
         Returns
         -------
@@ -152,7 +152,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         X : array (n, m)
             NumPy, SciPy sparse or Dask, dense or of CSR row blocks.
         y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
+            It is ignored; scikit-learn's pipelines need it.
 
         Returns
         -------

@@ -149,7 +149,7 @@ class NMF(DocumentFactorization):
         X : array (n, d), non-negative
             Documents by words: NumPy, SciPy sparse, or Dask array of row blocks.
         y : None
-            It is ignored, and stands here for scikit-learn's pipelines.
+            It is ignored; scikit-learn's pipelines need it.
         graph : matrix (n, n), non-negative, symmetric, optional
             How near documents are; in the paper 1 for two of which one is among the five nearest of the other. New
             documents have no neighbors: `transform` is that of NMF.

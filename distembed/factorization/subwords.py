@@ -139,7 +139,7 @@ class SubwordMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If lengths differ, a word stands twice, a value is NaN or infinite, or an option is out of range.
+            If lengths differ, a word occurs twice, a value is NaN or infinite, or an option is out of range.
         TypeError
             If a word is not a string.
 

@@ -253,7 +253,7 @@ class ShownSection(Section):
 
 
 class ListsSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run."""
+    """`[report]`: what the report shows in addition to the figures of every run."""
 
     words: tuple[str, ...] = ()
     """The words or names whose neighbors the report lists; by default a few of them."""
@@ -262,14 +262,14 @@ class ListsSection(ShownSection):
 
 
 class MapSection(ShownSection):
-    """`[report]`: what the report shows beside the figures of every run."""
+    """`[report]`: what the report shows in addition to the figures of every run."""
 
     n_map_words: int = Field(default=300, ge=1)
     """How many words or names the map shows."""
 
 
 class ReportSection(MapSection, ListsSection):
-    """`[report]`: what the report shows beside the figures of every run."""
+    """`[report]`: what the report shows in addition to the figures of every run."""
 
 
 class PaperSection(Section):

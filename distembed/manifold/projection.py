@@ -80,7 +80,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     alpha : float
         Ridge of the regression.
     constant_column : bool
-        Whether the regression has a column of ones beside X, as the authors' program has; its coefficients are
+        Whether the regression has a column of ones in addition to X, as the authors' program has; its coefficients are
         penalized like all others. Rows of zeros are then projected to `intercept_`, not to the zero vector.
     svd_components : int, optional
         For "eigen": number of singular vectors of X to keep. By default all, which requires a small X.

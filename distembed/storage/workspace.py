@@ -113,7 +113,7 @@ class Workspace:
         ManifestError
             If it was written by a newer format version, or its first file is damaged.
         OutsideError
-            If a folder of its own is a symbolic link: its digest would vouch for what lies elsewhere.
+            If a folder of its own is a symbolic link: its digest would cover files elsewhere.
         """
         folder = Folder.at(url)
         if not catalog.is_workspace(folder):
@@ -467,7 +467,7 @@ class Workspace:
         ((16, 16), dtype('int32'))
         >>> vocabulary = de.Vocabulary.from_table(workspace.table("vocabulary"))
         >>> response, time = vocabulary.index(["response", "time"])
-        >>> int(counts.compute()[response, time])  # "response time" stands in two titles
+        >>> int(counts.compute()[response, time])  # "response time" occurs in two titles
         2
         """
         return blocks.open_array(self._folder, self._committed(name, "array"))

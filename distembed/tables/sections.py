@@ -33,7 +33,7 @@ class ReadingSection(Section):
     decimal: Decimal = "."
     """The decimal sign of numbers."""
     thousands: Thousands = ""
-    """What stands between groups of three digits of numbers; "" where nothing does."""
+    """What separates groups of three digits of numbers; "" where nothing does."""
     missing: Literal["refuse", "median", "drop_row"] = "refuse"
     """What becomes of empty cells: the table is refused, they get the median of their column, or their row is left out.
     """

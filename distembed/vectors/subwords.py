@@ -152,7 +152,7 @@ class SubwordTable:
 
     .. math:: s_w = m + \frac{1}{|g_w|} \sum_{g \in g_w} z_g
 
-    g_w are the n-grams of `min_n` to `max_n` characters of ``<word>``, as often as they stand there, and those
+    g_w are the n-grams of `min_n` to `max_n` characters of ``<word>``, as often as they occur there, and those
     without a row have z_g = 0. A string of which no n-gram is known has the mean vector m. fastText composes unknown
     words by the same formula.
 

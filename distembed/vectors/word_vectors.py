@@ -147,7 +147,7 @@ class WordVectors:
         format : str, optional
             One of the formats of `load` but for "fasttext"; by default that of the extension.
         space : str, optional
-            What stands in text and binary files in place of the spaces of a word; by default such words are refused.
+            What text and binary files have in place of the spaces of a word; by default such words are an error.
 
         Examples
         --------
@@ -389,7 +389,7 @@ class WordVectors:
         n : int
             The number of neighbors.
         positive, negative : sequence of str
-            Words to be near to, in place of a query or beside it, and to be far from, as gensim names them.
+            Words to be near to, in place of a query or in addition to it, and to be far from, as in gensim.
         exclude : iterable of str
             Words that are no neighbors.
 

@@ -326,7 +326,7 @@ def topics(
     n_topics : int
         The number of topics.
     workspace : str or path, optional
-        The folder of the results, beside which the texts are written, so that a later call finds them finished. By
+        The folder of the results, next to which the texts are written; a later call finds them finished. By
         default a temporary folder, which is removed with what is returned.
     progress : bool
         Print progress.
@@ -376,7 +376,7 @@ def impute(
     vectors : WordVectors, data frame, str or path
         The known vectors: a frame has the names as its index; a path is a vector file, a table or a workspace.
     workspace : str or path, optional
-        The folder of the results, beside which the inputs are written, so that a later call finds them finished. By
+        The folder of the results, next to which the inputs are written; a later call finds them finished. By
         default a temporary folder, which is removed with what is returned.
     progress : bool
         Print progress.

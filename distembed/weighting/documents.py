@@ -209,7 +209,7 @@ def entropy_weights(counts: Matrix) -> Float64s:
 def log_entropy(counts: Counts, *, weights: Float64s | None = None, dtype: FloatType = np.float32) -> Counts:
     """Weight documents × words by ``log(1 + tf) · (1 - H / log n_documents)``, H the entropy of a word in nats.
 
-    A word that is spread evenly over the documents weighs nothing, one that stands in a single document weighs most.
+    A word that occurs evenly in all documents weighs nothing, one that occurs in a single document weighs most.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class ComparisonSection(Section):
     min_documents: int = Field(default=5, ge=2)
     """The fewest documents of each of two parts that must have the word. It must also be in four groups of each."""
     groups: int = Field(default=20, ge=2)
-    """Groups that the documents of a part are dealt into at random. Halves and draws are made of them."""
+    """Groups into which the documents of a part are divided at random. Halves and draws are made of them."""
     halves: int = Field(default=10, ge=1)
     """How often a part is divided into two random halves, whose distance is the noise."""
     bootstrap: int = Field(default=50, ge=2)
@@ -110,10 +110,10 @@ class ComparisonSection(Section):
 
 
 class ComparisonReportSection(ListsSection):
-    """`[report]`: what the report shows beside the figures of every run."""
+    """`[report]`: what the report shows in addition to the figures of every run."""
 
     n_changed: int = Field(default=20, ge=1)
-    """The words that differ most that are shown, beside `words`."""
+    """How many of the words that differ most are shown, in addition to `words`."""
     n_passages: int = Field(default=2, ge=0)
     """Passages of each side of a word."""
 

@@ -26,7 +26,7 @@ from distembed.systems.wordspaces.recipes import (
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 10, "weighting": "ramp"})
 class HalSection(CountingSection):
-    """`[hal]`: what HAL counts after a word; what stands before it is counted likewise."""
+    """`[hal]`: what HAL counts after a word; what occurs before it is counted in the same way."""
 
     direction: Literal["left"] = "left"
 
