@@ -115,11 +115,11 @@ COMMANDS = {
         "explore": ("pages", "Write a page with a map, a search and exact neighbors."),
         "explain": ("pages", "Print why a result is so, with passages of the corpus."),
         "export": ("results", "Write a table of a finished job to a file for other tools."),
-        "infer": ("results", "Write what a finished job says of new files."),
+        "infer": ("results", "Compute topics of new documents, or vectors of new words or names."),
         "encode": ("results", "Write a vector for every text."),
     },
     "Check them": {
-        "verify": ("jobs", "Check that every block of a job holds its digest."),
+        "verify": ("jobs", "Check that every block of a job has its digest."),
         "evaluate": ("results", "Score word vectors on evaluation sets, in one table."),
     },
 }
