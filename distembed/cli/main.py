@@ -115,7 +115,7 @@ COMMANDS = {
         "explore": ("pages", "Write a page with a map, a search and exact neighbors."),
         "explain": ("pages", "Print why a result is so, with passages of the corpus."),
         "export": ("results", "Write a table of a finished job to a file for other tools."),
-        "infer": ("results", "Compute topics of new documents, or vectors of new words or names."),
+        "infer": ("results", "Compute topics or vectors of new documents, words or names."),
         "encode": ("results", "Write a vector for every text."),
     },
     "Check them": {

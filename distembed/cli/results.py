@@ -145,7 +145,7 @@ def _refuse(options: Mapping[str, object], *, of: str) -> None:
 def infer(
     workspace: str, files: tuple[str, ...], settings: tuple[str, ...], allow_code: bool, **new: Any
 ) -> None:
-    """Compute topics of new documents, or vectors of new words or names.
+    """Compute topics or vectors of new documents, words or names.
 
     WORKSPACE is the workspace or the job file of a finished topics, psdvec or imputation job.
 
