@@ -126,7 +126,7 @@ COUNTING_OPTIONS = frozenset(options_of(CooccurrenceOptions))
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY)
 class CountingSection(Section):
-    """A section on which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
+    """Which pairs of words are counted, with the defaults of `distembed.count_cooccurrences`."""
 
     window: int = OPTION
     direction: Direction = OPTION
@@ -144,7 +144,7 @@ class CountingSection(Section):
 
 @section_of(count_cooccurrences, exclude=NOT_COUNTED_BY, defaults={"window": 3, "direction": "left"})
 class LeftCountingSection(CountingSection):
-    """A section on which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
+    """Which pairs are counted, by default as in PSDVec's paper: the three words before a word."""
 
 
 class PlanSection(Section):

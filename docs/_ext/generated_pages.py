@@ -18,9 +18,9 @@ FOLDER = "reference/keys"
 OUTPUTS = "reference/outputs.md"
 HEAD = """# Outputs of the methods
 
-These are the arrays, tables and files that a finished job may have in its workspace, beside its checkpoints. A part
-in braces is filled in by the job, such as the name of a recipe. `workspace.array(name)`, `workspace.table(name)` and
-`workspace.files(name)` open them; {doc}`file_formats` says how they lie on the disk.
+These are the arrays, tables and files that a job writes into its workspace. The job fills in the parts in braces, such
+as the name of a recipe. `workspace.array(name)`, `workspace.table(name)` and `workspace.files(name)` open them;
+{doc}`file_formats` describes the files.
 """
 
 
