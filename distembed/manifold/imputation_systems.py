@@ -124,68 +124,30 @@ def entries_per_batch(n_entries: int, row_bytes: int, block_memory: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def simplex_weights(A: Float64s) -> tuple[Float64s, float]:
-    """Return w = argmin ‖Σ_j w_j a_j‖² over w >= 0, Σ w = 1, for rows a_j = x_j - x_i, and its certificate.
-
-    With any m > 0 the minimizer v of vᵀG v + m(Σv - 1)² over v >= 0 is a multiple of w (for a direction w of
-    the simplex the best scale leaves m q/(m + q), rising in q = wᵀG w), so one non-negative least squares is
-    enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G >= 0: half the Frank-Wolfe duality
-    gap, zero exactly at the optimum.
-    """
-    G = A @ A.T
-    k = G.shape[0]
-    mean = np.trace(G) / k
-    if mean == 0.0:  # every neighbor coincides with the row
-        return np.full(k, 1.0 / k), 0.0
-    v = nonnegative_least_squares(G + RIDGE * mean * np.eye(k) + mean, np.full(k, mean))
-    w = v / np.sum(v)
-    gradient = G @ w
-    return w, max(0.0, (w @ gradient - np.min(gradient)) / mean)
-
-
-@njit(cache=True, nogil=True)
-def cone_weights(A: Float64s, x: Float64s) -> tuple[Float64s, float]:
-    """Return w = argmin ‖x - Σ_j w_j a_j‖² over w >= 0, for rows a_j, and its certificate.
-
-    The certificate is the largest violation of w >= 0, g = Gw - Aᵀx >= 0, w∘g = 0, relative to |Aᵀx|.
-    """
-    G = A @ A.T
-    c = A @ x
-    k, trace = c.shape[0], np.trace(G)
-    if trace == 0.0:
-        return np.zeros(k), 0.0
-    w = nonnegative_least_squares(G + RIDGE * (trace / k) * np.eye(k), c)
-    scale = max(np.max(np.abs(c)), 1e-300)
-    gradient = G @ w - c
-    return w, max(np.max(np.abs(w * gradient)) / scale, max(0.0, -np.min(gradient)) / scale)
-
-
-@njit(cache=True, nogil=True)
-def raise_to_floor(w: Float64s, epsilon: float, least: float) -> Float64s:
-    """Add epsilon times the smallest positive weight, or times `least`, to all, and divide by the sum.
-
-    All zero becomes uniform. It keeps every edge of the spanning tree positive, which convergence needs.
-    """
-    positive = w[w > 0.0]
-    if positive.size == 0:
-        return np.full(w.shape[0], 1.0 / w.shape[0])
-    raised = w + epsilon * max(positive.min(), least)
-    return raised / np.sum(raised)
-
-
-@njit(cache=True, nogil=True)
 def rebuild_rows(
     X: Floats, rows: Int64s, indptr: Int64s, neighbors: Int64s, epsilon: float, simplex: bool
 ) -> Float64s:
-    """Return the weights that rebuild each row from its neighbors.
+    """Return the weights that rebuild each row x from its neighbors a_j, and how far they are from the best.
+
+    On the simplex w = argmin ‖Σ_j w_j (a_j - x)‖² over w >= 0, Σ w = 1. With any m > 0 the minimizer v of vᵀG v + m(Σv
+    - 1)² over v >= 0 is a multiple of w (for a direction w of the simplex the best scale leaves m q/(m + q), rising in
+    q = wᵀG w), so one non-negative least squares is enough. The certificate is (q - min_j (G w)_j) / mean diagonal of G
+    >= 0: half the Frank-Wolfe duality gap, zero exactly at the optimum.
+
+    Otherwise w = argmin ‖x - Σ_j w_j a_j‖² over w >= 0, divided by its sum. The certificate is the largest violation of
+    w >= 0, g = Gw - Ax >= 0, w∘g = 0, relative to |Ax|.
+
+    Then epsilon times the smallest positive weight is added to all, on the simplex of one that is no less than
+    `LEAST_FLOOR` of an equal share, and the sum is made one: every edge of the spanning tree stays positive, which
+    convergence needs. Weights that are all zero become equal.
 
     Parameters
     ----------
     X : array, shape (m, d): the rows and all their neighbors
     rows : int64 array, shape (r,): place in X of each row
     indptr, neighbors : CSR structure over these r rows; neighbors as places in X
-    epsilon : floor factor of `raise_to_floor`
-    simplex : True for `simplex_weights`, False for `cone_weights`, divided by their sum afterwards
+    epsilon : the floor
+    simplex : whether the weights are sought on the simplex
 
     Returns
     -------
@@ -194,10 +156,28 @@ def rebuild_rows(
     out = np.empty((2, neighbors.shape[0]))
     for i in range(rows.shape[0]):
         start, stop = indptr[i], indptr[i + 1]
-        x = X[rows[i]].astype(np.float64)
+        k, x = stop - start, X[rows[i]].astype(np.float64)
         A = X[neighbors[start:stop]].astype(np.float64)
-        w, certificate = simplex_weights(A - x) if simplex else cone_weights(A, x)
-        out[0, start:stop] = raise_to_floor(w, epsilon, LEAST_FLOOR / w.shape[0] if simplex else 0.0)
+        if simplex:
+            A = A - x
+        G = A @ A.T
+        mean, w, certificate = np.trace(G) / k, np.full(k, 1.0 / k if simplex else 0.0), 0.0
+        if mean > 0.0 and simplex:  # else every neighbor coincides with the row
+            v = nonnegative_least_squares(G + RIDGE * mean * np.eye(k) + mean, np.full(k, mean))
+            w = v / np.sum(v)
+            gradient = G @ w
+            certificate = max(0.0, (w @ gradient - np.min(gradient)) / mean)
+        elif mean > 0.0:
+            c = A @ x
+            w = nonnegative_least_squares(G + RIDGE * mean * np.eye(k), c)
+            gradient, scale = G @ w - c, max(np.max(np.abs(c)), 1e-300)
+            certificate = max(np.max(np.abs(w * gradient)) / scale, max(0.0, -np.min(gradient)) / scale)
+        positive = w[w > 0.0]
+        if positive.size:
+            raised = w + epsilon * max(positive.min(), LEAST_FLOOR / k if simplex else 0.0)
+            out[0, start:stop] = raised / np.sum(raised)
+        else:
+            out[0, start:stop] = 1.0 / k
         out[1, start:stop] = certificate
     return out
 
@@ -235,6 +215,17 @@ class Solution(NamedTuple):
     """The steps done, and the residual or move of that step. Shape (m, 2)."""
 
 
+def check_reached(W: sp.csr_array, known: Mask) -> None:
+    """Raise `UnreachedRowsError` unless each row is joined to a known one."""
+    # A vertex with an edge to each known row, from which the weights are gone through backwards.
+    backward = sp.csr_array(sp.vstack([W.T, sp.csr_array(known[None].astype(np.float64))]))
+    backward.resize((W.shape[0] + 1,) * 2)
+    backward.eliminate_zeros()
+    reached = csgraph.breadth_first_order(backward, W.shape[0], return_predecessors=False)
+    if (unreached := np.setdiff1d(np.arange(W.shape[0]), reached)).size:
+        raise UnreachedRowsError(unreached)
+
+
 def impute(
     W: sp.csr_array,
     Y: Any,
@@ -264,13 +255,7 @@ def impute(
     UnreachedRowsError
         If unknown rows are joined to no known one.
     """
-    # A vertex with an edge to each known row, from which the weights are gone through backwards.
-    backward = sp.csr_array(sp.vstack([W.T, sp.csr_array(known[None].astype(np.float64))]))
-    backward.resize((W.shape[0] + 1,) * 2)
-    backward.eliminate_zeros()
-    reached = csgraph.breadth_first_order(backward, W.shape[0], return_predecessors=False)
-    if (unreached := np.setdiff1d(np.arange(W.shape[0]), reached)).size:
-        raise UnreachedRowsError(unreached)
+    check_reached(W, known)
     unknown = W[np.flatnonzero(~known)]
     inside, carried = (unknown[:, np.flatnonzero(chosen)] for chosen in (~known, known))
     system = {"inside": inside, "carried": carried, "known": known}
@@ -283,7 +268,14 @@ def impute(
             values = da.asarray(Y) - predicted
         chunks = -1, system_columns(Y.shape[1], inside.shape[0], block_memory())
         of_columns = values.rechunk(chunks) if isinstance(values, da.Array) else da.from_array(values, chunks)
-        solved = (solve_by_krylov if solver == "krylov" else solve_by_power)(of_columns, system, **limits)
+        if solver == "krylov":
+            rows = {"r": inside.shape[0] + 2 + columns.RECORDED_STEPS}
+            make = partial(
+                lift, krylov, "nc->cr", of_columns, dtype=np.float64, sizes=rows, **limits, **system
+            )
+            solved = recorded(keep("solved", make), inside.shape[0], tol)
+        else:
+            solved = solve_by_power(of_columns, system, **limits)
         if not solved.converged:
             warnings.warn(
                 f"{solver} did not reach tol = {tol} in {solved.n_iter} steps (residual "
@@ -304,12 +296,8 @@ def system_columns(n_columns: int, n_unknown: int, block_memory: int) -> int:
     return row_chunk(n_columns, 8 * n_unknown, block_memory, copies=COLUMN_COPIES, least=LEAST_COLUMNS)
 
 
-def solve_by_krylov(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter: int) -> Solution:
-    """Solve (I - W_qq) Y_q = W_qp Y_p by restarted BiCGSTAB."""
-    q = system["inside"].shape[0]
-    form: dict[str, Any] = {"dtype": np.float64, "sizes": {"r": q + 2 + columns.RECORDED_STEPS}}
-    make = partial(lift, krylov, "nc->cr", Y, **form, tol=tol, max_iter=max_iter, **system)
-    solved = keep("solved", make)
+def recorded(solved: da.Array, q: int, tol: float) -> Solution:
+    """Return q unknown vectors as `krylov` made them, and the record of all blocks of columns."""
     residual, steps, *record = compute(solved[:, q:]).T
     # The largest residual of all columns by step, from the thinned record of each. Blocks of columns take steps of
     # their own: one that is done counts with its last residual on record.
@@ -359,18 +347,15 @@ def solve_by_power(Y: da.Array, system: dict[str, Any], *, tol: float, max_iter:
     return Solution(state[:, :q], len(moves), residual, is_settled, history)
 
 
-def _sides(Y: Floats, carried: sp.csr_array, known: Mask) -> tuple[Float64s, Float64s]:
-    """Return what known rows give to each unknown one, B = W_qp Y_p, (q, s), and their mean, its start, (1, s)."""
-    given = Y[known]
-    return np.asarray(carried @ given.astype(np.float64)), given.mean(axis=0, dtype=np.float64)[None]
-
-
 @block(temporaries=8)
 def krylov(
     Y: Floats, *, inside: sp.csr_array, carried: sp.csr_array, known: Mask, tol: float, max_iter: int
 ) -> Float64s:
-    """Return `solve_columns` of (I - W_qq) Y_q = W_qp Y_p for some columns of Y, (s, q + …), from their means."""
-    return solve_columns(inside, *_sides(Y, carried, known), tol=tol, max_iter=max_iter).T
+    """Solve (I - W_qq) Y_q = W_qp Y_p for some columns of Y by restarted BiCGSTAB, from their means, (s, q + …)."""
+    of_known = Y[known]
+    B = np.asarray(carried @ of_known.astype(np.float64))
+    mean = of_known.mean(axis=0, dtype=np.float64)[None]
+    return solve_columns(inside, B, mean, tol=tol, max_iter=max_iter).T
 
 
 @block(temporaries=4)
@@ -392,7 +377,9 @@ def power_sweeps(
     -------
     float64 array, shape (s, q + 1 + 2 last): the state then.
     """
-    q, (B, mean) = inside.shape[0], _sides(Y, carried, known)
+    q, of_known = inside.shape[0], Y[known]
+    B = np.asarray(carried @ of_known.astype(np.float64))
+    mean = of_known.mean(axis=0, dtype=np.float64)[None]
     done = (state.shape[1] - q - 1) // 2
     vectors = np.ascontiguousarray(state[:, :q].T) if done else np.repeat(mean, q, axis=0)
     moves, sizes = (np.pad(old, ((0, 0), (0, last - done))) for old in np.split(state[:, q + 1 :], 2, axis=1))
