@@ -16,7 +16,8 @@ from distembed.manifold import feature_preserving
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.eigenmaps import smallest_eigenpairs
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
-from distembed.neighbors.graphs import components, joint_adjacency, laplacian, neighbor_affinity
+from distembed.manifold.inference import AS_PRINTED
+from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from distembed.states import keeping
 from tests.kept_states import KeptStates
 from tests.references import alignment as reference
@@ -45,9 +46,6 @@ def quiet():
         yield
 
 
-# ------------------------------------------------------------------------------------- block functions
-
-
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 5))
 @settings(max_examples=40, deadline=None)
 def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f):
@@ -63,17 +61,13 @@ def test_balanced_factors_keep_the_product_and_reach_the_nuclear_norm(seed, k, f
     assert value <= np.trace(Z.T @ L @ Z) + ridge * (F**2).sum() + 1e-9
 
 
-# ------------------------------------------------------------------------------------ Kronecker oracle
-
-
 @pytest.mark.parametrize("n_known", [1, 7])
 def test_the_papers_alternation_equals_the_kronecker_system(n_known, quiet):
     X, V = reference.grid_toy()
     V = np.column_stack([V, V**2, np.sin(V)])
     pairs = pairs_of(np.random.default_rng(n_known).permutation(16)[:n_known])
     model = FeaturePreservingEmbedding(
-        3, **GRID, normalization="symmetric", missing="imputed", init="random", center=False,
-        regularization=0.0, max_iter=4, tol=0.0, solver_tol=1e-14, solver_max_iter=5000, random_state=3,
+        3, **GRID, **{**AS_PRINTED, "solver_tol": 1e-14}, max_iter=4, random_state=3
     ).fit(X, -X, V, pairs)  # fmt: skip
     known = np.concatenate([np.ones(16, bool), np.isin(np.arange(16), pairs[:, 1])])
     start = np.random.default_rng(3).uniform(-1, 1, (32, 3))
@@ -102,21 +96,20 @@ def test_masked_solution_is_stationary_for_the_kronecker_system(smoothness, n_fe
     product = model.embedding_ @ model.regression_
     again = reference.best_embedding(L, model.regression_, target, model.confidence_) @ model.regression_
     np.testing.assert_allclose(product, again, atol=1e-4 * abs(V).max())
-    value = reference.objective(
-        L,
-        model.embedding_,
-        model.regression_,
-        target,
-        model.confidence_,
-        ridge=model.regularization * model.variance_,
-    )
+    factors, ridge = (model.embedding_, model.regression_), model.regularization * model.variance_
+    value = reference.objective(L, *factors, target, model.confidence_, ridge=ridge)
     assert model.objective_[-1] == pytest.approx(value)
 
 
-@pytest.mark.parametrize("missing", ["masked", "imputed"])
-@pytest.mark.parametrize("init", ["alignment", "random"])
-@pytest.mark.parametrize("ridge", [0.0, 1.0])
-@pytest.mark.parametrize("normalization", ["none", "symmetric"])
+@pytest.mark.parametrize(
+    ("missing", "init", "ridge", "normalization"),
+    [
+        ("masked", "alignment", 0.0, "none"),
+        ("masked", "random", 1.0, "symmetric"),
+        ("imputed", "alignment", 1.0, "symmetric"),
+        ("imputed", "random", 0.0, "none"),
+    ],
+)
 def test_objective_never_rises(missing, init, ridge, normalization, quiet):
     X, V = reference.grid_toy()
     model = FeaturePreservingEmbedding(
@@ -128,68 +121,22 @@ def test_objective_never_rises(missing, init, ridge, normalization, quiet):
     assert values[-1] < values[0]
 
 
-def test_masked_and_imputed_reach_the_same_minimum():
+def test_the_grid_of_the_paper():
+    """The 16 points: the embedding errs less than semisupervised alignment and than the mean."""
     X, V = reference.grid_toy()
-    options = {**GRID, "regularization": 0.3, "max_iter": 5000, "tol": 1e-13, "solver_tol": 1e-11}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [
-            FeaturePreservingEmbedding(2, missing=missing, init=init, **options).fit(
-                X, -X, V, pairs_of([1, 6, 8])
-            )
-            for missing, init in (("masked", "alignment"), ("imputed", "random"))
-        ]
-    assert found[0].objective_[-1] == pytest.approx(found[1].objective_[-1], rel=1e-5)
-    assert found[0].n_iter_ < found[1].n_iter_
-
-
-# -------------------------------------------------------------------------------- toy and planted data
-
-
-def nearest_by_alignment(graphs, numbers, k, weight=1.0):
-    """Return the vertex of the first graph that is nearest to each of the second in eigenvectors of the joint graph."""
-    n, m = (graph.shape[0] for graph in graphs)
-    links = correspondence_matrix(pairs_of(numbers), n, m)
-    Z = smallest_eigenpairs(joint_adjacency(graphs, {(0, 1): links}, weight=weight), k, zeros="none").vectors
-    return ((Z[n:, None] - Z[:n]) ** 2).sum(axis=2).argmin(axis=1)
-
-
-def toy_errors(n_known, seeds):
-    """Return mean errors of feature-preserving embedding, semisupervised alignment and the mean."""
-    X, V = reference.grid_toy()
-    errors = []
-    for seed in seeds:
-        numbers = np.random.default_rng(seed).permutation(16)[:n_known]
+    options = {**GRID, "smoothness": 4, "regularization": 0.003, "solver_tol": 1e-10, "solver_max_iter": 2000}
+    graphs, errors = [neighbor_affinity(side, symmetry="mutual", **GRID) for side in (X, -X)], []
+    for seed in range(4):
+        numbers = np.random.default_rng(seed).permutation(16)[:3]
         rest = np.setdiff1d(np.arange(16), numbers)
-        model = FeaturePreservingEmbedding(2, **TOY).fit(X, -X, V, pairs_of(numbers))
-        graphs = [neighbor_affinity(side, symmetry="mutual", **GRID) for side in (X, -X)]
-        aligned = V[nearest_by_alignment(graphs, numbers, 2)]
-        guesses = model.features_, aligned, np.full_like(V, V.mean())
+        model = FeaturePreservingEmbedding(2, **options).fit(X, -X, V, pairs_of(numbers))
+        links = correspondence_matrix(pairs_of(numbers), 16, 16)
+        Z = smallest_eigenpairs(joint_adjacency(graphs, {(0, 1): links}), 2, zeros="none").vectors
+        nearest = ((Z[16:, None] - Z[:16]) ** 2).sum(axis=2).argmin(axis=1)
+        guesses = model.features_, V[nearest], np.full_like(V, V.mean())
         errors.append([np.sqrt(np.mean((guess - V)[rest] ** 2)) for guess in guesses])
-    return np.mean(errors, axis=0)
-
-
-TOY = {**GRID, "smoothness": 4, "regularization": 0.003, "solver_tol": 1e-10, "solver_max_iter": 2000}
-
-
-@pytest.mark.parametrize("n_known", [3, 7])
-def test_grid_of_the_paper(n_known):
-    embedded, aligned, mean = toy_errors(n_known, range(10))
-    assert embedded < 0.75 * mean
-    assert embedded < 0.75 * aligned
-
-
-@pytest.mark.parametrize("n_known", [1, 2])
-def test_one_pair_and_the_shape_of_both_sets_are_enough_on_the_grid(n_known, quiet):
-    X, V = reference.grid_toy()
-    for seed in range(3):
-        numbers = np.random.default_rng(seed).permutation(16)[:n_known]
-        model = FeaturePreservingEmbedding(2, **TOY, propagate=True).fit(X, -X, V, pairs_of(numbers))
-        rest = np.setdiff1d(np.arange(16), numbers)
-        assert np.sqrt(np.mean((model.features_ - V)[rest] ** 2)) < 0.2 * V.std()
-
-
-# ----------------------------------------------------------------------------------------------- forms
+    embedded, aligned, mean = np.mean(errors, axis=0)
+    assert embedded < 0.75 * min(mean, aligned)
 
 
 def test_one_set_with_missing_rows_is_interpolated():
@@ -227,10 +174,12 @@ def test_transform_puts_known_rows_near_their_place(normalization):
     assert model.transform(X2[:3], data_set=1).shape == (3, 4)
     assert np.corrcoef(again.ravel(), model.features_.ravel())[0, 1] > 0.9
     np.testing.assert_allclose(model.predict(np.zeros((1, 12)), data_set=0)[0], model.mean_)
+    model.set_params(normalization="none", metric="euclidean", n_neighbors=2)  # for the next fit
+    np.testing.assert_array_equal(model.predict(X2, data_set=1), again)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("n_equal", [0, 3, 6, 7, 8, 9, 14])
+@pytest.mark.parametrize("n_equal", [0, 7, 8, 14])
 def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_equal, metric, quiet):
     X, _, V = planted(40)
     X, V = np.vstack([np.tile(X[:1], (n_equal, 1)), X[1:]]), np.vstack([np.tile(V[:1], (n_equal, 1)), V[1:]])
@@ -249,14 +198,6 @@ def test_new_rows_are_placed_by_nearness_whatever_number_of_rows_they_equal(n_eq
         np.testing.assert_allclose(model.transform(sp.csr_array(x[None]))[0], expected, rtol=1e-7, atol=1e-12)
 
 
-def test_new_rows_are_placed_by_the_options_of_the_fit(quiet):
-    X, _, V = planted(40)
-    model = FeaturePreservingEmbedding(4).fit(X, V)
-    before = model.predict(X[:3] + 0.1)
-    model.set_params(normalization="symmetric", metric="euclidean", n_neighbors=2)
-    np.testing.assert_array_equal(model.predict(X[:3] + 0.1), before)
-
-
 def test_rows_without_a_direction_are_no_neighbors_of_new_ones(quiet):
     """A graph of one's own may join rows of zeros; fewer than n_neighbors of the others are left to be near."""
     X, graph = np.zeros((12, 2)), sp.csr_array(np.diag(np.ones(11), 1) + np.diag(np.ones(11), -1))
@@ -271,7 +212,7 @@ def test_dask_rows_chunks_and_schedulers_give_the_same_bits():
     pairs = pairs_of(np.arange(20))
     with dask.config.set({"distembed.block_memory": 2**16}):
         expected = FeaturePreservingEmbedding(6).fit(X1, X2, V, pairs)
-    for chunks, scheduler in (((90, 12), "threads"), ((37, 5), "sync"), ((1, 12), "threads")):
+    for chunks, scheduler in (((37, 5), "sync"), ((9, 12), "threads")):
         with dask.config.set({"scheduler": scheduler, "distembed.block_memory": 2**16}):
             model = FeaturePreservingEmbedding(6)
             model.fit(da.from_array(X1, chunks=chunks), da.from_array(X2, chunks=chunks), V, pairs)
@@ -320,63 +261,37 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
     np.testing.assert_array_equal(model.solver_residuals_, expected.solver_residuals_)
 
 
-# ------------------------------------------------------------------------------------------- bad input
-
-
 def test_duplicates_alike_count_once_and_matrices_are_taken():
     links = correspondence_matrix([(0, 1), (0, 1), (2, 1)], 3, 3)
     assert links.toarray().tolist() == [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
     assert (correspondence_matrix(links, 3, 3) != links).nnz == 0
 
 
-def test_constant_features_stay_constant():
-    X1, X2, _ = planted(40)
-    model = FeaturePreservingEmbedding(2).fit(X1, X2, np.full((40, 2), 0.3), pairs_of(np.arange(5)))
-    np.testing.assert_allclose(model.features_, 0.3)
-
-
-def test_empty_and_isolated_documents_get_the_mean_with_a_warning():
+def test_isolated_and_unknown_rows_are_inferred_from_the_rest_or_get_the_mean():
     X1, X2, V = planted(40)
-    X2[7] = 0.0
+    X2[7], V[3] = 0.0, np.nan
     with pytest.warns(UserWarning, match=r"1 rows are joined to no known value .*\[47\]"):
         model = FeaturePreservingEmbedding(3).fit(X1, X2, V, pairs_of(np.arange(5)))
     np.testing.assert_allclose(model.features_[7], model.mean_)
-    assert np.isfinite(model.features_).all()
-
-
-def test_unknown_rows_of_the_first_set_are_inferred_from_the_rest():
-    X1, X2, V = planted(40)
-    V = V.copy()
-    V[3] = np.nan
-    with pytest.warns(UserWarning, match="rows are joined to no known value"):
-        model = FeaturePreservingEmbedding(3).fit(X1, X2, V, [(3, 3), (4, 4)])
     assert model.confidence_[[3, 43, 44]].tolist() == [0, 0, 1]
     assert np.isfinite(model.features_).all()
 
 
-def test_no_convergence_is_one_warning():
-    X1, X2, V = planted(40)
-    with pytest.warns(ConvergenceWarning, match="round 1: raise max_iter"):
-        model = FeaturePreservingEmbedding(3, max_iter=1).fit(X1, X2, V, pairs_of(np.arange(5)))
-    assert not model.converged_
-
-
-def chain(n=150, period=30):
-    """Return a chain of n rows and a feature known in every thirtieth: the higher p, the stiffer the systems."""
-    graph = sp.csr_array(sp.diags_array([np.ones(n - 1)] * 2, offsets=[-1, 1]))
-    values = np.full((n, 1), np.nan)
-    values[5::period, 0] = np.sin(np.linspace(0, 7, n)[5::period])
-    return graph, values
-
-
 def test_systems_left_unsolved_are_no_convergence():
     """The objective hardly falls in a round of a few steps, far above its smallest value."""
-    graph, values = chain()
+    graph = sp.csr_array(
+        sp.diags_array([np.ones(149)] * 2, offsets=[-1, 1])
+    )  # a chain: the systems are stiff
+    values = np.full((150, 1), np.nan)
+    values[5::30, 0] = np.sin(np.linspace(0, 7, 150)[5::30])
     short = FeaturePreservingEmbedding(1, smoothness=3, regularization=0.1, solver_max_iter=10, max_iter=20)
     with pytest.warns(
         ConvergenceWarning, match="after 10 steps, above solver_tol 0.0001: raise solver_max_iter"
     ):
         short.fit_graph(graph, values)
+    with pytest.warns(ConvergenceWarning, match="round 1: raise max_iter"):
+        one = clone(short).set_params(max_iter=1, solver_max_iter=10_000).fit_graph(graph, values)
+    assert not one.converged_
     assert not short.converged_
     assert short.solver_residuals_.shape == (short.n_iter_,)
     assert short.solver_residuals_[-1] > 1e-4
@@ -389,17 +304,3 @@ def test_systems_left_unsolved_are_no_convergence():
     assert model.solver_residuals_[-1] <= 1e-4
     assert model.objective_[-1] == pytest.approx(least, rel=0.02)  # the start is random here
     assert short.objective_[-1] > 50 * least
-
-
-def test_alignment_leaves_the_constant_of_every_part_out():
-    """Three far clusters in both sets, two of them joined: four parts, of which no constant is a coordinate."""
-    centers = 100 * np.eye(3)
-    X = np.repeat(centers, 12, axis=0) + np.random.default_rng(0).standard_normal((36, 3))
-    graph = neighbor_affinity(X, 5, symmetry="mutual", metric="euclidean")
-    joint = joint_adjacency([graph, graph], {(0, 1): correspondence_matrix([(0, 0), (12, 12)], 36, 36)})
-    Z, values = smallest_eigenpairs(joint, 4, normalization="none", zeros="none")
-    parts = components(joint)
-    assert parts.max() == 3
-    assert values[0] > 1e-3
-    for part in range(4):
-        np.testing.assert_allclose(Z[parts == part].sum(axis=0), 0, atol=1e-9)

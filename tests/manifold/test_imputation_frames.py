@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 
 import distembed as de
@@ -32,6 +33,7 @@ def test_rows_are_matched_by_the_index(regressor):
     assert model.vectors_.index.equals(X.index)
     assert model.vectors_.columns.equals(Y.columns)
     np.testing.assert_array_equal(model.vectors_.to_numpy(), plain.vectors_)
+    assert isinstance(clone(model).fit(X, Y.reindex(X.index).to_numpy()).vectors_, np.ndarray)  # by place
     named = Y.index.drop("elsewhere")
     pd.testing.assert_frame_equal(model.vectors_.loc[named], Y.loc[named])
     new = model.infer(X.iloc[:3][["c", "a", "b"]].rename("new {}".format), X, Y)
@@ -61,14 +63,5 @@ def test_names_that_stand_twice_and_frames_without_a_common_name_are_refused():
         model.fit(X, pd.concat([Y, Y]))
     with pytest.raises(ValueError, match="no row of Y is one of X: the index of X begins with 'name 0'"):
         model.fit(X, Y.reset_index(drop=True))
-    fitted = model.fit(X, Y)
     with pytest.raises(KeyError, match="'b'"):
-        fitted.infer(X[["a", "c"]], X, Y)
-
-
-def test_an_array_beside_a_frame_is_matched_by_place_as_it_was():
-    X, Y = frames()
-    values = Y.reindex(X.index).to_numpy()
-    found = de.LatentSemanticImputation(min_degree=4).fit(X, values).vectors_
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_array_equal(found, de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_)
+        model.fit(X, Y).infer(X[["a", "c"]], X, Y)

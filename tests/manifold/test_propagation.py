@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from distembed.linalg.csr import unit_rows
 from distembed.manifold import propagation
 from distembed.manifold.correspondences import correspondence_matrix
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.states import keeping
 from tests.kept_states import KeptStates
@@ -90,11 +89,11 @@ def test_a_search_by_blocks_goes_on_where_it_was_interrupted(monkeypatch):
 
     expected, n_searches, states = run(), len(made), KeptStates()
     with keeping(states):
-        for before in range(n_searches):  # one more search than has been made
+        for _ in range((n_searches - 1) // 3):
             with pytest.raises(KeyboardInterrupt):
-                run(most=1 if before else 0)
+                run(most=3)
         found = run()
-    assert len(made) == 1
+    assert len(made) == 1 + (n_searches - 1) % 3
     assert (found.links != expected.links).nnz == 0
     assert found.temperature == expected.temperature
     assert [name.partition("/")[2] for name in states.arrays if "round" in name] == ["all/round-00002"]
@@ -117,38 +116,11 @@ def test_the_share_of_pairs_that_is_kept_rises_to_all(monkeypatch):
     np.testing.assert_allclose(n_found[:4], 106 * np.linspace(0.3, 1, 4), atol=3)
 
 
-def test_few_pairs_leave_unknown_directions_out(monkeypatch):
-    X1, X2, _ = planted(d=40)
-    links = correspondence_matrix(pairs_of(np.arange(6)), 120, 120)
-    right = {}
-    for exponent in (0.0, 0.5):
-        monkeypatch.setattr(propagation, "EXPONENT", exponent)
-        found = propagate_correspondences(X1, X2, links)
-        right[exponent] = np.mean(np.asarray(found.links.argmax(axis=0)).ravel() == np.arange(120))
-        assert found.spaces[0].shape == found.spaces[1].shape
-    assert right[0.5] > 0.9
-    assert right[0.5] >= right[0.0]
-
-
-def test_planted_rotation_is_propagated_and_features_follow():
-    X1, X2, V = planted()
-    known = np.arange(14)
-    links = correspondence_matrix(pairs_of(known), 120, 120)
-    found = propagate_correspondences(X1, X2, links)
-    best = found.links.argmax(axis=0)
-    assert np.mean(np.asarray(best).ravel() == np.arange(120)) > 0.95
-    assert found.lost_share == pytest.approx(
-        0.5 / 15
-    )  # none of 14 pairs is lost, and half a pair on each side
-    plain, propagated = (
-        FeaturePreservingEmbedding(4, regularization=0.01, propagate=propagate).fit(
-            X1, X2, V, pairs_of(known)
-        )
-        for propagate in (False, True)
-    )
-    errors = [np.sqrt(np.mean((model.features_ - V)[14:] ** 2)) for model in (plain, propagated)]
-    assert errors[1] < 0.2 * errors[0]
-    assert errors[0] < np.sqrt(np.mean((V - V.mean(axis=0))[14:] ** 2))
+def test_a_planted_rotation_is_propagated():
+    links = correspondence_matrix(pairs_of(np.arange(14)), 120, 120)
+    found = propagate_correspondences(*planted()[:2], links)
+    assert np.mean(np.asarray(found.links.argmax(axis=0)).ravel() == np.arange(120)) > 0.95
+    assert found.lost_share == pytest.approx(0.5 / 15)  # of 14 pairs none, and half a pair on each side
 
 
 def test_probabilities_say_that_unrelated_sets_have_no_counterparts():
