@@ -176,7 +176,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y: None = None,  # noqa: ARG002
         *,
         graph: SparseMatrix | None = None,
-        eigenmaps: tuple[Float64s, Float64s] | None = None,
     ) -> LocalityPreservingProjection:
         """Learn the projection.
 
@@ -186,8 +185,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
         y : ignored
         graph : sparse (n × n), optional
             A symmetric affinity in place of the neighborhood graph.
-        eigenmaps : (n × k) and (k,) float64, optional
-            Of this graph, for the regression, where `laplacian_eigenmaps` found them before.
 
         Raises
         ------
@@ -241,7 +238,7 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
                 self._fit_eigen(rows, degrees)
                 return self
             seed, limits = seed_of(self.random_state), (self.alpha, self.tol, self.max_iter)
-            maps = eigenmaps or laplacian_eigenmaps(self.graph_, self.n_components, random_state=seed)
+            maps = laplacian_eigenmaps(self.graph_, self.n_components, random_state=seed)
             self.eigenmaps_, self.eigenvalues_ = maps
             unit = np.sqrt(degrees)[:, None] * self.eigenmaps_
             misfit = graphs.laplacian(self.graph_) @ unit - unit * self.eigenvalues_

@@ -19,7 +19,7 @@ from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.inference import AS_PRINTED
 from distembed.neighbors.graphs import joint_adjacency, laplacian, neighbor_affinity
 from distembed.states import keeping
-from tests.kept_states import KeptStates
+from tests.kept_states import KeptStates, KilledError
 from tests.references import alignment as reference
 
 GRID = {"n_neighbors": 8, "affinity": "gaussian", "metric": "euclidean"}
@@ -233,29 +233,22 @@ def test_one_component_carries_one_feature():
     assert abs(one.features_ - line).max() < 0.5
 
 
-def test_an_interrupted_fit_goes_on_with_its_newest_round(monkeypatch):
+def test_an_interrupted_fit_goes_on_with_its_newest_round():
     X1, X2, V = planted(60)
-    model = FeaturePreservingEmbedding(4, tol=0, max_iter=5)
-    expected = clone(model).fit(X1, X2, V, pairs_of(np.arange(20)))
-    solve, solved, states = feature_preserving.one_round, [], KeptStates()
-
-    def interrupted(*given):
-        if len(solved) == 3:
-            raise KeyboardInterrupt
-        solved.append(0)
-        return solve(*given)
-
-    monkeypatch.setattr(feature_preserving, "one_round", interrupted)
+    given = X1, X2, V, pairs_of(np.arange(20))
+    model, whole, states = FeaturePreservingEmbedding(4, tol=0, max_iter=5), KeptStates(), KeptStates()
+    with keeping(whole):
+        expected = clone(model).fit(*given)
+    states.most = 1 + max(n for n, name in enumerate(whole.stored) if "round-00003" in name)
     with keeping(states):
-        with pytest.raises(KeyboardInterrupt):
-            model.fit(X1, X2, V, pairs_of(np.arange(20)))
+        with pytest.raises(KilledError):
+            model.fit(*given)
         assert {name.split("/")[-2] for name in states.announced() if "round" in name} == {"round-00003"}
-        solved.clear()
-        model.fit(X1, X2, V, pairs_of(np.arange(20)))
-        assert len(solved) == 2
-        solved.clear()
-        clone(model).set_params(regularization=2.0, max_iter=2).fit(X1, X2, V, pairs_of(np.arange(20)))
-        assert len(solved) == 2  # other options have other states
+        states.most = None
+        model.fit(*given)
+        assert states.stored == whole.stored
+        clone(model).set_params(regularization=2.0, max_iter=2).fit(*given)
+        assert len(states.stored) > len(whole.stored)  # other options have other states
     np.testing.assert_array_equal(model.features_, expected.features_)
     np.testing.assert_array_equal(model.objective_, expected.objective_)
     np.testing.assert_array_equal(model.solver_residuals_, expected.solver_residuals_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
 
 import dask.array as da
 import numpy as np
@@ -16,7 +16,7 @@ from distembed.manifold import propagation
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.propagation import propagate_correspondences
 from distembed.states import keeping
-from tests.kept_states import KeptStates
+from tests.kept_states import KeptStates, KilledError
 
 from .test_alignment import pairs_of, planted
 
@@ -74,26 +74,15 @@ def test_a_search_by_blocks_goes_on_where_it_was_interrupted(monkeypatch):
     links = correspondence_matrix(pairs_of(np.arange(10, 70)), 120, 120)
     monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 0)
     monkeypatch.setattr(propagation, "N_ROUNDS", 2)
-    search, made = propagation._search_lists, []
-
-    def lists(*given, most):
-        if len(made) == most:
-            raise KeyboardInterrupt
-        made.append(0)
-        return search(*given)
-
-    def run(most=1000):
-        made.clear()
-        monkeypatch.setattr(propagation, "_search_lists", partial(lists, most=most))
-        return propagate_correspondences(X1, X2, links)
-
-    expected, n_searches, states = run(), len(made), KeptStates()
+    whole, states, found = KeptStates(), KeptStates(0), None
+    with keeping(whole):
+        expected = propagate_correspondences(X1, X2, links)
     with keeping(states):
-        for _ in range((n_searches - 1) // 3):
-            with pytest.raises(KeyboardInterrupt):
-                run(most=3)
-        found = run()
-    assert len(made) == 1 + (n_searches - 1) % 3
+        while found is None:
+            states.most += 8
+            with suppress(KilledError):
+                found = propagate_correspondences(X1, X2, links)
+    assert states.stored == whole.stored
     assert (found.links != expected.links).nnz == 0
     assert found.temperature == expected.temperature
     assert [name.partition("/")[2] for name in states.arrays if "round" in name] == ["all/round-00002"]

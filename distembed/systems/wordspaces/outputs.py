@@ -22,12 +22,6 @@ GRAPH = ArrayOutput(
     dims=("word", "neighbor"),
     dtype="float64",
 )
-EIGENMAPS = ArrayOutput(
-    "eigenmaps/{graph}",
-    "Eigenvectors of the graph, and their eigenvalues in the last row.",
-    dims=("word", "axis_1"),
-    dtype="float64",
-)
 VECTORS = ArrayOutput(
     "vectors",
     "Word vectors: the space {recipe}; row i is word i of vocabulary.parquet.",

@@ -1,7 +1,7 @@
 """The recipes of word spaces: a class for each method, with its options, how it makes the space, and what that takes.
 
-A recipe makes a space of counts, or of another recipe's space, lazily. The graphs of neighbors and their eigenvectors
-are those that stages of their own have stored.
+A recipe makes a space of counts, or of another recipe's space, lazily. The graphs of neighbors are those that stages of
+their own have stored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import dask.array as da
 import numpy as np
@@ -17,8 +17,6 @@ import scipy.sparse as sp
 from pydantic import Field, Tag, model_validator
 
 from distembed.corpus.stop_words import Language, stop_words_of
-from distembed.dtypes import Float64s
-from distembed.execution import compute
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.job.model import OPTION, Section, chosen_by, section_of, tagged
 from distembed.job.stage import Context
@@ -28,12 +26,13 @@ from distembed.linalg.chunks import STORED_BYTES, cut_rows
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.operators import transpose_row_blocks, whole_csr
 from distembed.manifold import projection
+from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.neighbors.graphs import Symmetry
 from distembed.plan import Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.corpus import vocabulary_of
 from distembed.stages.dimensions import PAIR_BYTES
-from distembed.stages.graphs import plan_of_ridge
+from distembed.stages.graphs import plan_of_eigenmaps, plan_of_ridge
 from distembed.stages.singular import plan_of_triplets
 from distembed.systems.wordspaces import outputs
 from distembed.weighting import blocks as weighting_blocks
@@ -245,9 +244,6 @@ class GraphRecipe(ReducedRecipe):
             )
         return self
 
-    uses_eigenmaps: ClassVar[Any] = True
-    """Whether the space is made from the eigenvectors of its graph."""
-
     @property
     def graph_source(self) -> str:
         """Return the space whose neighbors the graph joins."""
@@ -259,19 +255,13 @@ class GraphRecipe(ReducedRecipe):
         limit = self.n_neighbors if self.threshold is None else f"above_{self.threshold}"
         return f"graph_{self.graph_source}_{limit}_{self.affinity}_{self.symmetry}"
 
-    @property
-    def eigenmaps_name(self) -> str:
-        """Return the name of the eigenvectors of the graph, and of their stage."""
-        return f"eigenmaps_{self.graph_name}_{self.n_components}_{self.random_state}"
+    def plan_eigenmaps(self, dims: Dimensions) -> StagePlan:
+        """Return the plan of the eigenvectors of the graph."""
+        return plan_of_eigenmaps(dims, "word", f"{self.graph_name}_edge", self.n_components)
 
     def graph(self, ctx: Context) -> sp.csr_array:
         """Return the graph that is stored."""
         return whole_csr(outputs.GRAPH.read(ctx.workspace, graph=self.graph_name))
-
-    def eigenmaps(self, ctx: Context) -> tuple[Float64s, Float64s]:
-        """Return the eigenvectors of the graph and their eigenvalues, the last row of what is stored."""
-        stored = compute(outputs.EIGENMAPS.read(ctx.workspace, graph=self.eigenmaps_name))
-        return stored[:-1], stored[-1]
 
 
 class LPPRecipe(GraphRecipe):
@@ -292,7 +282,7 @@ class LPPRecipe(GraphRecipe):
 
     @model_validator(mode="after")
     def _solver_has_the_options(self) -> Self:
-        if self.uses_eigenmaps:
+        if self.solver == "spectral_regression":
             if self.svd_components is not None:
                 raise ValueError('svd_components belongs to solver = "eigen"; leave it out')
             return self
@@ -306,11 +296,6 @@ class LPPRecipe(GraphRecipe):
         return self
 
     @property
-    def uses_eigenmaps(self) -> bool:
-        """Return whether the space is made from the eigenvectors of its graph."""
-        return self.solver == "spectral_regression"
-
-    @property
     def graph_source(self) -> str:
         """Return the space whose neighbors the graph joins."""
         return self.graph_of or self.of
@@ -322,7 +307,7 @@ class LPPRecipe(GraphRecipe):
 
     def make(self, ctx: Context) -> da.Array:
         """Return the projected rows."""
-        rows, maps = self.source(ctx), self.eigenmaps(ctx) if self.uses_eigenmaps else None
+        rows = self.source(ctx)
         if self.unit_rows:
             rows = lift(unit_rows, "wc->wc", rows, dtype=np.float64, sparse=sp.issparse(rows._meta))
         options = {"n_components", "solver", "svd_components", "alpha", "constant_column", "random_state"}
@@ -330,7 +315,7 @@ class LPPRecipe(GraphRecipe):
         with warnings.catch_warnings():
             # facts name them
             warnings.filterwarnings("ignore", message=".*rows of X are zero", category=UserWarning)
-            made: da.Array = model.fit(rows, graph=self.graph(ctx), eigenmaps=maps).transform(rows)
+            made: da.Array = model.fit(rows, graph=self.graph(ctx)).transform(rows)
         return made
 
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
@@ -344,7 +329,8 @@ class LPPRecipe(GraphRecipe):
             solved = self.plan_triplets(job, dims, self.svd_components, **search)
         else:
             width, values = job.recipes[self.of].columns(job, dims)
-            solved = plan_of_ridge(dims, "word", self.n_components, width=width, values=values)
+            regression = plan_of_ridge(dims, "word", self.n_components, width=width, values=values)
+            solved = in_turn(self.plan_eigenmaps(dims), regression)
         graph = dims.whole(3, f"{self.graph_name}_edge", itemsize=PAIR_BYTES)
         return in_turn(stage_plan(whole=[graph]), solved)._replace(stored_bytes=self.n_bytes(job, dims))
 
@@ -353,13 +339,13 @@ class EigenmapsRecipe(GraphRecipe):
     """`[recipes.NAME]`: eigenvectors of the graph of neighbors."""
 
     def make(self, ctx: Context) -> da.Array:
-        """Return the eigenvectors that are stored, in row blocks."""
-        return da.from_array(self.eigenmaps(ctx)[0], chunks=(self.source(ctx).chunks[0], -1))
+        """Return the eigenvectors in row blocks."""
+        found = laplacian_eigenmaps(self.graph(ctx), self.n_components, random_state=self.random_state)
+        return da.from_array(found.vectors, chunks=(self.source(ctx).chunks[0], -1))
 
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
-        """Return the plan of copying the eigenvectors."""
-        vectors = dims.whole("word", self.n_components, itemsize=8)
-        return stage_plan(whole=[vectors], stored=self.n_bytes(job, dims))
+        """Return the plan of the eigenvectors."""
+        return self.plan_eigenmaps(dims)._replace(stored_bytes=self.n_bytes(job, dims))
 
 
 Recipe = Annotated[

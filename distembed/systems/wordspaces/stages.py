@@ -1,7 +1,7 @@
 """The stages of a word spaces job: a corpus to counts, each recipe's space, and its scores.
 
 Which stages there are depends on the recipes: a table of counts is counted if a recipe starts from it, and spaces
-whose graphs are equal share the search for neighbors and the graph's eigenvectors.
+whose graphs are equal share the search for neighbors.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import dask.array as da
 import numpy as np
 
-from distembed.counting.cooccurrence import CooccurrenceOptions
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, EvaluationSet, find_sets
@@ -21,16 +19,14 @@ from distembed.job.model import JobError
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, nothing_to_check, sections
 from distembed.linalg.operators import count_values, row_blocks
-from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.projection import GRAPH_OPTIONS, MAX_EDGES, n_parts, neighborhood_graph
 from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan
 from distembed.stages import corpus
 from distembed.stages import outputs as corpus_outputs
 from distembed.stages.core import blocks_of_rows
-from distembed.stages.corpus_sections import CountingSection
 from distembed.stages.dimensions import PAIR_BYTES, corpus_dimensions, described, pair_dimension
-from distembed.stages.graphs import plan_of_affinity, plan_of_eigenmaps, plan_of_search
+from distembed.stages.graphs import plan_of_affinity, plan_of_search
 from distembed.stages.kept_matrices import KeptRows, kept_stages, metric_of_words
 from distembed.stages.words import (
     check_figures_of_scores,
@@ -54,12 +50,6 @@ from distembed.systems.wordspaces.recipes import (
 from distembed.vectors import WordVectors
 
 
-def counting_options(job: WordSpacesJob, kind: str) -> CooccurrenceOptions:
-    """Return what counts as a co-occurrence of a kind."""
-    section: CountingSection = getattr(job, kind)
-    return section.counting_options()
-
-
 def kinds_of(job: WordSpacesJob) -> list[str]:
     """Return the kinds of counts that the recipes of a job start from."""
     kinds = {job.recipes[name].of for name in job.needed()}
@@ -80,7 +70,9 @@ def space_dimensions(job: WordSpacesJob, counted: Counted | None) -> Dimensions:
     found: dict[str, Dimension] = {}
     for kind in kinds_of(job):
         of_documents, sides = kind == "documents", 2 if kind == "hal" else 1
-        pairs = term if of_documents else pair_dimension(texts, counting_options(job, kind), counted, kind)
+        pairs = term
+        if not of_documents:
+            pairs = pair_dimension(texts, getattr(job, kind).counting_options(), counted, kind)
         values = (
             job.resources.block_memory // (DOCUMENT_BLOCKS if of_documents else COUNT_BLOCKS) // PAIR_BYTES
         )
@@ -149,7 +141,7 @@ def counting_parameters(job: WordSpacesJob, *, kind: str) -> dict[str, Any]:
 
 def run_table(ctx: Context, *, kind: str) -> dict[str, Any]:
     """Count the pairs of words of a table, row block by row block."""
-    counts = corpus.count_pairs(ctx, kind, counting_options(ctx.job, kind))
+    counts = corpus.count_pairs(ctx, kind, getattr(ctx.job, kind).counting_options())
     stored = ctx.store(outputs.TABLE.of(table=kind), counts)
     return {"n_nonzero": count_values(stored)}
 
@@ -182,23 +174,7 @@ def run_graph(ctx: Context, *, name: str) -> dict[str, Any]:
     graph = neighborhood_graph(space, **recipe.model_dump(include=set(GRAPH_OPTIONS)))
     output = outputs.GRAPH.of(graph=recipe.graph_name, source=recipe.graph_source)
     ctx.store(output, row_blocks(graph))
-    return {"n_edges": int(graph.nnz)}
-
-
-def plan_eigenmaps(job: WordSpacesJob, dims: Dimensions, *, name: str) -> StagePlan:
-    """Return the plan of the eigenvectors of a graph of neighbors."""
-    recipe: Any = job.recipes[name]
-    return plan_of_eigenmaps(dims, "word", f"{recipe.graph_name}_edge", recipe.n_components)
-
-
-def run_eigenmaps(ctx: Context, *, name: str) -> dict[str, Any]:
-    """Find the eigenvectors of a graph of neighbors; the eigenvalues are the last row of what is stored."""
-    recipe: GraphRecipe = ctx.job.recipes[name]
-    graph = recipe.graph(ctx)
-    found = laplacian_eigenmaps(graph, recipe.n_components, random_state=recipe.random_state)
-    both = np.concatenate([found.vectors, found.values[None]])
-    ctx.store(outputs.EIGENMAPS.of(graph=recipe.eigenmaps_name), da.from_array(both, chunks=-1))
-    return {"n_graph_components": n_parts(graph), "n_edges": int(graph.nnz)}
+    return {"n_edges": int(graph.nnz), "n_graph_components": n_parts(graph)}
 
 
 def _recipe_parameters(job: WordSpacesJob, *, name: str) -> dict[str, Any]:
@@ -301,7 +277,7 @@ KEPT_DISTANCES = KeptRows(
 
 
 def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
-    """Return the stages of a job, each after those it reads; recipes of equal graphs share their stages."""
+    """Return the stages of a job, each after those it reads; recipes of equal graphs share their stage."""
     vocabulary = corpus.VOCABULARY._replace(
         parameters=vocabulary_parameters, run=run_test_vocabulary, plan=plan_test_vocabulary
     )
@@ -328,10 +304,6 @@ def stages(job: WordSpacesJob) -> tuple[StageSpec, ...]:
             joined = partial(_graph_parameters, options=options)
             made.append(StageSpec(graph, (source,), joined, run_graph, plan_graph))
             reads.append(graph)
-            if recipe.uses_eigenmaps:
-                mapped = partial(_graph_parameters, options=options | {"n_components", "random_state"})
-                made.append(StageSpec(recipe.eigenmaps_name, (graph,), mapped, run_eigenmaps, plan_eigenmaps))
-                reads.append(recipe.eigenmaps_name)
         own, unique = f"space_{name}", tuple(dict.fromkeys(reads))
         made.append(StageSpec(own, unique, _recipe_parameters, run_space, plan_space))
         if name in job.spaces:
