@@ -16,9 +16,8 @@ from distembed.manifold.imputation import known_shares
 from distembed.manifold.inference import linear_controls
 from distembed.manifold.projection import neighborhood_graph
 from tests.manifold.test_alignment import pairs_of, planted
-from tests.manifold.test_eigenmaps import graph_in_parts
 from tests.manifold.test_imputation import problem
-from tests.manifold.test_projection import some_rows
+from tests.manifold.test_projection import graph_in_parts, some_rows
 
 X, Y = problem()
 UNKNOWN = int(np.flatnonzero(np.isnan(Y[:, 0]))[0])
