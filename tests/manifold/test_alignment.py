@@ -272,9 +272,8 @@ def test_isolated_and_unknown_rows_are_inferred_from_the_rest_or_get_the_mean():
 
 def test_systems_left_unsolved_are_no_convergence():
     """The objective hardly falls in a round of a few steps, far above its smallest value."""
-    graph = sp.csr_array(
-        sp.diags_array([np.ones(149)] * 2, offsets=[-1, 1])
-    )  # a chain: the systems are stiff
+    # On a chain the systems are stiff.
+    graph = sp.csr_array(sp.diags_array([np.ones(149)] * 2, offsets=[-1, 1]))
     values = np.full((150, 1), np.nan)
     values[5::30, 0] = np.sin(np.linspace(0, 7, 150)[5::30])
     short = FeaturePreservingEmbedding(1, smoothness=3, regularization=0.1, solver_max_iter=10, max_iter=20)
