@@ -232,16 +232,16 @@ def ridge_regression(
             )
         return found
     if m <= n:
-        weights = _solved(rows, turned, alpha, compute(carried(targets)))
+        weights = solve_by_cholesky(rows, turned, alpha, compute(carried(targets)))
     elif turned is not None:
-        weights = compute(times(turned, _solved(turned, rows, alpha, targets)))
+        weights = compute(times(turned, solve_by_cholesky(turned, rows, alpha, targets)))
     else:
         short = rows.T.rechunk((row_chunk(m, 8 * n, BLOCK_MEMORY), -1))
-        weights = compute(times(short, _solved(short, None, alpha, targets)))
+        weights = compute(times(short, solve_by_cholesky(short, None, alpha, targets)))
     return Solution(weights, np.zeros(weights.shape[1]), 1)
 
 
-def _solved(rows: da.Array, turned: da.Array | None, alpha: float, right: Any) -> Any:
+def solve_by_cholesky(rows: da.Array, turned: da.Array | None, alpha: float, right: Any) -> Any:
     """Return (XᵀX + alpha I)^-1 times `right` by Cholesky; XᵀX is made a panel of columns at a time.
 
     Of dense rows, which are not turned, each half of XᵀX is made once; of sparse ones stored values alone are read.
