@@ -105,6 +105,10 @@ def read_phrases(path: str) -> None:
     de.Tokenizer(phrases_file=path)("A ship sails from New York to Rome.")
 
 
+def read_sentences(path: str) -> None:
+    find_sets(path, sentences=True)
+
+
 def read_workspace(path: str) -> None:
     """Read all of the workspace that has a file at the path."""
     place = path[: path.index("/w/") + 2]
@@ -178,23 +182,16 @@ def word_files() -> Iterable[tuple[str, Sample]]:
     triples = pa.table({"word": ["sea", "shore"], "context": ["shore", "sea"], "count": [2.0, 1.0]})
     yield "c.parquet", Sample(_binary(lambda file: pq.write_table(triples, file)), read_counts)
     yield "pairs.tsv", Sample(b"word1\tword2\tscore\nsea\tshore\t8.5\nsea\ttide\t3\n", read_set)
-    yield (
-        "analogies.txt",
-        Sample(b": capitals\nrome italy paris france\nbern swiss wien austria\n", read_set),
-    )
+    capitals = b": capitals\nrome italy paris france\nbern swiss wien austria\n"
+    yield "analogies.txt", Sample(capitals, read_set)
     yield "synonyms.txt", Sample(b"sea | ocean | tree | car\nshore | coast | moon | pen\n", read_set)
     yield "norms.tsv", Sample(b"CUE\tTARGET\tFSG\nsea\tshore\t0.5\nsea\ttide\t0.25\n", read_set)
-    yield (
-        "sentences.tsv",
-        Sample(
-            b"a\t4.5\tthe sea\tan ocean\nb\t1\ta tree\tthe tide\n",
-            lambda path: find_sets(path, sentences=True),
-        ),
-    )
+    yield "sentences.tsv", Sample(b"a\t4.5\tthe sea\tan ocean\nb\t1\ta tree\tthe tide\n", read_sentences)
     labeled = (
-        b'{"label": "a", "split": "train", "text": "sea"}\n{"label": "b", "split": "test", "text": "tide"}\n'
+        {"label": "a", "split": "train", "text": "sea"},
+        {"label": "b", "split": "test", "text": "tide"},
     )
-    yield "labeled.jsonl", Sample(labeled, lambda path: find_sets(path, sentences=True))
+    yield "labeled.jsonl", Sample("\n".join(map(json.dumps, labeled)).encode(), read_sentences)
     yield "job.toml", Sample(psdvec.JOB.encode(), load_job)
 
 

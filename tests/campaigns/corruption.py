@@ -18,8 +18,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -156,14 +156,8 @@ def finish(room: Path, system: str) -> Whole:
     workspace = folder / "w"
     read = [said(words, folder, workspace) for words in READERS[system]]
     assert all(read), f"a reader of {system} reads nothing: {READERS[system]}"
-    return Whole(
-        system,
-        folder,
-        workspace,
-        folder / "older",
-        de.Workspace.open(workspace).digest(),
-        read,
-    )
+    digest = de.Workspace.open(workspace).digest()
+    return Whole(system, folder, workspace, folder / "older", digest, read)
 
 
 def filled(words: Sequence[str], folder: Path, workspace: Path) -> list[str]:
@@ -221,18 +215,6 @@ def fault_of_run(whole: Whole, name: str, way: str, copy: Path, job: list[str]) 
     return ""
 
 
-def in_turns(pairs: list[tuple[str, str]], files: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """Return kinds and ways in an order in which each part of a workspace gets each way before any does twice."""
-    seen: Counter[tuple[str, str]] = Counter()
-
-    def turn(pair: tuple[str, str]) -> int:
-        cell = part_of(files[pair[0]][0]), pair[1]
-        seen[cell] += 1
-        return seen[cell]
-
-    return sorted(pairs, key=turn)
-
-
 def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Iterator[Damage]:
     """Yield so many damages, of kinds and ways that the seed chooses, each pair once; those of the systems in turn."""
     for system in systems:
@@ -241,15 +223,8 @@ def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Ite
         drawn = random.Random(f"{seed} {system}")
         every = [(kind, way) for kind in files for way in WAYS]
         drawn.shuffle(every)
-        every = in_turns(every, files)
-        n_done = 0
-        for kind, way in every:
-            if n_done == max(1, times // len(systems)):
-                break
-            found = tried(whole, drawn.choice(files[kind]), way, drawn)
-            if found is not None:
-                n_done += 1
-                yield found
+        found = (tried(whole, drawn.choice(files[kind]), way, drawn) for kind, way in every)
+        yield from islice((one for one in found if one), max(1, times // len(systems)))
         assert de.Workspace.open(whole.workspace).digest() == whole.digest
 
 

@@ -48,58 +48,13 @@ PACKED = {
         zstandard.compress,
     ),
 }
-TOKENS = [
-    b"\0",
-    b"\xff\xfe",
-    b"\xef\xbb\xbf",
-    b"\xed\xa0\x80",
-    b"\xc3",
-    b"\r",
-    b"\n\n",
-    b'"',
-    b"'",
-    b"<",
-    b"&#x110000;",
-    b"&#0;",
-    b"]]>",
-    b"<!--",
-    b"{{",
-    b"[[",
-    b"{|",
-    b"\t",
-    b",",
-    b";",
-    b" ",
-    b"nan",
-    b"inf",
-    b"-1",
-    b"1e400",
-    b"0",
-    b"1" * 5000,
-    b"99999999999999999999",
-    b"2147483648",
-    "\u202e".encode(),
-    "\u2028".encode(),
-    "١".encode(),
-]
-NESTED = [
-    b"[",
-    b"{",
-    b'{"a":',
-    b"((",
-    b"{{",
-    b"[[",
-    b"<div>",
-    b"{|",
-    b"<!--",
-    b"a.",
-    b"&amp;",
-    b"\0",
-    b"a",
-    b"9",
-    b" ",
-    b"\n",
-]
+MARKS = (
+    b"\0 \xff\xfe \xef\xbb\xbf \xed\xa0\x80 \xc3 \r \n\n \" ' < &#x110000; &#0; ]]> <!-- {{ [[ {| \t , ; nan inf -1 "
+    b"1e400 0 99999999999999999999 2147483648 \xe2\x80\xae \xe2\x80\xa8 \xd9\xa1"
+)
+TOKENS = [*MARKS.split(b" "), b" ", b"1" * 5000]
+NUMBERS = b"0 -1 4294967296 1e309 nan 0x7f 1_0".split()
+NESTED = [*b'[ { {"a": (( {{ [[ <div> {| <!-- a. &amp; \0 a 9 \n'.split(b" "), b" "]
 VALUES: list[Any] = [
     None,
     True,
@@ -108,19 +63,13 @@ VALUES: list[Any] = [
     "/etc/passwd",
     "a\0b",
     "\ud800",
-    -1,
-    0,
-    2**31,
-    2**63,
-    2**64,
-    10**400,
-    1e308,
     [],
     {},
     [[]],
     [None],
     {"": {}},
 ]
+VALUES += [-1, 0, 2**31, 2**63, 2**64, 10**400, 1e308]
 """What takes the place of a value of JSON."""
 
 
@@ -156,9 +105,8 @@ def _flip(data: bytes, random: Random, other: bytes) -> bytes:
 
 def _cut(data: bytes, random: Random, other: bytes) -> bytes:
     start, stop = sorted(random.randrange(len(data) + 1) for _ in range(2))
-    return random.choice(
-        [data[:start], data[start:], data[:start] + data[stop:], data[:start] + 2 * data[start:]]
-    )
+    ways = [data[:start], data[start:], data[:start] + data[stop:], data[:start] + 2 * data[start:]]
+    return random.choice(ways)
 
 
 def _splice(data: bytes, random: Random, other: bytes) -> bytes:
@@ -180,27 +128,15 @@ def _number(data: bytes, random: Random, other: bytes) -> bytes:
     """Put an extreme number in the place of one, in digits or in bytes of either end."""
     found = list(re.finditer(rb"\d+", data))
     if found and random.random() < 0.5:
-        place = random.choice(found).span()
-        text = random.choice(
-            [b"0", b"-1", b"4294967296", b"9" * 18, b"9" * 25, b"9" * 5000, b"1e309", b"nan", b"0x7f", b"1_0"]
-        )
-        return data[: place[0]] + text + data[place[1] :]
+        start, stop = random.choice(found).span()
+        return data[:start] + random.choice([*NUMBERS, b"9" * 18, b"9" * 25, b"9" * 5000]) + data[stop:]
     width, start = random.choice([1, 2, 4, 8]), random.randrange(len(data) + 1)
-    value = random.choice(
-        [0, 1, 2 ** (8 * width) - 1, 2 ** (8 * width - 1), 2 ** (8 * width - 1) - 1, 2 ** (6 * width)]
-    )
+    half = 2 ** (8 * width - 1)
+    value = random.choice([0, 1, 2 * half - 1, half, half - 1, 2 ** (6 * width)])
     return data[:start] + value.to_bytes(width, random.choice(["little", "big"])) + data[start + width :]
 
 
-CHANGES: list[Callable[[bytes, Random, bytes], bytes]] = [
-    _flip,
-    _cut,
-    _splice,
-    _insert,
-    _nest,
-    _number,
-    _number,
-]
+CHANGES = [_flip, _cut, _splice, _insert, _nest, _number, _number]
 
 
 def _repacked(name: str, data: bytes, random: Random, other: bytes) -> bytes:
@@ -292,15 +228,10 @@ def outcome(read: Callable[[str], Any], file: Path) -> str:
 
 
 def _told(error: BaseException) -> str:
-    places = [
-        f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)
-    ]
-    ours = [
-        place
-        for place, frame in zip(places, traceback.extract_tb(error.__traceback__), strict=True)
-        if "/distembed/" in frame.filename
-    ]
-    return f"{type(error).__name__} at {(ours or places)[-1]}: {str(error)[:150]!r}"
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "/distembed/" in frame.filename] or frames
+    place = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}"
+    return f"{type(error).__name__} at {place}: {str(error)[:150]!r}"
 
 
 def cases(
@@ -342,13 +273,8 @@ def tried(
     counts, findings, first = Counter[str](), list[Finding](), numbers.start
 
     def found(number: int, what: str) -> None:
-        counts["findings"] += 1
-        data = (
-            sample.data
-            if number < 0
-            else next(cases(name, sample, seed, others, range(number, number + 1)))[1]
-        )
-        findings.append(Finding(name, number, what, data))
+        own = cases(name, sample, seed, others, range(number, number + 1))
+        findings.append(Finding(name, number, what, sample.data if number < 0 else next(own)[1]))
 
     while first < numbers.stop:
         context, last = multiprocessing.get_context("fork"), -1
@@ -388,7 +314,7 @@ def main(*, seed: int = 0, times: int = 100, first: int = 0, only: str = "", kep
     for name, sample in samples.items():
         if name.startswith(only):
             counts, findings = tried(name, sample, seed, others, range(first, first + times))
-            tell_row(name, counts[""], counts["refused"], counts["findings"])
+            tell_row(name, counts[""], counts["refused"], len(findings))
             _show(findings, kept)
             n_findings += len(findings)
     assert not n_findings, f"{n_findings} variants were neither read nor refused"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
@@ -12,16 +11,12 @@ from tests.commands import environment
 
 pytestmark = pytest.mark.slow  # each imports the whole package and runs jobs for minutes
 
-AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="makes control groups: run it as root")
 SHORT = (
     "kills --times 20 --systems imputation add remove",
-    "workers imputation --times 4 --victims process client",
     "power --times 200",
     "corruption --times 60 --systems psdvec imputation",
     "store --times 20",
-    "bits --times 8 --systems imputation topics",
     "fuzzing --times 5 --seed 7",
-    pytest.param("memory --times 3 --systems imputation topics --sizes 1 4", marks=AS_ROOT),
 )
 
 
