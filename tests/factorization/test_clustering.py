@@ -34,6 +34,8 @@ def test_rounds_equal_the_oracle():
     assert model.converged_
     assert (np.diff(model.objective_) >= -1e-12).all()
     assert model.objective_[-1] == pytest.approx((X.toarray() @ centroids.T).max(axis=1).sum())
+    for matrix in (2 * X, lazy(X, CHUNKS["ragged"])):
+        np.testing.assert_allclose(np.asarray(model.transform(matrix)), X.toarray() @ centroids.T, rtol=1e-12)
 
 
 def test_planted_clusters_are_found_whatever_the_length_of_rows():
@@ -66,20 +68,7 @@ def test_blocks_do_not_change_the_clusters(name):
     parts = SphericalKMeans(3).fit(lazy(X, CHUNKS[name]))
     np.testing.assert_array_equal(parts.labels_, whole.labels_)
     np.testing.assert_allclose(parts.cluster_centers_, whole.cluster_centers_, rtol=1e-12)
-
-
-def test_a_sample_of_documents_seeds_the_same_for_any_blocks():
-    X, _, _ = planted()
-    np.testing.assert_array_equal(after(0, X, 20), after(0, lazy(X, CHUNKS["ragged"]), 20))
-
-
-def test_workers_do_not_change_the_bits():
-    X, _, _ = planted(dtype=np.float32)
-    found = []
-    for workers in (1, 4):
-        with dask.config.set(scheduler="threads", num_workers=workers):
-            found.append(SphericalKMeans(3).fit(lazy(X, CHUNKS["even"])).cluster_centers_.tobytes())
-    assert found[0] == found[1]
+    np.testing.assert_array_equal(after(0, X, 20), after(0, lazy(X, CHUNKS[name]), 20))  # seeds of a sample
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
@@ -104,66 +93,48 @@ def test_seeds_differ_from_one_another():
     for seed in range(20):
         rows = clustering.draw_seeds(X, 4, np.random.default_rng(seed))
         assert np.unique(rows % 4).size == 4
+    equal = unit_rows(csr_array(np.ones((5, 3))))
+    assert np.unique(clustering.draw_seeds(equal, 4, np.random.default_rng(0))).size == 4
+    assert SphericalKMeans(3).fit(equal).labels_.shape == (5,)
 
 
-def test_duplicates_alone_still_give_seeds():
-    X = unit_rows(csr_array(np.ones((5, 3))))
-    assert np.unique(clustering.draw_seeds(X, 4, np.random.default_rng(0))).size == 4
-    assert SphericalKMeans(3).fit(X).labels_.shape == (5,)
+def with_a_row(values):
+    X = planted(rank=6)[0].toarray()
+    X[3] = values
+    return X
 
 
-def test_an_empty_document_has_no_label():
-    X = planted()[0].toarray()
-    X[3] = 0
+def test_an_empty_document_and_clusters_that_still_move_are_told():
     with pytest.warns(UserWarning, match="1 of 60 documents hold no word"):
-        model = SphericalKMeans(3).fit(X)
-    assert model.labels_[3] == -1
-    assert (np.delete(model.labels_, 3) >= 0).all()
-
-
-def test_what_cannot_be_clustered_is_refused():
-    X, _, _ = planted()
-    for bad in (np.nan, np.inf):
-        spoilt = X.toarray()
-        spoilt[3, 3] = bad
-        with pytest.raises(ValueError, match=r"X holds .* row 3, column 3"):
-            SphericalKMeans(3).fit(spoilt)
-    with pytest.raises(ValueError, match="ask for 1 to 60"):
-        SphericalKMeans(61).fit(X)
-    with pytest.raises(ValueError, match="raise seeding_sample"):
-        SphericalKMeans(5, seeding_sample=3).fit(X)
-
-
-def test_clusters_that_still_move_are_told():
-    X, _, _ = planted(rank=6)
+        model = SphericalKMeans(3).fit(with_a_row(0))
+    assert np.flatnonzero(model.labels_ < 0).tolist() == [3]
     with pytest.warns(UserWarning, match="raise max_iter"):
-        assert not SphericalKMeans(6, max_iter=1).fit(X).converged_
+        assert not SphericalKMeans(6, max_iter=1).fit(with_a_row(1)).converged_
 
 
-@pytest.mark.parametrize("in_blocks", [False, True])
-def test_transform_gives_cosines(in_blocks):
-    X, _, _ = planted()
-    model = SphericalKMeans(3).fit(X)
-    matrix = lazy(X, CHUNKS["ragged"]) if in_blocks else X
-    dense = X.toarray()
-    expected = dense / np.linalg.norm(dense, axis=1, keepdims=True) @ model.cluster_centers_.T
-    np.testing.assert_allclose(np.asarray(model.transform(matrix)), expected, rtol=1e-12)
-    np.testing.assert_array_equal(expected.argmax(axis=1), model.labels_)
+@pytest.mark.parametrize(
+    ("options", "value", "sentence"),
+    [
+        ({}, np.nan, r"X holds .* row 3, column 0"),
+        ({}, np.inf, r"X holds .* row 3, column 0"),
+        ({"n_clusters": 61}, 1, "ask for 1 to 60"),
+        ({"n_clusters": 5, "seeding_sample": 3}, 1, "raise seeding_sample"),
+    ],
+)
+def test_what_cannot_be_clustered_is_refused(options, value, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SphericalKMeans(**{"n_clusters": 3} | options).fit(with_a_row(value))
 
 
-def test_a_large_matrix_in_memory_is_cut_into_blocks():
-    X, _, _ = planted()
-    with dask.config.set({"distembed.block_memory": 4000}):
-        cut = document_rows.document_rows(X)
-    assert cut.numblocks[0] > 2
-    np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
-
-
-def test_rows_are_taken_in_the_order_asked_for():
+def test_rows_are_taken_in_the_order_asked_for_and_of_blocks_that_fit_the_memory():
     X, _, _ = planted()
     rows = np.array([59, 0, 8, 7, 38, 39])
     found = document_rows.take_rows(lazy(X, CHUNKS["ragged"]), rows)
     np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
+    with dask.config.set({"distembed.block_memory": 4000}):
+        cut = document_rows.document_rows(X)
+    assert cut.numblocks[0] > 2
+    np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])

@@ -70,24 +70,20 @@ def test_the_block_functions_of_documents_hold_what_they_declare():
 
 
 def test_samples_of_words_hold_what_they_declare():
-    rng, n_words, n_core, n_groups, rank = np.random.default_rng(0), 600, 600, 4, 10
+    rng, n_words, n_core, n_groups, rank = np.random.default_rng(0), 480, 480, 4, 10
     groups = [csr_array(rng.poisson(0.4, (n_words, n_core)).astype(np.int32)) for _ in range(n_groups)]
     design = Design(n_halves=2, n_draws=4, confidence=0.9)
     part = Part(
-        [da.from_array(one, chunks=(300, -1), asarray=False) for one in groups],
+        [da.from_array(one, chunks=(240, -1), asarray=False) for one in groups],
         np.stack([np.asarray(one.sum(axis=1)).ravel() for one in groups], axis=1).astype(float),
         rng.integers(50, 99, (n_words, n_groups)),
         group_samples(n_groups, design, [0]),
     )
     rules = Regression(PairWeighting(0.1, 3.0, 3.0), ridge=2.0, uniform_weight=0.1)
-    core = da.from_array(rng.random((n_core, rank), np.float32), chunks=(300, -1))
+    core = da.from_array(rng.random((n_core, rank), np.float32), chunks=(240, -1))
     measure = partial(differences, design=design)
 
-    def every():
-        compute(words_in_samples(whole_vector, rank, [part], core, rules, batch_words=300))
-        compute(words_in_samples(measure, 8, [part, part], core, rules, batch_words=300))
-
-    every()
     with measured() as found:
-        every()
+        compute(words_in_samples(whole_vector, rank, [part], core, rules, batch_words=240))
+        compute(words_in_samples(measure, 8, [part, part], core, rules, batch_words=240))
     assert_declared(found, replicates.measured_words)

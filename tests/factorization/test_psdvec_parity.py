@@ -66,11 +66,10 @@ def test_target_and_weights_agree(program, core):
     weighting = blocks.PairWeighting(0.02, cutoff, min(np.sqrt(off.max()), cutoff))
     sides = (row_totals, unigram)
     whole = blocks.weigh_pairs(counts, csr_array(counts.T), *sides, *sides, weighting=weighting)
-    target, backward = (
-        dense(whole, values, np.log(0.02))[:60, :60] for values in (whole.targets, whole.backward_targets)
-    )
-    np.testing.assert_allclose(target, program["G_corner"], atol=1e-5)
-    np.testing.assert_allclose(backward.T, program["G_corner"], atol=1e-5)
+    corner = dense(whole, whole.targets, np.log(0.02))[:60, :60]
+    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
+    corner = dense(whole, whole.backward_targets, np.log(0.02))[:60, :60].T
+    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
     pairs = blocks.weigh_pairs(off, csr_array(off.T), *sides, *sides, weighting=weighting)
     theirs = sparse(program, "weights", (1200, 1200)).toarray()
     np.testing.assert_allclose(dense(pairs, pairs.weights, 0), theirs, atol=1e-5)

@@ -12,20 +12,14 @@ from distembed.linalg.chunks import cut_rows, evenly_spaced
 from distembed.linalg.csr import canonical_csr, row_lengths, row_range, rows_of, unit_rows
 
 
-@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**-360, 2.0**600, 2.0**1000])
+@pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**600, 2.0**1000])
 def test_rows_whose_squares_underflow_or_overflow_have_a_direction(scale):
     X = np.array([[3.0, 4.0], [0, 0], [1, -7]])
     mixed, expected = X * np.array([[scale], [1], [1]]), unit_rows(X)
+    np.testing.assert_allclose(expected[0], [0.6, 0.8], rtol=1e-15)
     np.testing.assert_allclose(unit_rows(mixed), expected, rtol=1e-15)
     np.testing.assert_allclose(unit_rows(sp.csr_array(mixed)).toarray(), expected, rtol=1e-15)
     assert mixed[0, 0] == 3 * scale
-
-
-def test_unit_rows_leave_their_argument_alone():
-    X = np.array([[3.0, 4.0], [0.0, 0.0]])
-    np.testing.assert_allclose(unit_rows(X), [[0.6, 0.8], [0, 0]])
-    np.testing.assert_allclose(unit_rows(sp.csr_array(X)).toarray(), [[0.6, 0.8], [0, 0]])
-    assert X[0, 0] == 3.0
 
 
 def test_unsorted_duplicated_and_zero_cells_are_made_canonical_without_touching_the_input():
@@ -39,11 +33,17 @@ def test_unsorted_duplicated_and_zero_cells_are_made_canonical_without_touching_
     assert canonical_csr(clean, np.float32).dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.csc_array, sp.coo_array])
+def wide(values):
+    csr = sp.csr_array(values)
+    return sp.csr_array((csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64)), csr.shape)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, wide, sp.csr_matrix, sp.csc_array, sp.coo_array])
 def test_a_matrix_of_any_kind_becomes_a_csr_array(kind):
     values = np.array([[0.0, 2.0], [3.0, 0.0]])
     clean = canonical_csr(kind(values))
     assert isinstance(clean, sp.csr_array)
+    assert clean.indices.dtype == np.int32
     np.testing.assert_array_equal(clean.toarray(), values)
 
 

@@ -29,8 +29,7 @@ def symmetric(matrix, **options):
     return SymmetricMatrix(partial(sparse_times, rows), rows.chunks[0])
 
 
-@pytest.mark.parametrize("constant", [0.0, 3.0, -200.0])
-@pytest.mark.parametrize("per_block", [10_000, 500])
+@pytest.mark.parametrize(("constant", "per_block"), [(0.0, 10_000), (3.0, 500), (-200.0, 500)])
 def test_finds_the_algebraically_largest_beside_one_huge_negative_eigenvalue(constant, per_block):
     matrix, dense = matrix_of(constant=constant, per_block=per_block)
     ones = da.ones((120, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
@@ -49,6 +48,9 @@ def test_an_exhausted_space_gives_all_eigenpairs_exactly(per_block):
     found = largest_eigenpairs(matrix, 20, block_size=8, n_passes=50)
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1], atol=1e-4)
     assert found.n_passes <= 3
+    nothing = largest_eigenpairs(symmetric(np.zeros((30, 30), np.float32)), 3, n_passes=3)
+    np.testing.assert_allclose(nothing.values, 0, atol=1e-12)
+    assert np.isfinite(nothing.vectors.compute()).all()
 
 
 def test_an_invariant_start_does_not_break_the_basis():
@@ -57,13 +59,6 @@ def test_an_invariant_start_does_not_break_the_basis():
     start = da.from_array(exact, chunks=(matrix.row_chunks, 4))
     found = largest_eigenpairs(matrix, 4, start=start, n_passes=4)
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:4], rtol=1e-5)
-    assert np.isfinite(found.vectors.compute()).all()
-
-
-def test_a_zero_matrix_has_zero_eigenvalues_and_orthonormal_vectors():
-    matrix = symmetric(np.zeros((30, 30), np.float32))
-    found = largest_eigenpairs(matrix, 3, n_passes=3)
-    np.testing.assert_allclose(found.values, 0, atol=1e-12)
     assert np.isfinite(found.vectors.compute()).all()
 
 
@@ -96,7 +91,7 @@ def test_the_start_follows_from_the_rows_and_not_from_their_blocks(monkeypatch):
     assert len(np.unique(drawn[0])) == 69  # no two rows draw the same numbers
 
 
-@pytest.mark.parametrize("extra", range(21))
+@pytest.mark.parametrize("extra", [0, 1, 4, 12])
 def test_a_start_that_lacks_directions_costs_none_where_the_passes_span_the_matrix(extra):
     """Vectors of which some are zero, as of negative eigenvalues that were cut off: see PSDVec's rounds."""
     matrix, dense = matrix_of(n=8 + extra)
@@ -104,15 +99,6 @@ def test_a_start_that_lacks_directions_costs_none_where_the_passes_span_the_matr
     found = largest_eigenpairs(matrix, 6, start=start, n_passes=4)
     np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:6], atol=1e-5)
     np.testing.assert_allclose(found.residuals, 0, atol=1e-5)
-
-
-def test_small_matrices_are_decomposed_once_and_not_by_every_row_block(monkeypatch):
-    matrix, _ = matrix_of(per_block=100)
-    assert len(matrix.row_chunks) > 3
-    decomposed, eigh = [], np.linalg.eigh
-    monkeypatch.setattr(np.linalg, "eigh", lambda small: (decomposed.append(len(small)), eigh(small))[1])
-    largest_eigenpairs(matrix, 4, n_passes=3)
-    assert decomposed == [4] * 4  # the whitening of the start and of what each of three products adds
 
 
 def test_what_a_basis_adds_is_computed_once_for_its_lengths_and_itself(monkeypatch):
@@ -155,8 +141,8 @@ def test_passes_that_are_kept_are_not_made_again():
 
 def test_a_restarted_basis_finds_the_same_and_is_resumed(monkeypatch):
     monkeypatch.setattr(eigen, "LEAST_WIDTH", 0)
-    matrix, dense = matrix_of(n=300, per_block=900)
-    ones = da.ones((300, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
+    matrix, dense = matrix_of(n=150, per_block=900)
+    ones = da.ones((150, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
     states = KeptStates()
     with keeping(states):
         found = largest_eigenpairs(matrix, 6, start=ones, block_size=4, n_passes=40)
@@ -204,7 +190,7 @@ def close_eigenvalues(n=300, seed=0, per_block=900):
 
 
 @pytest.mark.parametrize(
-    ("n", "per_block", "k"), [(300, 10**6, 1), (300, 10**6, 30), (300, 900, 30), (25, 1, 1)]
+    ("n", "per_block", "k"), [(300, 10**6, 1), (120, 300, 12), (25, 1, 1), (60, 10**6, 60)]
 )
 def test_filtered_blocks_find_the_largest(n, per_block, k):
     matrix, dense = close_eigenvalues(n, per_block=per_block)
@@ -224,13 +210,6 @@ def test_filtered_blocks_find_equal_eigenvalues_as_often_as_they_occur():
     matrix = symmetric(dense)
     found = filtered_eigenpairs(matrix, 7, lower=0, upper=2)
     np.testing.assert_allclose(found.values, [2] * 5 + [1.5] * 2, atol=1e-12)
-
-
-def test_filtered_blocks_of_all_vectors_need_one_round():
-    matrix, dense = close_eigenvalues(60)
-    found = filtered_eigenpairs(matrix, 60, lower=-5, upper=20)
-    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1], atol=1e-12)
-    assert found.n_passes == 1
 
 
 def test_filtered_blocks_resume_from_their_rounds():

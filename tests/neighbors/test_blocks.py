@@ -42,7 +42,7 @@ def lists_of(X, k, *, groups=None, cut=None):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_nearest_in_tile_orders_by_distance_then_row(dtype, data):
     X = data.draw(rows_of(dtype))
@@ -69,16 +69,8 @@ def test_nearest_in_tile_is_exact_where_float32_products_overflow_or_vanish(scal
     np.testing.assert_array_equal(lists[:, 1], lists_of(X, 5)[:, 1])
 
 
-def test_nearest_in_tile_has_the_same_bits_for_any_cut():
-    X = np.random.default_rng(1).standard_normal((700, 33)).astype(np.float32)
-    whole = lists_of(X, 7)
-    assert whole.tobytes() == lists_of(X, 7, cut=[1, 300, 301]).tobytes()
-    assert whole.tobytes() == lists_of(X, 7, cut=[256]).tobytes()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("sparse", [False, True])
-@settings(deadline=None, max_examples=20)
+@pytest.mark.parametrize(("sparse", "dtype"), [(False, np.float32), (False, np.float64), (True, np.float64)])
+@settings(deadline=None, max_examples=15)
 @given(data=st.data())
 def test_the_lists_of_a_pair_are_those_of_the_two_tiles(sparse, dtype, data):
     """Whatever both have found so far rules out, of dense rows and of sparse ones."""
@@ -111,33 +103,6 @@ def test_nearest_in_tile_leaves_out_the_own_group_and_marks_what_is_missing():
     np.testing.assert_array_equal(lists[0, 1], [3, 4, -1, -1])
     np.testing.assert_array_equal(lists[3, 1], [2, 1, 5, 0])
     assert np.isinf(lists[0, 0, 2:]).all()
-
-
-def test_a_mass_of_equal_rows_lists_the_smallest_numbers():
-    lists = lists_of(np.ones((500, 5), np.float32), 3, cut=[100, 400])
-    np.testing.assert_array_equal(lists[:3, 1], [[1, 2, 3], [0, 2, 3], [0, 1, 3]])
-    np.testing.assert_array_equal(lists[499, 1], [0, 1, 2])
-    assert not lists[:, 0].any()
-
-
-def test_a_mass_of_equal_sparse_rows_lists_the_smallest_numbers():
-    X = sp.csr_array(np.eye(5)[np.arange(200) % 5])
-    lists = lists_of(X, 3, cut=[50, 120])
-    np.testing.assert_array_equal(
-        lists[:, 1], [[j for j in range(i % 5, 200, 5) if j != i][:3] for i in range(200)]
-    )
-    assert not lists[:, 0].any()
-
-
-@settings(deadline=None, max_examples=20)
-@given(data=st.data())
-def test_sparse_tiles_agree_with_dense_ones(data):
-    X = np.abs(data.draw(rows_of(np.float64)))
-    X[:, 0] += 1
-    X += np.random.default_rng(0).random(X.shape) * (X > 0)
-    k = data.draw(st.integers(1, len(X) - 1))
-    lists = lists_of(unit_rows(sp.csr_array(X)), k)
-    np.testing.assert_allclose(lists[:, 0], lists_of(unit_rows(X), k)[:, 0], atol=1e-14)
 
 
 def test_sparse_rows_without_a_common_feature_are_at_distance_one():

@@ -84,23 +84,37 @@ def test_rows_of_zeros_have_no_edge(wrap):
     )
 
 
-def test_equal_rows_are_joined_with_weight_one():
-    graph = neighbor_affinity(np.repeat(rows(4), 12, axis=0), 9)
-    np.testing.assert_array_equal(graph.data, 1.0)
+def with_options(**options):
+    return lambda: neighbor_affinity(rows(), **{"n_neighbors": 5, **options})
+
+
+def with_links(sets, link):
+    return lambda: joint_adjacency([random_graph(5), random_graph(4)], {sets: sp.csr_array(link)})
+
+
+NEGATIVE = np.diag([2.0, -1.0, 1.0, 1.0, 1.0])[:, :4]
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("call", "sentence"),
     [
-        ({"affinity": "rbf"}, "affinity is 'rbf'"),
-        ({"symmetry": "both"}, "symmetry is 'both'"),
-        ({"affinity": "cosine", "metric": "euclidean"}, "not 'euclidean'"),
-        ({"n_neighbors": 50}, "50 neighbors of each row are asked for"),
+        (with_options(affinity="rbf"), "affinity is 'rbf'"),
+        (with_options(symmetry="both"), "symmetry is 'both'"),
+        (with_options(affinity="cosine", metric="euclidean"), "not 'euclidean'"),
+        (with_options(n_neighbors=50), "50 neighbors of each row are asked for"),
+        (with_links((1, 0), np.eye(4, 5)), r"\(1, 0\) have shape \(4, 5\)"),
+        (
+            with_links((0, 2), np.eye(5, 4)),
+            r"\(0, 2\) have shape .* give those of sets \(a, b\) with a < b of \[5, 4\] rows",
+        ),
+        (with_links((0, 1), np.eye(4, 4)), r"have shape \(4, 4\)"),
+        (with_links((0, 1), NEGATIVE), "the least weight -1"),
+        (lambda: laplacian(random_graph(30), normalization="left"), "normalization is 'left'"),
     ],
 )
-def test_bad_options_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        neighbor_affinity(rows(), **{"n_neighbors": 5, **options})
+def test_bad_options_and_links_are_refused(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()
 
 
 def test_joint_graph_of_three_sets():
@@ -116,56 +130,25 @@ def test_joint_graph_of_three_sets():
         np.testing.assert_allclose(joint[begin:end, begin:end], graph.toarray())
 
 
-@pytest.mark.parametrize(
-    ("links", "message"),
-    [
-        ({(1, 0): np.eye(4, 5)}, r"\(1, 0\) have shape \(4, 5\)"),
-        (
-            {(0, 2): np.eye(5, 4)},
-            r"\(0, 2\) have shape .* give those of sets \(a, b\) with a < b of \[5, 4\] rows",
-        ),
-        ({(0, 1): np.eye(4, 4)}, r"have shape \(4, 4\)"),
-        ({(0, 1): np.diag([2.0, -1.0, 1.0, 1.0, 1.0])[:, :4]}, "the least weight -1"),
-    ],
-)
-def test_faulty_links_are_refused(links, message):
-    graphs = [random_graph(5), random_graph(4)]
-    with pytest.raises(ValueError, match=message):
-        joint_adjacency(graphs, {sets: sp.csr_array(link) for sets, link in links.items()})
-
-
-def test_symmetric_laplacian_matches_scipy():
-    graph = random_graph(30)
-    np.testing.assert_allclose(
-        laplacian(graph).toarray(), csgraph.laplacian(graph, normed=True).toarray(), atol=1e-12
-    )
-
-
-def test_plain_laplacian_is_that_of_scipy_over_the_mean_degree():
-    graph = random_graph(30)
-    expected = csgraph.laplacian(graph).toarray() / graph.sum(axis=1).mean()
-    np.testing.assert_allclose(laplacian(graph, normalization="none").toarray(), expected, atol=1e-12)
-    with pytest.raises(ValueError, match="normalization is 'left'"):
-        laplacian(graph, normalization="left")
-
-
 @pytest.mark.parametrize("normalization", ["symmetric", "none"])
-def test_isolated_vertices_cost_nothing(normalization):
+def test_a_laplacian_is_that_of_scipy_and_isolated_vertices_cost_nothing(normalization):
+    """The plain one is divided by the mean degree."""
+    graph, is_symmetric = random_graph(30), normalization == "symmetric"
+    expected = csgraph.laplacian(graph, normed=is_symmetric).toarray()
+    expected = expected if is_symmetric else expected / graph.sum(axis=1).mean()
+    np.testing.assert_allclose(laplacian(graph, normalization=normalization).toarray(), expected, atol=1e-12)
     graph = sp.csr_array(sp.block_diag([sp.coo_array(random_graph(10, density=0.8)), sp.csr_array((2, 2))]))
     matrix = laplacian(graph, normalization=normalization).toarray()
     assert np.isfinite(matrix).all()
     assert not matrix[10:].any()
     assert np.linalg.eigvalsh(matrix).min() > -1e-12
     assert laplacian(sp.csr_array((3, 3)), normalization=normalization).nnz == 0
+    assert components(graph).tolist() == [0] * 10 + [1, 2]
 
 
-def test_components_are_numbered():
-    graph = sp.csr_array(sp.block_diag([sp.coo_array(np.ones((2, 2))), np.ones((3, 3))]))
-    assert components(graph).tolist() == [0, 0, 1, 1, 1]
-
-
-@pytest.mark.parametrize("affinity", ["cosine", "local", "gaussian"])
-@pytest.mark.parametrize("symmetry", ["union", "mutual"])
+@pytest.mark.parametrize(
+    ("affinity", "symmetry"), [("cosine", "union"), ("local", "mutual"), ("gaussian", "union")]
+)
 def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
     X = rows(90).astype(np.float32)
     X[[0, 31, 89]] = 0
@@ -180,8 +163,7 @@ def test_a_graph_made_by_row_blocks_is_the_same(affinity, symmetry):
         assert (neighbor_affinity(lazy, 6, affinity=affinity, symmetry=symmetry) != whole).nnz == 0
 
 
-@pytest.mark.parametrize("affinity", ["gaussian", "local"])
-@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize(("affinity", "sparse"), [("gaussian", True), ("local", True), ("local", False)])
 def test_parallel_rows_are_as_near_as_equal_ones(affinity, sparse):
     """Their unit rows differ by rounding, which is no scale to measure other distances by."""
     rows = np.random.default_rng(0).random((3, 6))

@@ -20,7 +20,6 @@ from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.distances import domain_rows
 from distembed.states import keeping
 from tests.kept_states import KeptStates
-from tests.neighbors.conftest import cut_into
 from tests.references import imputation as oracle
 
 N, D = 24, 6
@@ -39,8 +38,19 @@ KINDS = {
     "sparse": ("cosine", sp.csr_array),
     "sparse matrix": ("cosine", sp.csr_matrix),
 }
-of_each_kind = pytest.mark.parametrize("kind", KINDS)
-for_every_cut = pytest.mark.parametrize("cut", CUTS)
+of_each_kind = pytest.mark.parametrize(
+    ("kind", "cut"),
+    [
+        ("euclidean", "ragged"),
+        ("euclidean", "whole"),
+        ("euclidean float32", "single rows"),
+        ("cosine", "even"),
+        ("cosine float32", "ragged"),
+        ("sparse", "ragged"),
+        ("sparse", "single rows"),
+        ("sparse matrix", "even"),
+    ],
+)
 
 
 def points(n=N, d=D, seed=0, dtype=np.float64):
@@ -70,6 +80,16 @@ def words(n, m, seed=0, density=0.2):
     counts[np.arange(n), rng.integers(0, m, n)] += 1
     counts[n // 2 : n // 2 + 5] = counts[:5]
     return sp.csr_array(counts.astype(np.float32))
+
+
+def cut_into(chunk, monkeypatch):
+    """Let the grid have blocks of so many rows."""
+    monkeypatch.setattr(distances, "row_chunk", lambda n_rows, row_bytes, block_memory: chunk)
+    monkeypatch.setattr(
+        distances,
+        "cut_rows",
+        lambda sizes, *_: tuple(np.diff([*range(0, len(sizes), chunk), len(sizes)]).tolist()),
+    )
 
 
 def block_memory(n_bytes):
@@ -124,7 +144,6 @@ def lists_in(X, k, *, metric="euclidean"):
 
 
 @of_each_kind
-@for_every_cut
 def test_distances_are_those_of_the_formula_and_lazy(kind, cut):
     metric, make = KINDS[kind]
     X, Y = make(rows_with_zeros()), make(np.abs(rows_with_zeros()[:11])[::-1])
@@ -148,25 +167,23 @@ def test_distances_of_rows_that_nearly_coincide_keep_their_digits():
 
 
 @of_each_kind
-@for_every_cut
-@pytest.mark.parametrize("k", [1, 5, 23])
-def test_neighbors_are_the_nearest_lazy_and_of_the_same_bits(kind, cut, k):
+def test_neighbors_are_the_nearest_lazy_and_of_the_same_bits(kind, cut):
     metric, make = KINDS[kind]
     X = make(rows_with_zeros())
-    whole, expected = de.nearest_neighbors(X, k, metric=metric), plain_distances(X, X, metric)
+    expected = plain_distances(X, X, metric)
     np.fill_diagonal(expected, np.inf)
-    assert_nearest(whole, expected, k)
-    source = Source(X, CUTS[cut])
-    with block_memory(2**11):
-        found = de.nearest_neighbors(source.lazy, k, metric=metric)
-    assert isinstance(found.distances, da.Array)
-    assert source.n_reads == source.n_counted
-    for one, other in zip(dask.compute(*found, scheduler="synchronous"), whole, strict=True):
-        assert one.tobytes() == other.tobytes()
+    for k in (1, 5, 23):
+        whole, source = de.nearest_neighbors(X, k, metric=metric), Source(X, CUTS[cut])
+        assert_nearest(whole, expected, k)
+        with block_memory(2**11):
+            found = de.nearest_neighbors(source.lazy, k, metric=metric)
+        assert isinstance(found.distances, da.Array)
+        assert source.n_reads == source.n_counted
+        for one, other in zip(dask.compute(*found, scheduler="synchronous"), whole, strict=True):
+            assert one.tobytes() == other.tobytes()
 
 
 @of_each_kind
-@for_every_cut
 def test_neighbors_among_other_rows_are_the_nearest_of_them(kind, cut):
     """A row of X that is equal to one of Y, of the same number too, has it as a neighbor."""
     metric, make = KINDS[kind]
@@ -180,7 +197,6 @@ def test_neighbors_among_other_rows_are_the_nearest_of_them(kind, cut):
 
 
 @of_each_kind
-@for_every_cut
 def test_a_tree_is_that_of_all_distances(kind, cut):
     metric, make = KINDS[kind]
     X = make(rows_with_zeros())
@@ -196,25 +212,7 @@ def test_a_tree_is_that_of_all_distances(kind, cut):
         de.spanning_tree(X[:1], metric=metric)
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-@of_each_kind
-def test_any_workers_give_equal_bits(request, kind, workers):
-    metric, make = KINDS[kind]
-    X = make(rows_with_zeros())
-    X = sp.csr_array(X) if sp.issparse(X) else X
-    meta = sp.csr_array((0, 0)) if sp.issparse(X) else np.empty((0, 0))
-    parts = [da.from_delayed(dask.delayed(X[a : a + 8]), (8, D), X.dtype, meta) for a in range(0, N, 8)]
-    lazy = da.concatenate(parts)
-    with block_memory(2**11):
-        found = [de.pairwise_distances(lazy, metric=metric), *de.nearest_neighbors(lazy, 5, metric=metric)]
-    alone = dask.compute(*found, scheduler="synchronous")
-    pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
-    for one, other in zip(dask.compute(*found, scheduler=workers, **pool), alone, strict=True):
-        assert one.tobytes() == other.tobytes()
-
-
-@pytest.mark.parametrize("memory", [2**14, 2**16, 2**18])
-@pytest.mark.parametrize("k", [1, 7, 299])
+@pytest.mark.parametrize(("k", "memory"), [(1, 2**14), (7, 2**16), (299, 2**18)])
 def test_more_rows_have_the_same_bits_in_any_memory_and_their_nearest(k, memory):
     """Sparse rows of words, with masses of equal ones, and dense rows in single precision."""
     for X, metric in ((words(300, 80), "cosine"), (points(300, 17, dtype=np.float32), "euclidean")):
@@ -246,8 +244,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("lazy", [False, True], ids=["in memory", "lazy"])
-@pytest.mark.parametrize("which", ["X", "Y"])
+@pytest.mark.parametrize(("lazy", "which"), [(False, "X"), (True, "Y")])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_row_is_named_with_its_matrix(lazy, which, fault):
     metric, sentence = FAULTS[fault]
@@ -289,7 +286,7 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
 # --------------------------------------------------------------------------- how it is searched
 
 
-@pytest.mark.parametrize("chunk", [24, 8, 7, 23, 1])
+@pytest.mark.parametrize("chunk", [7, 23, 1])
 def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
     """One row is nearer to another than float32 products tell apart; a block may have one row."""
     X = points(dtype=np.float32)
@@ -389,8 +386,7 @@ def test_blocks_come_from_the_problem_and_the_memory():
     assert chunks.row_chunk(100, 10**12, 128 * 2**20) == 1
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("rows", [24, 8, 7, 1])
+@pytest.mark.parametrize(("rows", "metric"), [(24, "euclidean"), (7, "euclidean"), (7, "cosine")])
 def test_distance_rows_are_the_distances_in_float32(rows, metric):
     X = points()
     X[7] = X[3]

@@ -14,7 +14,7 @@ from distembed.neighbors.search import kept_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
 from distembed.states import keeping
 from tests.kept_states import KeptStates
-from tests.neighbors.test_search import clusters, points
+from tests.neighbors.test_search import clusters, cut_into, points
 from tests.references import imputation as oracle
 
 
@@ -30,17 +30,20 @@ def tree_of(X, k, metric="euclidean"):
     return tree_from(X, nearest(X, k, metric), metric)
 
 
-@pytest.mark.parametrize("k", [1, 3, 23])
-@pytest.mark.parametrize("make", [points, clusters])
-def test_tree_weighs_as_much_as_scipys(cut, k, make):
+@pytest.mark.parametrize(
+    ("rows", "k", "make"),
+    [(24, 3, points), (8, 1, clusters), (7, 3, clusters), (23, 23, points), (1, 1, clusters), (1, 3, points)],
+)
+def test_tree_weighs_as_much_as_scipys(rows, k, make, monkeypatch):
+    """Of blocks of so many rows; the last may have one alone."""
+    cut_into(rows, monkeypatch)
     X = make()
     tree = tree_of(X, k)
     assert tree.lengths.sum() == pytest.approx(minimum_spanning_tree(oracle.distances(X)).sum(), rel=1e-12)
     assert sorted(map(tuple, tree.edges.tolist())) == oracle.prim(oracle.distances(X))
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("k", [1, 2, 5])
+@pytest.mark.parametrize(("seed", "k"), [(0, 1), (1, 2), (2, 5), (3, 1)])
 def test_tree_of_equal_rows_and_equal_distances(seed, k):
     X = np.random.default_rng(seed).integers(0, 3, (40, 3)).astype(np.float32)
     tree = tree_of(X, k)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import pickle
 import shutil
 import tempfile
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dask
-import numcodecs.pickles
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -39,7 +36,13 @@ from tests.references.checksums import crc32c
 from tests.storage.examples import META, dense_array, keep_state, store_all, write_item, writing
 
 OUTSIDE = (
-    *["../victim", "/VICTIM", "..", ".", "x/../../victim", "arrays.zarr/../../victim", "C:/victim"],
+    "../victim",
+    "/VICTIM",
+    "..",
+    ".",
+    "x/../../victim",
+    "arrays.zarr/../../victim",
+    "C:/victim",
     "",
     "x\0",
 )
@@ -92,6 +95,13 @@ def changed(document: Any, path: Path_, value: Any, *, key: bool) -> Any:
     return document
 
 
+def unsealed(home: Path) -> Any:
+    """Return what the manifest of a workspace says, without its seal."""
+    body = json.loads((home / "ws/manifest/a.json").read_bytes())
+    body.pop("seal")
+    return body
+
+
 def sealed(body: Any) -> bytes:
     return seal(json.dumps(body).encode())
 
@@ -117,7 +127,7 @@ values = st.sampled_from(OUTSIDE) | st.none() | st.booleans() | st.integers() | 
 values = values | st.lists(values, max_size=2) | st.dictionaries(st.sampled_from(OUTSIDE), values, max_size=2)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.randoms(use_true_random=False), values, st.booleans())
 @example(None, "../victim", False)
 def test_nothing_outside_is_touched_whatever_a_record_says(
@@ -188,43 +198,36 @@ def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(home: Path,
     assert not place.is_symlink()
 
 
-@pytest.mark.parametrize("name", ["job.toml", "report/index.html"])
-def test_a_plain_file_replaces_a_link_in_its_place(tmp_path: Path, name: str) -> None:
+def test_a_plain_file_replaces_a_link_and_the_workspace_itself_may_be_one(tmp_path: Path) -> None:
     (tmp_path / "victim").write_text("mine")
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
-        place = tmp_path / "ws" / name
-        place.parent.mkdir(exist_ok=True)
-        place.symlink_to(tmp_path / "victim")
-        workspace.write_file(name, b"new")
-    assert (tmp_path / "victim").read_text() == "mine"
-    assert place.read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("name", [name for name in OUTSIDE if name] + ["x\\y", "/etc/x", "a//b"])
-@pytest.mark.parametrize("url", ["file", "memory"])
-def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str, url: str) -> None:
-    folder = Folder.at(tmp_path / "ws" if url == "file" else "memory://ws")
-    calls: list[Callable[[], Any]] = [
-        lambda: folder.write(name, b"x"),
-        lambda: folder.create(name, b"x"),
-        lambda: folder.remove(name),
-        lambda: folder.read(name),
-        lambda: folder.writable(f"{name}/x"),
-        lambda: folder.record(name),
-        lambda: folder.path(name),
-    ]
-    for call in calls:
-        with pytest.raises(OutsideError, match="names inside are relative"):
-            call()
-
-
-def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "ws").symlink_to(tmp_path / "disk")
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
+        (tmp_path / "disk/report").mkdir()
+        for name in ("job.toml", "report/more.html"):
+            (tmp_path / "ws" / name).symlink_to(tmp_path / "victim")
+            workspace.write_file(name, b"new")
+            assert (tmp_path / "ws" / name).read_bytes() == b"new"
         store_all(workspace).commit()
         assert workspace.verify() == []
     assert (tmp_path / "disk/manifest/a.json").exists()
+    assert (tmp_path / "victim").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [name for name in OUTSIDE if name] + ["x\\y", "/etc/x", "a//b"])
+def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str) -> None:
+    for folder in (Folder.at(tmp_path / "ws"), Folder.at("memory://ws")):
+        for call, *more in (
+            (folder.write, b"x"),
+            (folder.create, b"x"),
+            (folder.remove,),
+            (folder.read,),
+            (folder.writable,),
+            (folder.record,),
+            (folder.path,),
+        ):
+            with pytest.raises(OutsideError, match="names inside are relative"):
+                call(name, *more)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +255,7 @@ def test_the_workspace_itself_may_be_a_link(tmp_path: Path) -> None:
 def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
     template: Path, path: Path_, value: Any
 ) -> None:
-    body = json.loads((template / "ws/manifest/a.json").read_bytes())
-    body.pop("seal")
+    body = unsealed(template)
     loaded(sealed(body), StageManifest, "a")
     with pytest.raises(ManifestError, match="is not what this package writes"):
         loaded(sealed(changed(body, path, value, key=False)), StageManifest, "a")
@@ -281,60 +283,26 @@ def stored(home: Path) -> Path:
     return home / "ws/arrays.zarr"
 
 
-class Payload:
-    """What runs where it is unpickled."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-
-    def __reduce__(self):
-        return (os.mkdir, (str(self.place),))
-
-
-def pickled_array(place: Path, shape: list[int], payload: Path) -> None:
-    """Write an array of Zarr's second format whose chunk is unpickled by numcodecs before 0.16.6."""
-    filters = [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}]
-    head = {
-        "zarr_format": 2,
-        "dtype": "|O",
-        "compressor": None,
-        "fill_value": None,
-        "order": "C",
-        "filters": filters,
-    }
-    (place / ".zarray").write_text(json.dumps({**head, "shape": shape, "chunks": shape}))
-    (place / ".".join("0" * len(shape))).write_bytes(pickle.dumps(Payload(payload)))
-
-
-def test_what_other_heads_say_of_a_block_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_other_heads_say_of_a_block_changes_nothing(tmp_path: Path) -> None:
     """A head may say that chunks are pickled, packed by Gzip, or terabytes large: no library reads it for us."""
-    monkeypatch.setattr(numcodecs.pickles, "ALLOW_UNSAFE_PICKLE_DECODE", True)
     place = stored(tmp_path)
     workspace = Workspace.open(tmp_path / "ws")
     dense, counts = workspace.array("dense").compute(), workspace.array("sparse").compute()
-    for head in place.rglob("zarr.json"):
-        head.write_text(
-            json.dumps(json.loads(head.read_text()) | {"shape": [1 << 40, 1 << 40], "codecs": []})
-        )
-    pickled_array(place / "dense", [12, 5], tmp_path / "ran")
-    pickled_array(place / "sparse/000000/data", [2], tmp_path / "ran")
+    lies = {"shape": [1 << 40, 1 << 40], "codecs": [{"name": "pickle"}]}
+    heads = list(place.rglob("zarr.json"))
+    for head in heads:
+        head.write_text(json.dumps(json.loads(head.read_text()) | lies))
+    (place / "dense/.zarray").write_text(json.dumps({"zarr_format": 2, **lies}))
     np.testing.assert_array_equal(workspace.array("dense").compute(scheduler="sync"), dense)
     assert (workspace.array("sparse").compute(scheduler="sync") != counts).nnz == 0
-    found = {problem.file for problem in workspace.verify()}
-    assert {
-        "arrays.zarr/dense/zarr.json",
-        "arrays.zarr/dense/.zarray",
-        "arrays.zarr/sparse/000000/zarr.json",
-    } <= found
-    assert not (tmp_path / "ran").exists()
+    named = {tmp_path / "ws" / problem.file for problem in workspace.verify()}
+    assert named == {*heads, place / "dense/.zarray"}
 
 
 @pytest.mark.parametrize("name", ["dense/c/0/0", "sparse/000001/data/c/0"])
 def test_a_chunk_of_another_size_than_its_block_is_not_unpacked(tmp_path: Path, name: str) -> None:
     """A stranger's chunk and the records of it may fit each other."""
-    chunk, manifest = stored(tmp_path) / name, tmp_path / "ws/manifest/a.json"
+    chunk = stored(tmp_path) / name
     data = bytearray(chunk.read_bytes())
     if name.startswith("dense"):
         del data[4:8]
@@ -342,17 +310,11 @@ def test_a_chunk_of_another_size_than_its_block_is_not_unpacked(tmp_path: Path, 
         data[4:8] = (1 << 30).to_bytes(4, "little")  # what Blosc says the chunk unpacks to
     data[-4:] = crc32c(bytes(data[:-4])).to_bytes(4, "little")
     chunk.write_bytes(data)
-    text = manifest.read_bytes()
-    old = loaded(text, StageManifest, "")
-    body = json.loads(text)
-    body.pop("seal")
+    body, file = unsealed(tmp_path), f"arrays.zarr/{name}"
     for block in body["outputs"][name.partition("/")[0]]["blocks"]:
-        if f"arrays.zarr/{name}" in block["files"]:
-            block["files"][f"arrays.zarr/{name}"] = list(
-                Folder.at(tmp_path / "ws").record(f"arrays.zarr/{name}")
-            )
-    assert old != loaded(sealed(body), StageManifest, "")
-    manifest.write_bytes(sealed(body))
+        if file in block["files"]:
+            block["files"][file] = list(Folder.at(tmp_path / "ws").record(file))
+    (tmp_path / "ws/manifest/a.json").write_bytes(sealed(body))
     with pytest.raises(DamagedError, match=r"holds [\d,]+ bytes in place of [\d,]+"):
         Workspace.open(tmp_path / "ws").array(name.partition("/")[0]).compute(scheduler="sync")
 
@@ -370,8 +332,15 @@ def test_a_record_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None
 # --- the files of the user ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [header_text(), b"\0\0"], ids=["sealed", "emptied"])
-@pytest.mark.parametrize("mine", ["tokens/000000/part.txt", "report/index.html", "arrays/x", "words.parquet"])
+@pytest.mark.parametrize(
+    ("mine", "content"),
+    [
+        ("tokens/000000/part.txt", header_text()),
+        ("report/index.html", b"\0\0"),
+        ("arrays/x", header_text()),
+        ("words.parquet", b"\0\0"),
+    ],
+)
 def test_a_planted_first_file_vouches_for_no_folder(tmp_path: Path, mine: str, content: bytes) -> None:
     """A stranger may send a folder, or a part of one, with a file that says that it is a workspace."""
     (tmp_path / mine).parent.mkdir(exist_ok=True, parents=True)

@@ -21,17 +21,10 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from distembed.storage import catalog, records
-from distembed.storage.blocks import StoredBlock, canonical_csr, read_block, write_block
+from distembed.storage.blocks import StoredBlock, read_block, write_block
 from distembed.storage.catalog import Catalog, read_record
 from distembed.storage.folder import Folder
-from distembed.storage.records import (
-    Begun,
-    ManifestError,
-    dumped,
-    loaded,
-    seal,
-    unseal,
-)
+from distembed.storage.records import Begun, ManifestError, dumped, loaded, seal, unseal
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import store_all
 
@@ -61,12 +54,6 @@ def test_block_round_trip(values: np.ndarray, as_csr: bool, temporary: bool) -> 
     assert got.tobytes() == expected.tobytes()
 
 
-def test_canonical_csr_keeps_wide_indices_only_where_needed() -> None:
-    columns, starts = np.array([3, 1], np.int64), np.array([0, 2], np.int64)
-    wide = sparse.csr_array((np.ones(2), columns, starts), shape=(1, 5))
-    assert canonical_csr(wide, np.dtype(float)).indices.dtype == np.int32
-
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
@@ -74,7 +61,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.dictionaries(st.text(), JSON, min_size=1))
 def test_seal_round_trip(body: dict[str, object]) -> None:
     document = seal(json.dumps(body).encode())
@@ -128,27 +115,22 @@ def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_orde
     assert len({base, *(records.fingerprint(*other) for other in others)}) == 4
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"fingerprint": 1},
-        {"parameters": []},
-        {"inputs": {"../x": "f"}},
-        {"inputs": None},
-        {"made_with": {"numpy": 2}},
-        {"made_with": None},
-        {"input_digests": {"x": None}},
-        {"more": 1},
-    ],
-)
-def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path, wrong: dict[str, object]) -> None:
+WRONG = [
+    *({"inputs": inputs} for inputs in ({"../x": "f"}, None)),
+    *({"made_with": made_with} for made_with in ({"numpy": 2}, None)),
+    *({"fingerprint": 1}, {"parameters": []}, {"input_digests": {"x": None}}, {"more": 1}),
+]
+
+
+def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path) -> None:
     body = {"version": 1, "stage": "a", "fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}}
     folder = Folder.at(tmp_path)
     folder.write(catalog.begun_file("a"), seal(json.dumps(body).encode()))
     assert read_record(folder, catalog.begun_file("a"), Begun) == Begun(**body)
     assert list(Catalog(folder, is_writer=False).begun()) == ["a"]
-    folder.write(catalog.begun_file("a"), seal(json.dumps(body | wrong).encode()))
-    assert Catalog(folder, is_writer=False).begun() == {}
+    for wrong in WRONG:
+        folder.write(catalog.begun_file("a"), seal(json.dumps(body | wrong).encode()))
+        assert Catalog(folder, is_writer=False).begun() == {}, wrong
 
 
 class Remembering(MemoryFileSystem):
@@ -179,12 +161,11 @@ def test_a_store_is_asked_again_for_what_another_process_may_have_written(
     monkeypatch.setenv("DISTEMBED_PROTOCOLS", "remembering")
     fsspec.register_implementation("remembering", Remembering, clobber=True)
     folder, elsewhere = Folder.at("remembering://ws"), Remembering(skip_instance_cache=True)
-    for listed in (folder.find, lambda: folder.find("manifest")):
-        elsewhere.pipe_file("/ws/manifest/b.json", b"x")
-        listed()
-        elsewhere.pipe_file("/ws/manifest/a.json", b"x")
-        assert "manifest/a.json" in listed()
-        elsewhere.rm_file("/ws/manifest/a.json")
+    elsewhere.pipe_file("/ws/manifest/b.json", b"x")
+    for number, place in enumerate(("", "manifest")):
+        folder.find(place)
+        elsewhere.pipe_file(f"/ws/manifest/{number}.json", b"x")
+        assert f"manifest/{number}.json" in folder.find(place)
 
 
 def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,13 +201,10 @@ def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
             ValueError, match="'x' would have 6 blocks, more than a manifest may name: make larger"
         ):
             stage.store_files("x", 6, pytest.fail)
-        monkeypatch.undo()
-        monkeypatch.setattr(records, "RECORD_BYTES", 1000)
         with pytest.raises(
             ValueError, match=r"A record would have .* bytes, more than the 1,000 that are read"
         ):
             store_all(workspace, scale=2).commit()
-    with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         monkeypatch.undo()
         store_all(workspace).commit()
     monkeypatch.setattr(records, "RECORD_BYTES", 1000)

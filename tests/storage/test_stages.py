@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
 import dask
+import llvmlite.binding
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from threadpoolctl import threadpool_info
 
-from distembed.storage import journal
+from distembed.storage import blocks, journal
 from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
-from tests.faults import killed_writer
-from tests.storage.examples import META, dense_array, keep_state, write_item, writing
+from tests.storage.examples import META, Calls, dense_array, keep_state, write_item, writing
 
 
 def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path: Path) -> None:
@@ -113,28 +110,22 @@ def test_a_stage_of_two_processors_is_resumed_by_the_block_and_names_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was thrown away whole where the workers of a cluster were others than before."""
-    root, kernels = tmp_path / "ws", ("Haswell", "SkylakeX")
-    recorded: list[set[str]] = []
-    for kernel in kernels:
-        monkeypatch.setenv("OPENBLAS_CORETYPE", kernel)
-        process = subprocess.Popen(
-            [sys.executable, "-m", killed_writer.__name__, str(root), "0.02" if kernel == kernels[0] else "0"]
-        )
-        while (
-            kernel == kernels[0]
-            and len(list(root.glob("journal/slow/x/0*.json"))) < killed_writer.N_BLOCKS // 2
-        ):
-            assert process.poll() is None
-            time.sleep(0.005)
-        if kernel == kernels[0]:
-            process.kill()
-        assert process.wait() == (-signal.SIGKILL if kernel == kernels[0] else 0)
-        recorded.append({path.name for path in root.glob("journal/slow/x/0*.json")})
-    manifest = Workspace.open(root).stages()["slow"]
-    found = {name.split()[-1]: n for name, n in manifest.kernels().items()}
-    assert found == {"Haswell": len(recorded[0]), "SkylakeX": killed_writer.N_BLOCKS - len(recorded[0])}
-    assert all(number >= killed_writer.N_BLOCKS // 3 for number in found.values())
-    assert Workspace.open(root).verify() == []
+    for kernel, calls in (("Haswell", Calls(fail_at=0)), ("SkylakeX", Calls())):
+        monkeypatch.setattr(blocks, "kernel", lambda kernel=kernel: kernel)
+        in_turn = dask.config.set(scheduler="sync")
+        with writing(tmp_path / "ws") as (workspace, stage), in_turn, contextlib.suppress(RuntimeError):
+            stage.store("x", calls.count(dense_array()), **META)
+            stage.commit()
+    assert calls.blocks == [0]
+    assert workspace.stages()["a"].kernels() == {"Haswell": 2, "SkylakeX": 1}
+    assert workspace.verify() == []
+
+
+def test_a_kernel_is_that_of_the_blas_in_use() -> None:
+    blocks.kernel.cache_clear()
+    blas = {pool.get("architecture") for pool in threadpool_info() if pool["user_api"] == "blas"}
+    assert blas
+    assert set(blocks.kernel().split()) == {llvmlite.binding.get_host_cpu_name(), *blas}
 
 
 def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
