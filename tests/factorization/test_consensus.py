@@ -16,14 +16,14 @@ from distembed.factorization.consensus import consensus_words
 
 
 @pytest.fixture(scope="module")
-def topics() -> np.ndarray:
+def topics():
     """Return the word factors of three topics with words of their own, (60, 3)."""
     random = np.random.default_rng(0)
     return np.kron(np.eye(3), random.random((20, 1))) + 0.01 * random.random((60, 3))
 
 
 @pytest.fixture(scope="module")
-def starts(topics: np.ndarray) -> list[np.ndarray]:
+def starts(topics):
     """Return the topics as six starts would find them: in any order, of any length, with noise."""
     random = np.random.default_rng(1)
     return [
@@ -33,18 +33,18 @@ def starts(topics: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def documents(topics: np.ndarray) -> csr_array:
+def documents(topics):
     random = np.random.default_rng(2)
     members = np.eye(3)[random.integers(3, size=90)] + 0.05
     return csr_array(random.poisson(3 * members @ topics.T).astype(np.float64))
 
 
-def cosines_of(words: np.ndarray) -> np.ndarray:
+def cosines_of(words):
     unit = words / np.linalg.norm(words, axis=0)
     return unit.T @ unit
 
 
-def test_agreement_is_that_of_scikit_learn() -> None:
+def test_agreement_is_that_of_scikit_learn():
     random = np.random.default_rng(0)
     labels = random.integers(4, size=(3, 200))
     labels[1] = (labels[0] + (random.random(200) < 0.2)) % 4
@@ -63,7 +63,7 @@ def test_agreement_is_that_of_scikit_learn() -> None:
     assert blocks.mean_agreement(np.ones((1, 1))).tolist() == [1]
 
 
-def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], topics: np.ndarray) -> None:
+def test_topics_of_all_starts_fall_into_their_groups(starts, topics):
     words = np.concatenate(starts, axis=1)
     truth = np.concatenate(
         [(cosines_of(np.hstack([start, topics]))[:3, 3:]).argmax(axis=1) for start in starts]
@@ -77,16 +77,14 @@ def test_topics_of_all_starts_fall_into_their_groups(starts: list[np.ndarray], t
     np.testing.assert_array_equal(means.argmax(axis=1), labels)
 
 
-def test_an_empty_group_takes_a_topic() -> None:
+def test_an_empty_group_takes_a_topic():
     """Two starts of a topic that is there twice leave the second group without one."""
     words = np.array([[1.0, 1], [0, 0]])
     np.testing.assert_allclose(consensus_words([words, 2 * words]), words)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 4))
-def test_the_words_of_a_consensus_are_the_means_of_its_groups(
-    seed: int, n_groups: int, n_starts: int
-) -> None:
+def test_the_words_of_a_consensus_are_the_means_of_its_groups(seed, n_groups, n_starts):
     random = np.random.default_rng(seed)
     words = random.random((5, n_groups * n_starts)) * random.choice([0.1, 1, 9], n_groups * n_starts)
     labels = blocks.group_topics(cosines_of(words), n_groups)
@@ -96,7 +94,7 @@ def test_the_words_of_a_consensus_are_the_means_of_its_groups(
 
 
 @pytest.mark.parametrize("choose", ["consensus", "objective"])
-def test_several_starts_find_the_documents_topics(documents: csr_array, choose: str) -> None:
+def test_several_starts_find_the_documents_topics(documents, choose):
     truth = documents.toarray().reshape(90, 3, 20).sum(axis=2).argmax(axis=1)
     model = NMF(3, n_init=4, init="random", choose=choose, tol=0, max_iter=40).fit(documents)
     filled = model.labels_ >= 0
@@ -105,7 +103,7 @@ def test_several_starts_find_the_documents_topics(documents: csr_array, choose: 
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
-def test_a_consensus_is_what_its_starts_give(documents: csr_array, in_blocks: bool) -> None:
+def test_a_consensus_is_what_its_starts_give(documents, in_blocks):
     M = csr_array(np.log1p((documents.T @ documents).toarray()))
     X = da.from_array(documents.toarray(), chunks=(30, 60)) if in_blocks else documents
     model = SemanticNMF(3, n_init=3, init="random", max_iter=5).fit(X, M)
@@ -116,7 +114,7 @@ def test_a_consensus_is_what_its_starts_give(documents: csr_array, in_blocks: bo
     np.testing.assert_array_equal(model.predict(documents), model.labels_)
 
 
-def test_centers_have_a_consensus(documents: csr_array) -> None:
+def test_centers_have_a_consensus(documents):
     model = SphericalKMeans(3, n_init=4, choose="consensus").fit(documents)
     np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1)
     np.testing.assert_array_equal(model.labels_, model.predict(documents))

@@ -29,7 +29,7 @@ N_DOCUMENTS, N_WORDS, RANK = 3000, 2000, 20
 BOXES = {"dtype": object}
 
 
-def rows(n: int, m: int, in_row: int) -> csr_array:
+def rows(n, m, in_row):
     return csr_array(random_array((n, m), density=in_row / m, rng=np.random.default_rng(0), dtype=np.float32))
 
 

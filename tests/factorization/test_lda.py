@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -21,7 +20,7 @@ N_DOCUMENTS, N_WORDS, N_TOPICS = 90, 60, 3
 
 
 @pytest.fixture(scope="module")
-def planted() -> tuple[sp.csr_array, Any]:
+def planted():
     """Return counts of documents with a topic each, every topic with a third of the words, and the topics."""
     rng = np.random.default_rng(0)
     topics = rng.integers(N_TOPICS, size=N_DOCUMENTS)
@@ -33,12 +32,12 @@ def planted() -> tuple[sp.csr_array, Any]:
     return sp.csr_array(counts), topics
 
 
-def blocks(counts: sp.csr_array, *sizes: int) -> da.Array:
+def blocks(counts, *sizes):
     ends = np.cumsum((0, *sizes))
     return da.concatenate([row_blocks(counts[a:b]) for a, b in pairwise(ends)])
 
 
-def test_planted_topics_are_found(planted: tuple[sp.csr_array, Any]) -> None:
+def test_planted_topics_are_found(planted):
     counts, topics = planted
     found = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=30)
     shares = found.shares.compute()
@@ -53,7 +52,7 @@ def test_planted_topics_are_found(planted: tuple[sp.csr_array, Any]) -> None:
     assert (np.ptp(best, axis=1) == 0).all()
 
 
-def test_the_topics_are_those_of_scikit_learn(planted: tuple[sp.csr_array, Any]) -> None:
+def test_the_topics_are_those_of_scikit_learn(planted):
     counts = planted[0]
     mine = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=2, tol=0)
     model = lda._model(np.random.RandomState(0).gamma(100.0, 0.01, (N_TOPICS, N_WORDS)), N_DOCUMENTS)
@@ -68,14 +67,12 @@ def test_the_topics_are_those_of_scikit_learn(planted: tuple[sp.csr_array, Any])
     assert mine.likelihood[-1] == pytest.approx(-np.log(model.perplexity(counts[:40], sub_sampling=True)))
 
 
-def test_a_stopped_fit_goes_on_after_its_last_pass(
-    planted: tuple[sp.csr_array, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_fit_goes_on_after_its_last_pass(planted, monkeypatch):
     counts, make, made = blocks(planted[0], 40, 50), lda._pass, []
     fit = partial(online_lda, counts, N_TOPICS, n_passes=4, tol=0)
     whole = fit()
 
-    def stopped(*arguments: Any) -> Any:
+    def stopped(*arguments):
         if len(made) == 2:
             raise KeyboardInterrupt
         made.append(arguments)
@@ -95,6 +92,6 @@ def test_a_stopped_fit_goes_on_after_its_last_pass(
     assert whole.likelihood == again.likelihood
 
 
-def test_too_few_documents_are_refused(planted: tuple[sp.csr_array, Any]) -> None:
+def test_too_few_documents_are_refused(planted):
     with pytest.raises(ValueError, match="there are 5 documents: choose n_topics of at most 5"):
         online_lda(blocks(planted[0][:5], 5), 6)

@@ -29,7 +29,7 @@ DESIGN = Design(n_halves=3, n_draws=8, confidence=0.9)
 RULES = Regression(PairWeighting(0.1, 3.0, 3.0), ridge=2.0, uniform_weight=0.1)
 
 
-def counted(seed: int, n_tokens: int = 4000) -> Part:
+def counted(seed, n_tokens=4000):
     """Return a part of symmetric counts of each group, in several row blocks."""
     rng = np.random.default_rng(seed)
     share = 1 / np.arange(1, N_WORDS + 1)
@@ -55,7 +55,7 @@ def solved_alone(part, core, weights):
 
 
 @pytest.fixture
-def core() -> np.ndarray:
+def core():
     return np.random.default_rng(9).standard_normal((N_WORDS, D)).astype(np.float32)
 
 
@@ -100,7 +100,7 @@ def test_equal_parts_differ_by_no_more_than_their_noise():
     rng = np.random.default_rng(0)
     mean = rng.standard_normal(20)
 
-    def sampled() -> np.ndarray:
+    def sampled():
         return (mean + 0.1 * rng.standard_normal((DESIGN.n_samples, 20))).astype(np.float32)
 
     measured = differences([sampled(), sampled(), None], DESIGN)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +15,11 @@ from tests.faults import killed_at_every_write, killed_writer
 from tests.processes import Process
 
 
-def start(module: object, *arguments: object) -> Process:
+def start(module, *arguments):
     return Process(*map(str, arguments), program=module.__name__)
 
 
-def check_kills(tmp_path: Path, step: int) -> int:
+def check_kills(tmp_path, step):
     """Check the reruns of every scenario; return in how many a run was killed."""
     process = start(killed_at_every_write, tmp_path, step)
     printed, _ = process.communicate()
@@ -40,17 +39,17 @@ def check_kills(tmp_path: Path, step: int) -> int:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kill_at_some_write_points(tmp_path: Path) -> None:
+def test_kill_at_some_write_points(tmp_path):
     assert check_kills(tmp_path, 307) > 5
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kill_at_every_write_point(tmp_path: Path) -> None:
+def test_kill_at_every_write_point(tmp_path):
     assert check_kills(tmp_path, 1) > 500
 
 
-def test_kill_at_random_moments_with_threads(tmp_path: Path) -> None:
+def test_kill_at_random_moments_with_threads(tmp_path):
     with Workspace.create(tmp_path / "whole", owner="test") as workspace:
         killed_writer.write(workspace, pause=0)
         expected = workspace.digest()
@@ -73,7 +72,7 @@ def test_kill_at_random_moments_with_threads(tmp_path: Path) -> None:
     )
 
 
-def test_two_processes_contend_for_the_lock(tmp_path: Path) -> None:
+def test_two_processes_contend_for_the_lock(tmp_path):
     root = tmp_path / "ws"
     process = start(killed_writer, root, 0.05)
     while not list(root.glob("journal/slow/x/0*.json")):

@@ -141,8 +141,8 @@ def test_passes_that_are_kept_are_not_made_again():
 
 def test_a_restarted_basis_finds_the_same_and_is_resumed(monkeypatch):
     monkeypatch.setattr(eigen, "LEAST_WIDTH", 0)
-    matrix, dense = matrix_of(n=150, per_block=900)
-    ones = da.ones((150, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
+    matrix, dense = matrix_of(n=300, per_block=900)
+    ones = da.ones((300, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
     states = KeptStates()
     with keeping(states):
         found = largest_eigenpairs(matrix, 6, start=ones, block_size=4, n_passes=40)
@@ -189,9 +189,7 @@ def close_eigenvalues(n=300, seed=0, per_block=900):
     return symmetric(sparse, values_per_block=per_block), sparse.toarray()
 
 
-@pytest.mark.parametrize(
-    ("n", "per_block", "k"), [(300, 10**6, 1), (120, 300, 12), (25, 1, 1), (60, 10**6, 60)]
-)
+@pytest.mark.parametrize(("n", "per_block", "k"), [(300, 10**6, 1), (120, 300, 12), (25, 1, 1)])
 def test_filtered_blocks_find_the_largest(n, per_block, k):
     matrix, dense = close_eigenvalues(n, per_block=per_block)
     values, vectors = np.linalg.eigh(dense)

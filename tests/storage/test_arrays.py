@@ -7,8 +7,6 @@ import contextlib
 import itertools
 import os
 import signal
-from pathlib import Path
-from typing import Any
 
 import anndata
 import dask
@@ -39,9 +37,7 @@ CUTS = [
 
 
 @pytest.mark.parametrize(("rows", "regular", "dtype"), CUTS)
-def test_dense_round_trip(
-    tmp_path: Path, rows: tuple[int, ...], regular: tuple[int, ...], dtype: str
-) -> None:
+def test_dense_round_trip(tmp_path, rows, regular, dtype):
     values = (np.arange(12 * 5).reshape(12, 5) % 7).astype(dtype)
     stored = finish(tmp_path / "ws", "x", da.from_array(values, chunks=(rows, 2))).array("x")
     assert stored.chunks == (regular, (5,))
@@ -51,7 +47,7 @@ def test_dense_round_trip(
 
 
 @pytest.mark.parametrize("rows", [rows for rows, *_ in CUTS])
-def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
+def test_sparse_round_trip(tmp_path, rows):
     values = np.zeros((12, 9), dtype=np.int64)
     values[::3, ::2] = np.arange(1, 21).reshape(4, 5)
     values[4:8] = 0
@@ -75,7 +71,7 @@ def test_sparse_round_trip(tmp_path: Path, rows: tuple[int, ...]) -> None:
 # --- other readers ---------------------------------------------------------------------------------------------
 
 
-def test_other_readers_open_what_is_stored(tmp_path: Path) -> None:
+def test_other_readers_open_what_is_stored(tmp_path):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
         dense, counts = workspace.array("dense").compute(), workspace.array("sparse")
@@ -98,9 +94,7 @@ def test_other_readers_open_what_is_stored(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_other_readers_take_a_deleted_chunk_for_no_numbers_and_ours_raises(
-    tmp_path: Path, dtype: str
-) -> None:
+def test_other_readers_take_a_deleted_chunk_for_no_numbers_and_ours_raises(tmp_path, dtype):
     """Chunks of zeros are written, too: else one that is missing could not be told from them."""
     workspace = finish(tmp_path / "ws", "x", da.zeros((6, 2), chunks=(2, 2), dtype=dtype))
     root = tmp_path / "ws/arrays.zarr"
@@ -117,9 +111,7 @@ def test_other_readers_take_a_deleted_chunk_for_no_numbers_and_ours_raises(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("workers", ["threads", "cluster"])
-def test_an_array_opened_before_a_rerun_raises(
-    request: pytest.FixtureRequest, tmp_path: Path, workers: str
-) -> None:
+def test_an_array_opened_before_a_rerun_raises(request, tmp_path, workers):
     at = Client(request.getfixturevalue("cluster")) if workers == "cluster" else contextlib.nullcontext()
     kinds = {"dense": dense_array(), "sparse": sparse_array(np.eye(12), (4, 4, 4))}
     with at:
@@ -140,7 +132,7 @@ def test_an_array_opened_before_a_rerun_raises(
 # --- blocks ----------------------------------------------------------------------------------------------------
 
 
-def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path: Path) -> None:
+def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path):
     digests = set()
     for given in ({}, {"constant": 2.5}):
         root = tmp_path / f"{len(given)}"
@@ -154,7 +146,7 @@ def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path:
     assert len(digests) == 2
 
 
-def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
+def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path):
     """What the documentation of `Workspace.array` names works; NumPy's reductions raise and are never wrong."""
     counts = sparse.random_array((12, 5), density=0.4, rng=0, format="csr")
     stored = finish(tmp_path / "ws", "x", sparse_array(counts.toarray(), (5, 5, 2))).array("x")
@@ -170,7 +162,7 @@ def test_sums_of_sparse_blocks_are_right_or_refused(tmp_path: Path) -> None:
             getattr(stored, name)(axis=axis).compute()
 
 
-def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path: Path) -> None:
+def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path):
     block = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
     before = block.indices.copy()
     lazy = da.zeros((1, 6)).map_blocks(lambda _: block, dtype=float, meta=sparse.csr_array((0, 0)))
@@ -180,7 +172,7 @@ def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path:
     assert block.indices.tolist() == before.tolist()
 
 
-def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
+def test_vector_and_cube_and_special_floats(tmp_path):
     vector = np.array([0.0, -0.0, np.nan, np.inf, 1e-45], dtype=np.float32)
     cube = np.arange(24).reshape(4, 3, 2)
     with writing(tmp_path / "ws") as (_, stage):
@@ -191,7 +183,7 @@ def test_vector_and_cube_and_special_floats(tmp_path: Path) -> None:
         np.testing.assert_array_equal(got, cube)
 
 
-def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_of_many_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "CHUNK_ELEMENTS", 3)
     values = (np.arange(65).reshape(13, 5) % 3) * 2.5
     workspace = finish(tmp_path / "ws", "s", sparse_array(values, (5, 8)))
@@ -203,16 +195,16 @@ def test_block_of_many_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(theirs.toarray(), values[5:])
 
 
-def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path: Path) -> None:
+def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path):
     """As in a notebook, whose cells run in the thread of one."""
 
-    async def cell() -> Any:
+    async def cell():
         return finish(tmp_path / "ws", "x", dense_array()).array("x").compute()
 
     np.testing.assert_array_equal(asyncio.run(cell()), dense_array().compute())
 
 
-def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path: Path) -> None:
+def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path):
     output = Output(stage="a", name="x", kind="csr", row_blocks=(3,), shape=(3, 5), dtype="<f4")
     folder, left = Folder.at(tmp_path), tmp_path / output.block_location(0) / "data" / "c" / "7"
     left.parent.mkdir(parents=True)
@@ -221,7 +213,7 @@ def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path: Path) -> Non
     assert set(record.files) == set(folder.find(output.block_location(0)))
 
 
-def test_ctrl_c_in_a_block_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_in_a_block_is_not_lost(tmp_path, monkeypatch):
     """It says nothing of the block, and is no damage."""
     stored = finish(tmp_path / "ws", "x", sparse_array(np.eye(6), (6,))).array("x")
     value = blocks.google_crc32c.value

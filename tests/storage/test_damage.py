@@ -10,9 +10,8 @@ import shutil
 import socket
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +35,7 @@ from tests.storage.examples import (
 
 
 @contextlib.contextmanager
-def bound_by_modes() -> Iterator[None]:
+def bound_by_modes():
     """Let this thread, and those that it starts, read no file whose mode forbids it, as every user but root."""
     if os.geteuid() != 0 or sys.platform != "linux":
         yield
@@ -56,21 +55,21 @@ def bound_by_modes() -> Iterator[None]:
 # --- every kind of file, in every way ----------------------------------------------------------------------------
 
 
-def linked(path: Path) -> None:
+def linked(path):
     moved = next(folder for folder in path.parents if folder.name == "copy").with_name("elsewhere")
     path.rename(moved)
     path.symlink_to(moved)
 
 
-def replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
-    def fault(path: Path) -> None:
+def replaced(make):
+    def fault(path):
         path.unlink()
         make(path)
 
     return fault
 
 
-def bound(path: Path) -> None:
+def bound(path):
     here = os.open(path.parent, os.O_RDONLY)  # the name of a socket has a hundred characters at most
     try:
         socket.socket(socket.AF_UNIX).bind(f"/proc/self/fd/{here}/{path.name}")
@@ -78,7 +77,7 @@ def bound(path: Path) -> None:
         os.close(here)
 
 
-def filled(path: Path) -> None:
+def filled(path):
     path.mkdir()
     (path / "inside").write_text("x")
 
@@ -115,8 +114,8 @@ KINDS = {
 """A file of each kind, and the block that is made again where it is damaged."""
 
 
-def test_the_table_has_every_kind_of_file(root: Path) -> None:
-    def kind(name: str) -> str:
+def test_the_table_has_every_kind_of_file(root):
+    def kind(name):
         name = re.sub(r"\d+", "0", name).replace("/b.json", "/a.json").replace("twice", "dense")
         return re.sub("(data|indices|indptr)/", "data/", name).replace("part.txt", "part-more.txt")
 
@@ -124,9 +123,7 @@ def test_the_table_has_every_kind_of_file(root: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
-    two_stages: tuple[Path, str], root: Path, fault: str
-) -> None:
+def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(two_stages, root, fault):
     """Each alone: what a damaged record names could be made again for that reason. A fourth of them is repaired."""
     spoil, what = FAULTS[fault]
     elsewhere = root.with_name("elsewhere")
@@ -158,7 +155,7 @@ def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(
             elsewhere.unlink()
 
 
-def test_a_folder_that_may_not_be_listed_is_no_end_of_the_check(root: Path) -> None:
+def test_a_folder_that_may_not_be_listed_is_no_end_of_the_check(root):
     (root / "words.parquet").unlink()
     (root / "arrays.zarr/dense/c").chmod(0)
     with bound_by_modes():
@@ -173,27 +170,27 @@ def test_a_folder_that_may_not_be_listed_is_no_end_of_the_check(root: Path) -> N
 RECORDS = ("manifest/", "workspace.json", "arrays.zarr/zarr.json")
 
 
-def block_number(block: str) -> int:
+def block_number(block):
     return int(block.split()[1]) if block else -1
 
 
-def is_own(name: str) -> bool:
+def is_own(name):
     """Return whether a stray file below a name is told from a file of the user."""
     return name.startswith(("arrays.zarr/", "manifest/", "tokens/"))
 
 
-def of_block(name: str) -> str:
+def of_block(name):
     """Return what is written again with a file."""
     found = re.match(r"arrays\.zarr/.*/(\d{6}|c/\d+)/|tokens/\d+/", name)
     return found[0] if found else ""
 
 
-def times_of(root: Path) -> dict[str, int]:
+def times_of(root):
     files = sorted(path for path in root.rglob("*") if path.is_file())
     return {path.relative_to(root).as_posix(): path.lstat().st_mtime_ns for path in files}
 
 
-def test_pipes_are_all_named_and_none_is_read(root: Path) -> None:
+def test_pipes_are_all_named_and_none_is_read(root):
     """It would never end; a device neither. `verify` once ended at the first."""
     data = ["arrays.zarr/dense/c/1/0", "words.parquet", "report/index.html"]
     for name in data:
@@ -212,9 +209,7 @@ def test_pipes_are_all_named_and_none_is_read(root: Path) -> None:
     assert {problem.file for problem in Workspace.open(root).verify()} == names
 
 
-def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kept(
-    root: Path, two_stages: tuple[Path, str]
-) -> None:
+def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kept(root, two_stages):
     for name in ("manifest/a.json", "manifest/copies/a.json"):
         flip(root / name)
     problems = [p[3:] for p in Workspace.open(root).verify()]
@@ -224,7 +219,7 @@ def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kep
     assert sorted(calls.blocks) == [0, 1, 2]
 
 
-def test_damage_to_one_array_is_found_where_it_is_read(tmp_path: Path) -> None:
+def test_damage_to_one_array_is_found_where_it_is_read(tmp_path):
     """Blocks that were swapped are whole by themselves, and their siblings are read."""
     for name, array in (("dense", dense_array()), ("sparse", sparse_array(np.eye(12), (4, 4, 4)))):
         workspace = finish(tmp_path / name, "x", array)
@@ -240,7 +235,7 @@ def test_damage_to_one_array_is_found_where_it_is_read(tmp_path: Path) -> None:
         assert {problem.block for problem in workspace.verify()} == {0, 1}
 
 
-def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Path) -> None:
+def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path):
     with writing(tmp_path / "ws") as (workspace, stage):
         for name in "xy":
             stage.store_table(f"table_{name}", pa.table({"word": [name]}))
@@ -266,7 +261,7 @@ def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path: Pat
             read()
 
 
-def swap(one: Path, other: Path) -> None:
+def swap(one, other):
     one.rename(one.with_suffix(".kept"))
     other.rename(one)
     one.with_suffix(".kept").rename(other)
@@ -276,9 +271,7 @@ def swap(one: Path, other: Path) -> None:
     ("name", "target"),
     [("workspace.json", "/dev/zero"), ("lock.json", "/dev/zero"), ("manifest/a.json", "elsewhere")],
 )
-def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(
-    root: Path, two_stages: tuple[Path, str], name: str, target: str
-) -> None:
+def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(root, two_stages, name, target):
     (root.parent / "elsewhere").write_text("mine")
     (root / name).unlink(missing_ok=True)
     (root / name).symlink_to(root.parent / target)
@@ -304,7 +297,7 @@ def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(
         "arrays.zarr/dense/c/1/0.abc.partial",
     ],
 )
-def test_a_stray_file_is_named_and_removed(root: Path, two_stages: tuple[Path, str], file: str) -> None:
+def test_a_stray_file_is_named_and_removed(root, two_stages, file):
     (root / file).parent.mkdir(parents=True, exist_ok=True)
     (root / file).write_bytes(b"stray")
     assert [p[3:] for p in Workspace.open(root).verify()] == [(file, verify.UNEXPECTED)]
@@ -312,7 +305,7 @@ def test_a_stray_file_is_named_and_removed(root: Path, two_stages: tuple[Path, s
     assert not (root / file).exists()
 
 
-def test_files_beside_the_outputs_are_the_users_own(root: Path, two_stages: tuple[Path, str]) -> None:
+def test_files_beside_the_outputs_are_the_users_own(root, two_stages):
     for name in ("notes.txt", "report/extra.css", "tokens/notes", "tokens/src/main.c"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
@@ -335,7 +328,7 @@ def test_files_beside_the_outputs_are_the_users_own(root: Path, two_stages: tupl
         ("dense/000001.json", b"\xff\xfe"),
     ],
 )
-def test_a_damaged_journal_computes_what_it_does_not_name(tmp_path: Path, file: str, damage: bytes) -> None:
+def test_a_damaged_journal_computes_what_it_does_not_name(tmp_path, file, damage):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace)
     (tmp_path / "ws/journal/a" / file).write_bytes(damage)
@@ -346,8 +339,8 @@ def test_a_damaged_journal_computes_what_it_does_not_name(tmp_path: Path, file: 
     assert sorted(calls.blocks) == ([1] if file == "dense/000001.json" else [0, 1, 2])
 
 
-def test_a_stage_that_others_were_made_from_and_is_gone_is_named(root: Path) -> None:
-    def uncommitted() -> list[str]:
+def test_a_stage_that_others_were_made_from_and_is_gone_is_named(root):
+    def uncommitted():
         return [
             problem.stage for problem in Workspace.open(root).verify() if problem.what == verify.UNCOMMITTED
         ]
@@ -360,7 +353,7 @@ def test_a_stage_that_others_were_made_from_and_is_gone_is_named(root: Path) -> 
     assert uncommitted() == ["a", "c"]
 
 
-def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root: Path) -> None:
+def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root):
     with writing(root, "c") as (workspace, stage):
         stage.store("half", dense_array(), **META)
         assert workspace.verify() == []
@@ -369,7 +362,7 @@ def test_an_interrupted_stage_is_named_and_what_it_is_writing_is_no_problem(root
     assert problem == ("c", "", -1, "manifest/c.json", verify.UNCOMMITTED)
 
 
-def test_every_block_of_a_task_that_checks_many_is_judged_and_counted(tmp_path: Path) -> None:
+def test_every_block_of_a_task_that_checks_many_is_judged_and_counted(tmp_path):
     n = 2 * verify.TASK_BLOCKS + 1
     with writing(tmp_path / "ws") as (workspace, stage):
         stage.store_files("items", n, write_item)
@@ -384,9 +377,7 @@ def test_every_block_of_a_task_that_checks_many_is_judged_and_counted(tmp_path: 
     assert seen[-1] == (n, n)
 
 
-def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(root, monkeypatch):
     """A run takes back one stage and begins another, all after `verify` has read the commits."""
     with Workspace.create(root, owner="test") as workspace:
         stage = workspace.stage("c", parameters={}, inputs={})  # also what Zarr calls the folder of chunks
@@ -398,7 +389,7 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
         (root / "arrays.zarr/half").write_bytes(b"being written")
         checked = verify.check_blocks
 
-        def write_meanwhile(*arguments: Any, **options: Any) -> Any:
+        def write_meanwhile(*arguments, **options):
             monkeypatch.undo()
             workspace.stage("c", parameters={}, inputs={}).reopen([])
             (root / "c").unlink()
@@ -413,9 +404,7 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(
         assert workspace.writer().startswith("writer (process")
 
 
-def test_a_workspace_is_known_by_its_records_where_its_first_file_is_damaged(
-    root: Path, two_stages: tuple[Path, str]
-) -> None:
+def test_a_workspace_is_known_by_its_records_where_its_first_file_is_damaged(root, two_stages):
     file = root / "workspace.json"
     whole = file.read_bytes()
     for damage in (b"\0" * 50, None):
@@ -426,9 +415,7 @@ def test_a_workspace_is_known_by_its_records_where_its_first_file_is_damaged(
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0", b'{"host": "a'], ids=["empty", "zeros", "cut off"])
-def test_a_lock_that_cannot_be_read_holds_nobody_up(
-    root: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+def test_a_lock_that_cannot_be_read_holds_nobody_up(root, monkeypatch, content):
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
     (root / "lock.json").write_bytes(content)
     assert Workspace.open(root).writer() == ""

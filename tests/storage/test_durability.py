@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,7 @@ from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, dense_array, keep_state, record_disk, store_all, writing
 
 
-def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_journal(tmp_path, monkeypatch):
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
         begun = record_disk(monkeypatch)
@@ -48,9 +45,7 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_jo
     assert [commit, *order] == sorted([commit, *order])
 
 
-def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     root = tmp_path / "ws"
     seen = record_disk(monkeypatch)
     with Workspace.create(root, owner="test") as workspace:
@@ -66,7 +61,7 @@ def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(
         assert seen[place + 1] == ("sync", str((root / name).parent))
 
 
-def test_a_copy_is_on_the_disk_when_it_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_is_on_the_disk_when_it_is_done(tmp_path, monkeypatch):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()
         seen = record_disk(monkeypatch)
@@ -82,13 +77,11 @@ SENTENCES = {
 }
 
 
-def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run(root: Path, fail_at: int, number: int = 0) -> int:
+def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(tmp_path, monkeypatch):
+    def run(root, fail_at, number=0):
         calls, real = itertools.count(), os.fsync
 
-        def failing(handle: int) -> None:
+        def failing(handle):
             if next(calls) == fail_at:
                 raise OSError(number, os.strerror(number))
             real(handle)
@@ -112,9 +105,7 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(
 
 
 @pytest.mark.parametrize("way", ["begun again", "reopened"])
-def test_a_commit_is_withdrawn_before_its_data_and_what_announces_it_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_a_commit_is_withdrawn_before_its_data_and_what_announces_it_last(tmp_path, monkeypatch, way):
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
         stage = store_all(workspace)
@@ -135,7 +126,7 @@ def test_a_commit_is_withdrawn_before_its_data_and_what_announces_it_last(
     assert removed.index(copy) < removed.index(commit) < removed.index(f"{root}/arrays.zarr/dense")
 
 
-def test_a_file_is_replaced_and_never_written_in_place(tmp_path: Path) -> None:
+def test_a_file_is_replaced_and_never_written_in_place(tmp_path):
     folder = Folder.at(tmp_path)
     folder.write("x", b"old")
     with (tmp_path / "x").open("rb") as reader:
@@ -146,11 +137,11 @@ def test_a_file_is_replaced_and_never_written_in_place(tmp_path: Path) -> None:
 
 
 def test_what_a_stage_is_made_from_is_written_first_and_a_block_is_recorded_when_all_of_its_files_are_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     root, real, written = tmp_path / "ws", Folder.write, list[str]()
 
-    def write(self: Folder, name: str, *pieces: Any, **options: bool) -> object:
+    def write(self, name, *pieces, **options):
         if "/dense/0" in name and name.startswith("journal/"):
             assert (root / f"arrays.zarr/dense/c/{int(Path(name).stem)}/0").exists()
         if "/sparse/0" in name and name.startswith("journal/"):

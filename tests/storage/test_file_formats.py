@@ -24,7 +24,7 @@ Finished = tuple[Path, str, str]
 
 
 @pytest.fixture(scope="module")
-def reader() -> dict[str, Any]:
+def reader():
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert "distembed" not in blocks[0]
     names: dict[str, Any] = {}
@@ -32,15 +32,15 @@ def reader() -> dict[str, Any]:
     return names
 
 
-def digest_of(data: bytes) -> str:
+def digest_of(data):
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def digest_of_json(value: object) -> str:
+def digest_of_json(value):
     return digest_of(json.dumps(value, sort_keys=True, separators=(",", ":")).encode())
 
 
-def digest_of_output(record: dict[str, Any]) -> str:
+def digest_of_output(record):
     spec = record["spec"]
     head = [spec["kind"], spec.get("shape", []), spec.get("dtype", ""), spec["row_blocks"]]
     head += [spec["constant"]] if "constant" in spec else []
@@ -51,7 +51,7 @@ def digest_of_output(record: dict[str, Any]) -> str:
     return digest_of_json([head, [digest_of_json([*each]) for each in zip(files, summaries, strict=True)]])
 
 
-def test_the_reader_gives_the_arrays_that_distembed_gives(finished: Finished, reader: dict[str, Any]) -> None:
+def test_the_reader_gives_the_arrays_that_distembed_gives(finished, reader):
     folder, workspace = finished[0], Workspace.open(finished[0])
     np.testing.assert_array_equal(reader["dense"](folder, "vectors"), compute(workspace.array("vectors")))
     counts = compute(workspace.array("cooccurrence"))
@@ -60,7 +60,7 @@ def test_the_reader_gives_the_arrays_that_distembed_gives(finished: Finished, re
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_the_reader_finds_a_flipped_byte(copy: Path, reader: dict[str, Any]) -> None:
+def test_the_reader_finds_a_flipped_byte(copy, reader):
     record = reader["committed_outputs"](copy)["vectors"]
     assert reader["damaged_files"](copy, record) == []
     chunk = next(iter(copy.glob("arrays.zarr/vectors/c/*/*")))
@@ -70,9 +70,7 @@ def test_the_reader_finds_a_flipped_byte(copy: Path, reader: dict[str, Any]) -> 
     assert reader["damaged_files"](copy, record) == [str(chunk.relative_to(copy))]
 
 
-def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
-    finished: Finished, reader: dict[str, Any]
-) -> None:
+def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(finished, reader):
     commits = [json.loads(file.read_bytes()) for file in Path(finished[0], "manifest").glob("*.json")]
     for commit in commits:
         seal = commit.pop("seal")
@@ -89,7 +87,7 @@ def test_the_digests_of_the_page_lead_to_the_last_line_of_verify(
     assert digest_of_json(of_stages) == finished[1]
 
 
-def test_partial_counts_are_laid_out_as_the_page_says(tmp_path: Path) -> None:
+def test_partial_counts_are_laid_out_as_the_page_says(tmp_path):
     file = tmp_path / "part-000000.counts"
     with writing_runs(str(file)) as append:
         for run in ([0, 1, 3], [0, 0, 0]):

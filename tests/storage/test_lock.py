@@ -12,9 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import cloudpickle
 import dask
@@ -27,7 +25,6 @@ from distembed.files import replacing
 from distembed.storage import lock
 from distembed.storage.folder import Folder
 from distembed.storage.records import LockedError
-from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.commands import environment
 from tests.faults import killed_writer
@@ -38,28 +35,28 @@ ELSEWHERE = "another kernel"
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch):
     """Let a heartbeat stand still after a tenth of a second."""
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(lock, "STALE_SECONDS", 0.1)
 
 
 @pytest.fixture
-def foreign(tmp_path: Path) -> Callable[..., None]:
+def foreign(tmp_path):
     """Return what makes the lock of a workspace one of a run that cannot be seen from here."""
 
-    def change(**hidden: Any) -> None:
+    def change(**hidden):
         file = tmp_path / "ws/lock.json"
         file.write_text(json.dumps(json.loads(file.read_bytes()) | (hidden or {"kernel": ELSEWHERE})))
 
     return change
 
 
-def create(root: Path, **options: Any) -> Workspace:
+def create(root, **options):
     return Workspace.create(root / "ws", owner="second", **options)
 
 
-def test_a_clock_that_steps_makes_nobody_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_steps_makes_nobody_dead(tmp_path, monkeypatch):
     with create(tmp_path):
         real = psutil.Process.create_time
         monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + 3600)
@@ -68,9 +65,7 @@ def test_a_clock_that_steps_makes_nobody_dead(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("hidden", [{"kernel": ELSEWHERE}, {"started": None}])
-def test_an_owner_elsewhere_keeps_the_lock_while_its_heart_beats(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, foreign: Callable[..., None], hidden: dict[str, Any]
-) -> None:
+def test_an_owner_elsewhere_keeps_the_lock_while_its_heart_beats(tmp_path, monkeypatch, foreign, hidden):
     monkeypatch.setattr(lock, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(lock, "POLL_SECONDS", 0.2)
     said: list[str] = []
@@ -84,9 +79,7 @@ def test_an_owner_elsewhere_keeps_the_lock_while_its_heart_beats(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_owner_elsewhere_whose_heart_stands_still_loses_the_lock_and_commits_nothing(
-    tmp_path: Path, foreign: Callable[..., None]
-) -> None:
+def test_an_owner_elsewhere_whose_heart_stands_still_loses_the_lock_and_commits_nothing(tmp_path, foreign):
     with create(tmp_path) as robbed:
         stage = store_all(robbed)
         foreign()
@@ -100,7 +93,7 @@ def test_an_owner_elsewhere_whose_heart_stands_still_loses_the_lock_and_commits_
     assert Workspace.open(tmp_path / "ws").stages() == {}
 
 
-def test_a_robbed_owner_leaves_the_lock_of_its_heir_alone(tmp_path: Path) -> None:
+def test_a_robbed_owner_leaves_the_lock_of_its_heir_alone(tmp_path):
     robbed = create(tmp_path)
     (tmp_path / "ws/lock.json").unlink()
     with create(tmp_path):
@@ -109,7 +102,7 @@ def test_a_robbed_owner_leaves_the_lock_of_its_heir_alone(tmp_path: Path) -> Non
         assert (tmp_path / "ws/lock.json").read_bytes() == lock
 
 
-def succeed(root: Path) -> None:
+def succeed(root):
     """Let another run take a workspace over: its lock, and blocks that it has written."""
     (root / "ws/lock.json").write_text(json.dumps({"token": "0" * 32, "job": "heir"}))
     for place in ("x/c/0", "s/000000"):
@@ -119,14 +112,14 @@ def succeed(root: Path) -> None:
         (block / "0").write_text("of the heir")
 
 
-def files_of(root: Path) -> dict[str, bytes]:
+def files_of(root):
     """Return all files of a workspace but the heartbeats, which a thread writes at its own time."""
     files = (path for path in (root / "ws").rglob("*") if path.is_file() and path.suffix != ".beat")
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(tmp_path: Path) -> None:
-    def rob(block: np.ndarray) -> np.ndarray:
+def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(tmp_path):
+    def rob(block):
         succeed(tmp_path)
         return block
 
@@ -148,12 +141,10 @@ def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(tmp_pat
         assert files_of(tmp_path) == there
 
 
-def test_a_robbed_owner_that_wakes_between_two_files_writes_no_further_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_robbed_owner_that_wakes_between_two_files_writes_no_further_one(tmp_path, monkeypatch):
     real = Folder.write
 
-    def robbed_after_the_data(self: Folder, name: str, *pieces: Any, **options: bool) -> Any:
+    def robbed_after_the_data(self, name, *pieces, **options):
         written = real(self, name, *pieces, **options)
         if name.endswith("data/c/0"):
             succeed(tmp_path)
@@ -166,16 +157,16 @@ def test_a_robbed_owner_that_wakes_between_two_files_writes_no_further_one(
         assert [path.name for path in (tmp_path / "ws/arrays.zarr/s/000000").iterdir()] == ["0"]
 
 
-def blocks(stage: Stage, meanwhile: Callable[[], None]) -> None:
-    def rob(block: np.ndarray) -> np.ndarray:
+def blocks(stage, meanwhile):
+    def rob(block):
         meanwhile()
         return block
 
     stage.store("words", dense_array()[:4].map_blocks(rob, meta=np.empty((0, 0), np.float32)), **META)
 
 
-def table_of_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
-    def pieces() -> Iterator[pa.Table]:
+def table_of_pieces(stage, meanwhile):
+    def pieces():
         yield pa.table({"word": ["cat"]})
         meanwhile()
         yield pa.table({"word": ["dog"]})
@@ -183,12 +174,12 @@ def table_of_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
     stage.store_batches("words", pa.schema({"word": pa.string()}), pieces(), n_rows=2)
 
 
-def items(stage: Stage, meanwhile: Callable[[], None]) -> None:
+def items(stage, meanwhile):
     stage.store_files("words", 1, lambda index, prefix: (meanwhile(), write_item(index, prefix))[1])
 
 
-def items_in_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
-    def make(_: int, prefix: str) -> dict[str, int]:
+def items_in_pieces(stage, meanwhile):
+    def make(_, prefix):
         with replacing(prefix) as first:
             Path(first).write_text("x")
         Path(prefix).unlink()
@@ -202,9 +193,7 @@ def items_in_pieces(stage: Stage, meanwhile: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("way", [blocks, table_of_pieces, items, items_in_pieces])
-def test_a_robbed_owner_records_nothing_that_took_long_to_write(
-    tmp_path: Path, way: Callable[[Stage, Callable[[], None]], None]
-) -> None:
+def test_a_robbed_owner_records_nothing_that_took_long_to_write(tmp_path, way):
     with create(tmp_path) as robbed:
         stage = robbed.stage("a", parameters={}, inputs={})
         with pytest.raises(LockedError):
@@ -213,7 +202,7 @@ def test_a_robbed_owner_records_nothing_that_took_long_to_write(
         assert [path.name for path in tmp_path.glob("ws/journal/a/*/*")] == ["output.json"]
 
 
-def wait_for(file: Path) -> None:
+def wait_for(file):
     end = time.monotonic() + 60
     while not file.exists():
         assert time.monotonic() < end
@@ -221,9 +210,7 @@ def wait_for(file: Path) -> None:
 
 
 @pytest.mark.cluster
-def test_the_worker_of_a_killed_client_writes_nothing_once_another_run_has_begun(
-    tmp_path: Path, cluster: str
-) -> None:
+def test_the_worker_of_a_killed_client_writes_nothing_once_another_run_has_begun(tmp_path, cluster):
     """The workers of a scheduler that somebody else has started go on when the client is gone."""
     root, gate = tmp_path / "ws", tmp_path / "gate"
     gate.mkdir()
@@ -242,7 +229,7 @@ def test_the_worker_of_a_killed_client_writes_nothing_once_another_run_has_begun
 
 
 @pytest.mark.parametrize("module", [pickle, cloudpickle])  # Dask pickles functions of scripts by the second
-def test_a_worker_learns_that_the_lock_was_lost(tmp_path: Path, module: Any) -> None:
+def test_a_worker_learns_that_the_lock_was_lost(tmp_path, module):
     with create(tmp_path) as robbed:
         there = pickle.loads(module.dumps(robbed._folder))
         there.write("x", b"x")
@@ -252,9 +239,7 @@ def test_a_worker_learns_that_the_lock_was_lost(tmp_path: Path, module: Any) -> 
     assert (tmp_path / "ws/x").exists()
 
 
-def test_a_lock_that_a_third_run_has_taken_meanwhile_is_not_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_a_third_run_has_taken_meanwhile_is_not_removed(tmp_path, monkeypatch):
     """Two runs find the same dead lock: the slower one may not remove that of the faster."""
     file = tmp_path / "ws/lock.json"
     with create(tmp_path):
@@ -263,7 +248,7 @@ def test_a_lock_that_a_third_run_has_taken_meanwhile_is_not_removed(
     guard, held = lock._guard, json.dumps({**mine, "token": "f" * 32})
 
     @contextlib.contextmanager
-    def overtaken(folder: Folder) -> Iterator[None]:
+    def overtaken(folder):
         with guard(folder):
             file.write_text(held)
             yield
@@ -274,16 +259,14 @@ def test_a_lock_that_a_third_run_has_taken_meanwhile_is_not_removed(
     assert file.read_text() == held
 
 
-def test_a_dead_lock_is_compared_and_removed_by_one_process_at_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dead_lock_is_compared_and_removed_by_one_process_at_a_time(tmp_path, monkeypatch):
     root = tmp_path / "ws"
     with create(tmp_path):
         dead = {**json.loads((root / "lock.json").read_bytes()), "started": 1}
     (root / "lock.json").write_text(json.dumps(dead))
     real, removed = Folder.remove, []
 
-    def remove(self: Folder, name: str) -> None:
+    def remove(self, name):
         if name == "lock.json":
             removed.append(name)
             handle = os.open(root, os.O_RDONLY)
@@ -299,7 +282,7 @@ def test_a_dead_lock_is_compared_and_removed_by_one_process_at_a_time(
     assert removed == ["lock.json"]
 
 
-def isolated(*words: str) -> list[str]:
+def isolated(*words):
     """Return a command in namespaces of its own: other processes, and another host name."""
     script = 'hostname elsewhere && exec "$@"'
     options = ["unshare", "--uts", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c"]
@@ -314,9 +297,7 @@ needs_namespaces = pytest.mark.skipif(
 
 
 @needs_namespaces
-def test_containers_do_not_rob_each_other_and_a_killed_one_is_succeeded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_containers_do_not_rob_each_other_and_a_killed_one_is_succeeded(tmp_path, monkeypatch):
     root = tmp_path / "ws"
     command = isolated(sys.executable, "-m", killed_writer.__name__, str(root), "0.05", "0.1")
     process = subprocess.Popen(command, env=environment())

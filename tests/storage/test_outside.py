@@ -7,7 +7,6 @@ import json
 import shutil
 import tempfile
 import tracemalloc
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +49,7 @@ Path_ = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(tmp_path_factory):
     """Return a folder with a workspace of two stages, one committed, and a folder that is none of its business."""
     home = tmp_path_factory.mktemp("home")
     for name in ("keep.txt", "000000/keep.txt", "dense/keep.txt"):
@@ -68,13 +67,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def contents(home: Path) -> dict[str, bytes]:
+def contents(home):
     """Return every file of a folder that lies outside its workspace."""
     files = (path for path in home.rglob("*") if path.is_file() and (home / "ws") not in path.parents)
     return {str(path.relative_to(home)): path.read_bytes() for path in files}
 
 
-def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+def leaves(value, path=()):
     """Yield the place of every entry of a JSON document."""
     if path:
         yield path
@@ -83,7 +82,7 @@ def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
         yield from leaves(inner, (*path, key))
 
 
-def changed(document: Any, path: Path_, value: Any, *, key: bool) -> Any:
+def changed(document, path, value, *, key):
     *way, last = path
     place = document
     for step in way:
@@ -95,18 +94,18 @@ def changed(document: Any, path: Path_, value: Any, *, key: bool) -> Any:
     return document
 
 
-def unsealed(home: Path) -> Any:
+def unsealed(home):
     """Return what the manifest of a workspace says, without its seal."""
     body = json.loads((home / "ws/manifest/a.json").read_bytes())
     body.pop("seal")
     return body
 
 
-def sealed(body: Any) -> bytes:
+def sealed(body):
     return seal(json.dumps(body).encode())
 
 
-def use(root: Path) -> None:
+def use(root):
     """Do everything with a workspace that writes or removes."""
     with Workspace.create(root, owner="victim") as workspace, dask.config.set(scheduler="sync"):
         workspace.verify()
@@ -116,7 +115,7 @@ def use(root: Path) -> None:
         store_all(workspace, scale=2).commit()
 
 
-def check_nothing_outside_is_touched(home: Path) -> None:
+def check_nothing_outside_is_touched(home):
     before = contents(home)
     with contextlib.suppress(OSError, ValueError):  # a refusal is one sentence of these kinds
         use(home / "ws")
@@ -130,9 +129,7 @@ values = values | st.lists(values, max_size=2) | st.dictionaries(st.sampled_from
 @settings(max_examples=8, deadline=None)
 @given(st.randoms(use_true_random=False), values, st.booleans())
 @example(None, "../victim", False)
-def test_nothing_outside_is_touched_whatever_a_record_says(
-    template: Path, rng: Any, value: Any, key: bool
-) -> None:
+def test_nothing_outside_is_touched_whatever_a_record_says(template, rng, value, key):
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(lock, "POLL_SECONDS", 0.01)
         patch.setattr(lock, "STALE_SECONDS", 0.01)
@@ -154,14 +151,14 @@ def test_nothing_outside_is_touched_whatever_a_record_says(
 
 
 @pytest.fixture
-def home(template: Path, tmp_path: Path) -> Path:
+def home(template, tmp_path):
     """Return a copy of the template that nobody writes."""
     home = shutil.copytree(template, tmp_path / "home")
     (home / "ws/lock.json").unlink()
     return home
 
 
-def link_out(home: Path, name: str) -> Path:
+def link_out(home, name):
     """Move a file or folder of a workspace out of it, and leave a link in its place."""
     place = home / "ws" / name
     shutil.move(place, home / "moved")
@@ -172,7 +169,7 @@ def link_out(home: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     "link", ["arrays.zarr", "manifest", "manifest/copies", "journal", "report", "tokens"]
 )
-def test_links_to_folders_are_not_followed(home: Path, link: str) -> None:
+def test_links_to_folders_are_not_followed(home, link):
     place = link_out(home, link)
     before = contents(home)
     with pytest.raises(OutsideError, match="symbolic link"):
@@ -190,7 +187,7 @@ def test_links_to_folders_are_not_followed(home: Path, link: str) -> None:
 @pytest.mark.parametrize(
     "link", ["arrays.zarr/dense", "arrays.zarr/sparse/000002", "tokens/000001", "arrays.zarr/dense/c/1/0"]
 )
-def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(home: Path, link: str) -> None:
+def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(home, link):
     place = link_out(home, link)
     before = contents(home)
     use(home / "ws")
@@ -198,7 +195,7 @@ def test_links_are_replaced_or_removed_and_what_they_lead_to_is_left(home: Path,
     assert not place.is_symlink()
 
 
-def test_a_plain_file_replaces_a_link_and_the_workspace_itself_may_be_one(tmp_path: Path) -> None:
+def test_a_plain_file_replaces_a_link_and_the_workspace_itself_may_be_one(tmp_path):
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "disk").mkdir()
     (tmp_path / "ws").symlink_to(tmp_path / "disk")
@@ -215,7 +212,7 @@ def test_a_plain_file_replaces_a_link_and_the_workspace_itself_may_be_one(tmp_pa
 
 
 @pytest.mark.parametrize("name", [name for name in OUTSIDE if name] + ["x\\y", "/etc/x", "a//b"])
-def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str) -> None:
+def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path, name):
     for folder in (Folder.at(tmp_path / "ws"), Folder.at("memory://ws")):
         for call, *more in (
             (folder.write, b"x"),
@@ -252,9 +249,7 @@ def test_a_folder_refuses_names_that_lead_out_of_it(tmp_path: Path, name: str) -
         (("inputs",), {"../b": "x"}),
     ],
 )
-def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
-    template: Path, path: Path_, value: Any
-) -> None:
+def test_a_manifest_is_read_only_if_each_name_is_in_its_place(template, path, value):
     body = unsealed(template)
     loaded(sealed(body), StageManifest, "a")
     with pytest.raises(ManifestError, match="is not what this package writes"):
@@ -262,7 +257,7 @@ def test_a_manifest_is_read_only_if_each_name_is_in_its_place(
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(home: Path, both: bool) -> None:
+def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(home, both):
     file = home / "ws/manifest/a.json"
     body = json.loads(file.read_bytes())
     body.pop("seal")
@@ -276,14 +271,14 @@ def test_a_manifest_of_another_shape_is_damaged_and_its_copy_serves(home: Path, 
         assert [problem for problem in workspace.verify() if problem.stage == "a"] == []
 
 
-def stored(home: Path) -> Path:
+def stored(home):
     """Make a workspace with a dense and a sparse array, and return the folder of its arrays."""
     with Workspace.create(home / "ws", owner="stranger") as workspace, dask.config.set(scheduler="sync"):
         store_all(workspace).commit()
     return home / "ws/arrays.zarr"
 
 
-def test_what_other_heads_say_of_a_block_changes_nothing(tmp_path: Path) -> None:
+def test_what_other_heads_say_of_a_block_changes_nothing(tmp_path):
     """A head may say that chunks are pickled, packed by Gzip, or terabytes large: no library reads it for us."""
     place = stored(tmp_path)
     workspace = Workspace.open(tmp_path / "ws")
@@ -300,7 +295,7 @@ def test_what_other_heads_say_of_a_block_changes_nothing(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["dense/c/0/0", "sparse/000001/data/c/0"])
-def test_a_chunk_of_another_size_than_its_block_is_not_unpacked(tmp_path: Path, name: str) -> None:
+def test_a_chunk_of_another_size_than_its_block_is_not_unpacked(tmp_path, name):
     """A stranger's chunk and the records of it may fit each other."""
     chunk = stored(tmp_path) / name
     data = bytearray(chunk.read_bytes())
@@ -319,7 +314,7 @@ def test_a_chunk_of_another_size_than_its_block_is_not_unpacked(tmp_path: Path, 
         Workspace.open(tmp_path / "ws").array(name.partition("/")[0]).compute(scheduler="sync")
 
 
-def test_a_record_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None:
+def test_a_record_takes_no_more_memory_than_it_has_bytes(tmp_path):
     stored(tmp_path)
     Workspace.open(tmp_path / "ws").stages()
     tracemalloc.start()
@@ -341,7 +336,7 @@ def test_a_record_takes_no_more_memory_than_it_has_bytes(tmp_path: Path) -> None
         ("words.parquet", b"\0\0"),
     ],
 )
-def test_a_planted_first_file_vouches_for_no_folder(tmp_path: Path, mine: str, content: bytes) -> None:
+def test_a_planted_first_file_vouches_for_no_folder(tmp_path, mine, content):
     """A stranger may send a folder, or a part of one, with a file that says that it is a workspace."""
     (tmp_path / mine).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / mine).write_text("mine")
@@ -353,7 +348,7 @@ def test_a_planted_first_file_vouches_for_no_folder(tmp_path: Path, mine: str, c
 
 
 @pytest.mark.parametrize("token", ["../../victim", "\x1b[2J", "0" * 33, 7, None])
-def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Path) -> None:
+def test_a_token_that_is_no_name_of_ours_names_no_file(token, tmp_path):
     stored(tmp_path)
     with Workspace.create(tmp_path / "ws", owner="a"):
         owner = json.loads((tmp_path / "ws/lock.json").read_text()) | {"token": token, "pid": 2**22 + 1}
@@ -362,7 +357,7 @@ def test_a_token_that_is_no_name_of_ours_names_no_file(token: Any, tmp_path: Pat
         Workspace.create(tmp_path / "ws", owner="victim")
 
 
-def test_what_the_user_puts_where_a_stranger_s_record_names_an_output_is_left(tmp_path: Path) -> None:
+def test_what_the_user_puts_where_a_stranger_s_record_names_an_output_is_left(tmp_path):
     """Only files named as items, folders of outputs, and files that are what was announced are the workspace's."""
     place = tmp_path / "ws"
     with writing(place) as (_, stage):

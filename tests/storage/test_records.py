@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import fsspec
-import numpy as np
 import pytest
 from fsspec import AbstractFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
@@ -34,7 +32,7 @@ SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=6)
 
 @settings(max_examples=25, deadline=None)
 @given(DTYPES.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)), st.booleans(), st.booleans())
-def test_block_round_trip(values: np.ndarray, as_csr: bool, temporary: bool) -> None:
+def test_block_round_trip(values, as_csr, temporary):
     block, rows = sparse.csr_array(values) if as_csr else values, values.shape[0]
     output = records.Output(
         stage="s", name="x", kind="csr" if as_csr else "dense", row_blocks=(rows,), shape=values.shape,
@@ -63,7 +61,7 @@ JSON = st.recursive(
 
 @settings(max_examples=15, deadline=None)
 @given(st.dictionaries(st.text(), JSON, min_size=1))
-def test_seal_round_trip(body: dict[str, object]) -> None:
+def test_seal_round_trip(body):
     document = seal(json.dumps(body).encode())
     assert json.loads(unseal(document, "file")) == body
     assert json.loads(document).keys() == {*body, "seal"}
@@ -71,7 +69,7 @@ def test_seal_round_trip(body: dict[str, object]) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_any_flipped_bit_breaks_the_seal(data: st.DataObject) -> None:
+def test_any_flipped_bit_breaks_the_seal(data):
     document = bytearray(seal(b'{"a":[1,2.5,"x"],"b":{"c":null}}'))
     position = data.draw(st.integers(0, len(document) - 1))
     document[position] ^= 1 << data.draw(st.integers(0, 7))
@@ -79,7 +77,7 @@ def test_any_flipped_bit_breaks_the_seal(data: st.DataObject) -> None:
         unseal(bytes(document), "file")
 
 
-def manifest_of(**given: Any) -> records.StageManifest:
+def manifest_of(**given):
     output = records.Output(
         stage="s", name="x", kind="dense", row_blocks=(2, 1), shape=(3, 4), dtype="<f4", dims=("i", "j")
     )
@@ -96,7 +94,7 @@ def manifest_of(**given: Any) -> records.StageManifest:
     "given",
     [{"facts": {"seconds": 0.5}}, {"made_with": {"numpy": "2"}}, {"block": {"kernel": "k"}}],
 )
-def test_manifest_round_trip_and_what_is_outside_the_digest(given: dict[str, Any]) -> None:
+def test_manifest_round_trip_and_what_is_outside_the_digest(given):
     written = manifest_of(**given)
     back = loaded(dumped(written), records.StageManifest, "file")
     assert back == written
@@ -104,7 +102,7 @@ def test_manifest_round_trip_and_what_is_outside_the_digest(given: dict[str, Any
     assert written.digest == manifest_of().digest != manifest_of(block={"summary": {"n": 1}}).digest
 
 
-def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_order() -> None:
+def test_fingerprint_depends_on_name_parameters_and_inputs_but_not_on_their_order():
     base = records.fingerprint("s", {"a": 1, "b": 2}, {"x": "1"})
     assert base == records.fingerprint("s", {"b": 2, "a": 1}, {"x": "1"})
     others = [
@@ -122,7 +120,7 @@ WRONG = [
 ]
 
 
-def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path: Path) -> None:
+def test_a_stage_begun_with_what_nobody_wrote_has_not_begun(tmp_path):
     body = {"version": 1, "stage": "a", "fingerprint": "f", "parameters": {}, "inputs": {"x": "f"}}
     folder = Folder.at(tmp_path)
     folder.write(catalog.begun_file("a"), seal(json.dumps(body).encode()))
@@ -141,23 +139,23 @@ class Remembering(MemoryFileSystem):
     pseudo_dirs: ClassVar[list[str]] = [""]
 
     @classmethod
-    def _strip_protocol(cls, path: str) -> Any:
+    def _strip_protocol(cls, path):
         return super()._strip_protocol(path.replace("remembering://", "memory://"))
 
     find = AbstractFileSystem.find
 
-    def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
+    def ls(self, path, detail=True, **options):
         if path not in self.dircache:
             self.dircache[path] = super().ls(path, detail=True)
         return [entry if detail else entry["name"] for entry in self.dircache[path]]
 
-    def invalidate_cache(self, path: str | None = None) -> None:
+    def invalidate_cache(self, path=None):
         self.dircache.clear()
 
 
 def test_a_store_is_asked_again_for_what_another_process_may_have_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setenv("DISTEMBED_PROTOCOLS", "remembering")
     fsspec.register_implementation("remembering", Remembering, clobber=True)
     folder, elsewhere = Folder.at("remembering://ws"), Remembering(skip_instance_cache=True)
@@ -168,12 +166,12 @@ def test_a_store_is_asked_again_for_what_another_process_may_have_written(
         assert f"manifest/{number}.json" in folder.find(place)
 
 
-def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_vanishes_while_it_is_listed_is_absent(tmp_path, monkeypatch):
     """A run that commits renames partial files while readers list them."""
     folder, scandir = Folder.at(tmp_path), os.scandir
 
     @contextlib.contextmanager
-    def renamed_meanwhile(path: str) -> Iterator[list[os.DirEntry[str]]]:
+    def renamed_meanwhile(path):
         with scandir(path) as entries:
             found = list(entries)
         for name in Path(path).iterdir():
@@ -189,9 +187,7 @@ def test_what_vanishes_while_it_is_listed_is_absent(tmp_path: Path, monkeypatch:
     assert folder.find("manifest/a.json") == {}
 
 
-def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_have_a_limit_when_they_are_written_and_when_they_are_read(tmp_path, monkeypatch):
     """A manifest that nothing could read again was found out at the commit, after hours."""
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace).commit()

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
-from typing import Any
 
-import dask.array as da
 import pytest
 
 from distembed.storage.catalog import Catalog
 from distembed.storage.folder import Folder
 from distembed.storage.records import Problem
-from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, flip, keep_state, run_both, store_all, writing
 
 
-def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path: Path) -> None:
+def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path):
     place, calls = tmp_path / "ws/arrays.zarr/checkpoints/a/round_1", Calls()
     for damaged in (None, "c/1/0", "c/2/0"):
         with Workspace.create(tmp_path / "ws", owner="test") as workspace:
@@ -30,7 +26,7 @@ def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path: Path) -> None:
     assert sorted(calls.blocks) == [0, 1, 1, 2, 2]
 
 
-def test_either_manifest_serves_whichever_is_damaged(root: Path, two_stages: tuple[Path, str]) -> None:
+def test_either_manifest_serves_whichever_is_damaged(root, two_stages):
     """The other costs no computation, also where all manifests are damaged so at once."""
     for places in ("manifest/*.json", "manifest/copies/*.json"):
         calls = Calls()
@@ -45,9 +41,7 @@ def test_either_manifest_serves_whichever_is_damaged(root: Path, two_stages: tup
 
 
 @pytest.mark.filterwarnings("ignore:Stage 'a' was repaired")
-def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(root, tmp_path, monkeypatch):
     """The commit stands, and what rests on the content before it was not yet removed."""
     (root / "arrays.zarr/dense/c/1/0").unlink()
     shutil.copytree(root, tmp_path / "whole")
@@ -64,7 +58,7 @@ def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(
     assert run_both(root, version=1) == (expected, [])
 
 
-def test_repair_with_other_content_warns(tmp_path: Path) -> None:
+def test_repair_with_other_content_warns(tmp_path):
     with writing(tmp_path / "ws") as (workspace, stage):
         stage.store("x", dense_array(), **META)
         stage.commit()
@@ -78,7 +72,7 @@ def test_repair_with_other_content_warns(tmp_path: Path) -> None:
             stage.commit()
 
 
-def test_what_was_begun_on_other_content_is_begun_again(tmp_path: Path) -> None:
+def test_what_was_begun_on_other_content_is_begun_again(tmp_path):
     """A stage may hold no blocks that were computed from two states of an input."""
     calls = Calls()
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
@@ -95,12 +89,12 @@ def test_what_was_begun_on_other_content_is_begun_again(tmp_path: Path) -> None:
         assert workspace.verify() == []
 
 
-def test_what_rests_on_a_withdrawn_stage_is_judged_when_that_is_committed_again(tmp_path: Path) -> None:
+def test_what_rests_on_a_withdrawn_stage_is_judged_when_that_is_committed_again(tmp_path):
     """A stage that is made again of other content may give the same result."""
     root = tmp_path / "ws"
     with Workspace.create(root, owner="test") as workspace:
 
-        def commit(name: str, array: da.Array, **inputs: Stage) -> Stage:
+        def commit(name, array, **inputs):
             made_from = {stage.name: stage.fingerprint for stage in inputs.values()}
             stage = workspace.stage(name, parameters={}, inputs=made_from)
             stage.store(name, array, **META)
@@ -120,7 +114,7 @@ def test_what_rests_on_a_withdrawn_stage_is_judged_when_that_is_committed_again(
         assert workspace.verify() == []
 
 
-def test_a_stage_is_not_committed_on_an_input_that_was_replaced_meanwhile(tmp_path: Path) -> None:
+def test_a_stage_is_not_committed_on_an_input_that_was_replaced_meanwhile(tmp_path):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         up = store_all(workspace)
         up.commit()
@@ -134,24 +128,24 @@ def test_a_stage_is_not_committed_on_an_input_that_was_replaced_meanwhile(tmp_pa
             down.commit()
 
 
-def spoilt(stage: str, output: str = "") -> list[Problem]:
+def spoilt(stage, output=""):
     """Return what says that every block of an output is damaged."""
     return [Problem(stage, output or stage, index, "", "") for index in range(3)]
 
 
-def stop_at_a_copy(write: Any) -> Any:
-    def writes(self: Folder, name: str, *pieces: Any, **options: Any) -> Any:
+def stop_at_a_copy(write):
+    def writes(self, name, *pieces, **options):
         return stop() if name.startswith("manifest/copies/") else write(self, name, *pieces, **options)
 
     return writes
 
 
-def stop(*_: object, **__: object) -> None:
+def stop(*_, **__):
     """End a run here, as Ctrl-C does."""
     raise KeyboardInterrupt
 
 
-def made_from(root: Path, stage: str) -> dict[str, object]:
+def made_from(root, stage):
     found = Workspace.open(root).stages()[stage]
     return {"parameters": found.parameters, "inputs": found.inputs}
 
@@ -161,8 +155,8 @@ def made_from(root: Path, stage: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("place", ["remove_journal", "copy"])
 def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
+    tmp_path, monkeypatch, place
+):
     root = tmp_path / "ws"
     with writing(root) as (workspace, stage):
         keep_state(stage, "round_1", dense_array())
@@ -183,7 +177,7 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
     assert Workspace.open(root).verify() == []
 
 
-def test_what_an_interrupted_run_announced_and_this_one_does_not_store_is_removed(tmp_path: Path) -> None:
+def test_what_an_interrupted_run_announced_and_this_one_does_not_store_is_removed(tmp_path):
     for names in (("x", "state"), ("x",)):
         with writing(tmp_path / "ws") as (_, stage):
             for name in names:

@@ -22,12 +22,12 @@ from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, keep_state, write_item, writing
 
 
-def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path: Path) -> None:
+def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path):
     """Equal keys share a folder; an item that is damaged or of other versions is made again."""
     made: list[str] = []
 
-    def run(keys: list[str], version: str = "1") -> list[str]:
-        def make(index: int, prefix: str) -> dict[str, str]:
+    def run(keys, version="1"):
+        def make(index, prefix):
             made.append(keys[index])
             Path(f"{prefix}.txt").write_text(keys[index])
             return {"key": keys[index]}
@@ -56,7 +56,7 @@ def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path: Path
     assert run([a, c], version="2") == [a, c]
 
 
-def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path: Path) -> None:
+def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path):
     digests = set()
     for n in (1, 2):
         root = tmp_path / f"{n}"
@@ -82,12 +82,12 @@ def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path: Path)
     assert len(digests) == 1
 
 
-def test_seconds_of_work_do_not_count_pauses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_seconds_of_work_do_not_count_pauses(tmp_path, monkeypatch):
     """A run that was killed on Monday and went on on Tuesday has not worked for a day."""
     now = [1000.0]
     monkeypatch.setattr(journal, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
-    def slow(block: np.ndarray, block_id: tuple[int, ...], fail_at: int) -> np.ndarray:
+    def slow(block, block_id, fail_at):
         now[0] += 5
         if block_id[0] == fail_at:
             raise RuntimeError("planned")
@@ -106,9 +106,7 @@ def test_seconds_of_work_do_not_count_pauses(tmp_path: Path, monkeypatch: pytest
         assert (begun.parameters, begun.inputs, begun.seconds) == ({"k": 2}, {"b": "f"}, worked), run
 
 
-def test_a_stage_of_two_processors_is_resumed_by_the_block_and_names_both(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stage_of_two_processors_is_resumed_by_the_block_and_names_both(tmp_path, monkeypatch):
     """It was thrown away whole where the workers of a cluster were others than before."""
     for kernel, calls in (("Haswell", Calls(fail_at=0)), ("SkylakeX", Calls())):
         monkeypatch.setattr(blocks, "kernel", lambda kernel=kernel: kernel)
@@ -121,14 +119,14 @@ def test_a_stage_of_two_processors_is_resumed_by_the_block_and_names_both(
     assert workspace.verify() == []
 
 
-def test_a_kernel_is_that_of_the_blas_in_use() -> None:
+def test_a_kernel_is_that_of_the_blas_in_use():
     blocks.kernel.cache_clear()
     blas = {pool.get("architecture") for pool in threadpool_info() if pool["user_api"] == "blas"}
     assert blas
     assert set(blocks.kernel().split()) == {llvmlite.binding.get_host_cpu_name(), *blas}
 
 
-def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_more_reads_no_announcement_again(tmp_path, monkeypatch):
     read: list[str] = []
     listed: list[str] = []
     sound, find = Folder.read, Folder.find
@@ -146,7 +144,7 @@ def test_a_state_more_reads_no_announcement_again(tmp_path: Path, monkeypatch: p
     assert listed.count("manifest") <= 3
 
 
-def test_a_table_is_one_file_of_the_same_bytes_however_it_is_stored(tmp_path: Path) -> None:
+def test_a_table_is_one_file_of_the_same_bytes_however_it_is_stored(tmp_path):
     """A table given whole is written as pyarrow writes it, so that its digest is that of earlier runs."""
     pieces = [pa.table({"word": ["a", "b"], "n": [1, 2]}), pa.table({"word": ["c"], "n": [3]})]
     whole = pa.concat_tables(pieces).combine_chunks()

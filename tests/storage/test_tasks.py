@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +14,11 @@ from distributed.comm import CommClosedError
 from distembed.storage import tasks
 
 
-def add_all(item: int, *, held: np.ndarray) -> int:
+def add_all(item, *, held):
     return item + int(held.sum())
 
 
-def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch):
     sizes, done = [], []
     run_blocks = tasks.run_blocks
 
@@ -33,7 +32,7 @@ def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch: p
     assert sizes[-2] < 10_000 < sizes[-1]
 
 
-def test_very_many_items_are_several_graphs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_items_are_several_graphs_here(monkeypatch):
     """Dask's local schedulers begin in time that grows with the square of the items."""
     sizes: list[int] = []
     done: list[int] = []
@@ -50,12 +49,12 @@ def test_very_many_items_are_several_graphs_here(monkeypatch: pytest.MonkeyPatch
     assert sorted(done) == list(range(7))
 
 
-def slow(item: int) -> int:
+def slow(item):
     time.sleep(0.02)
     return item
 
 
-def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost() -> None:
+def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost():
     """Its future is released at once: for a result that is still wanted, the scheduler would run the task again."""
     wanted: list[int] = []
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as client:
@@ -66,11 +65,11 @@ def test_a_recorded_block_is_not_computed_again_when_its_worker_is_lost() -> Non
 
 @pytest.mark.timeout(60)
 def test_a_connection_that_is_lost_while_results_are_under_way_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """Dask's `as_completed` never tells of a future whose result it could not get, and the run waited for ever."""
 
-    async def lost(*_: object) -> dict[str, Any]:
+    async def lost(*_):
         raise CommClosedError("in: <TLS>: TimeoutError: [Errno 110] Connection timed out")
 
     with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):

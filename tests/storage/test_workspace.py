@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import dask
 import dask.array as da
@@ -41,7 +40,7 @@ from tests.storage.examples import META, Calls, dense_array, flip, store_all, wr
 
 
 @pytest.fixture(params=["path", "file", "memory"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def url(request, tmp_path):
     return {
         "path": str(tmp_path / "ws"),
         "file": (tmp_path / "ws").as_uri(),
@@ -49,7 +48,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     }[request.param]
 
 
-def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
+def test_every_kind_of_output_on_every_kind_of_url(url):
     with Workspace.create(url, owner="test") as workspace:
         stage = store_all(workspace)
         stage.commit({"seconds": 3.0})
@@ -84,9 +83,7 @@ def test_every_kind_of_output_on_every_kind_of_url(url: str) -> None:
         (False, None, "2", [0, 1, 2]),
     ],
 )
-def test_what_is_computed_of_a_stage_that_was_stored_before(
-    tmp_path: Path, commits: bool, spoil: str | None, versions: str, expected: list[int]
-) -> None:
+def test_what_is_computed_of_a_stage_that_was_stored_before(tmp_path, commits, spoil, versions, expected):
     """A committed one, an interrupted one, a block of that is damaged, and one that other versions began."""
     for made_with, computed in (("1", [0, 1, 2]), (versions, expected)):
         calls = Calls()
@@ -103,7 +100,7 @@ def test_what_is_computed_of_a_stage_that_was_stored_before(
             flip(tmp_path / "ws/arrays.zarr/x" / spoil)
 
 
-def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None:
+def test_interrupted_store_computes_only_what_is_missing(tmp_path):
     calls = Calls(fail_at=2)
     with writing(tmp_path / "ws") as (_, stage), dask.config.set(scheduler="sync"):
         with pytest.raises(RuntimeError, match="planned"):
@@ -123,18 +120,18 @@ def test_interrupted_store_computes_only_what_is_missing(tmp_path: Path) -> None
     assert seen[-1] == ("blocks of x", 3, 3)
 
 
-def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path) -> None:
+def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path):
     begun, ended = [], []
     both = threading.Barrier(2)
 
-    def slow(block: np.ndarray, block_id: tuple[int, ...]) -> np.ndarray:
+    def slow(block, block_id):
         begun.append(block_id[0])
         both.wait()
         time.sleep(0.3 * block_id[0])
         ended.append(block_id[0])
         return block
 
-    def stop(what: str, done: int, total: int | None) -> None:
+    def stop(what, done, total):
         if done:
             raise KeyboardInterrupt
 
@@ -149,7 +146,7 @@ def test_no_block_is_being_computed_when_a_stopped_store_returns(tmp_path: Path)
         assert sorted(ended) == sorted(begun) == [0, 1]
 
 
-def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: Path) -> None:
+def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         up = workspace.stage("up", parameters={"k": 1}, inputs={})
         up.store("x", dense_array(), **META)
@@ -176,7 +173,7 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path: P
     assert sorted(p.name for p in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
 
 
-def test_what_announces_another_output_announces_none(tmp_path: Path) -> None:
+def test_what_announces_another_output_announces_none(tmp_path):
     with writing(tmp_path / "ws") as (_, stage):
         for name in "xy":
             stage.store(name, dense_array(), **META)
@@ -186,7 +183,7 @@ def test_what_announces_another_output_announces_none(tmp_path: Path) -> None:
         assert [stage.is_stored(name) for name in "xy"] == [False, True]
 
 
-def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) -> None:
+def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path):
     with writing(tmp_path / "ws") as (workspace, stage):
         stage.store("x", dense_array(), **META)
         stage.store("unwanted", dense_array(), **META)
@@ -199,10 +196,10 @@ def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("keys", [(), ("aaaaaa", "bbbbbb", "cccccc")])
-def test_store_files_resumes_by_item(tmp_path: Path, keys: tuple[str, ...]) -> None:
+def test_store_files_resumes_by_item(tmp_path, keys):
     runs = []
 
-    def make(index: int, prefix: str) -> dict[str, int]:
+    def make(index, prefix):
         runs.append(index)
         if len(runs) == 2:
             Path(prefix + ".left-over").write_text("half")
@@ -230,11 +227,11 @@ def test_store_files_resumes_by_item(tmp_path: Path, keys: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize("order", [list, reversed])
 def test_the_order_in_which_a_store_lists_the_files_of_an_item_changes_no_digest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: Callable[[Any], Any]
-) -> None:
+    tmp_path, monkeypatch, order
+):
     find = Folder.find
 
-    def listed(folder: Folder, name: str = "") -> dict[str, Any]:
+    def listed(folder, name=""):
         return dict(order(sorted(find(folder, name).items())))
 
     monkeypatch.setattr(Folder, "find", listed)
@@ -244,9 +241,7 @@ def test_the_order_in_which_a_store_lists_the_files_of_an_item_changes_no_digest
         assert workspace.digest()[:8] == "fba4deea"
 
 
-def test_a_reader_reads_the_manifests_that_have_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_reads_the_manifests_that_have_changed(tmp_path, monkeypatch):
     """One of 10,000 blocks takes seconds to parse."""
     read: list[str] = []
     whole = Folder.read
@@ -304,7 +299,7 @@ REFUSED: list[tuple[Callable[[Workspace, Stage], object], type[Exception], str]]
 ]  # fmt: skip
 
 
-def test_names_arrays_and_readers_are_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_names_arrays_and_readers_are_refused_in_a_sentence(tmp_path):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         done = workspace.stage("done", parameters={}, inputs={})
         done.store("done", DENSE, **META)
@@ -325,7 +320,7 @@ def test_names_arrays_and_readers_are_refused_in_a_sentence(tmp_path: Path) -> N
             write()
 
 
-def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
+def test_places_that_cannot_be_a_workspace(tmp_path):
     (tmp_path / "file").write_text("x")
     for place in (tmp_path / "file", "/dev/null"):
         with pytest.raises(NotADirectoryError, match="is a file"):
@@ -363,7 +358,7 @@ def test_places_that_cannot_be_a_workspace(tmp_path: Path) -> None:
             Workspace.create(tmp_path / "sealed", owner="test")
 
 
-def test_lock_refuses_names_and_returns(url: str) -> None:
+def test_lock_refuses_names_and_returns(url):
     with Workspace.create(url, owner="the job"):
         with pytest.raises(LockedError, match=rf"process {os.getpid()} .* on {socket.gethostname()}, since"):
             Workspace.create(url, owner="second")
@@ -373,7 +368,7 @@ def test_lock_refuses_names_and_returns(url: str) -> None:
     Workspace.create(url, owner="fourth").close()
 
 
-def test_lock_of_the_dead_is_taken_over_and_of_an_unknown_owner_not(tmp_path: Path) -> None:
+def test_lock_of_the_dead_is_taken_over_and_of_an_unknown_owner_not(tmp_path):
     lock = tmp_path / "ws/lock.json"
     with Workspace.create(tmp_path / "ws", owner="test"):
         mine = json.loads(lock.read_bytes())
@@ -394,10 +389,10 @@ def test_lock_of_the_dead_is_taken_over_and_of_an_unknown_owner_not(tmp_path: Pa
             Workspace.create(tmp_path / "ws", owner="heir")
 
 
-def test_full_disk_is_one_sentence_naming_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_one_sentence_naming_the_block(tmp_path, monkeypatch):
     real = Folder.write
 
-    def full(self: Folder, name: str, *pieces: Any, **options: bool) -> Any:
+    def full(self, name, *pieces, **options):
         if "/c/1/" in name:
             raise OSError(errno.ENOSPC, "No space left on device")
         return real(self, name, *pieces, **options)
@@ -414,7 +409,7 @@ def test_full_disk_is_one_sentence_naming_the_block(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.cluster
-def test_the_digest_is_of_content_only_whichever_workers_write_it(tmp_path: Path, cluster: str) -> None:
+def test_the_digest_is_of_content_only_whichever_workers_write_it(tmp_path, cluster):
     digests = []
     for number, scheduler in enumerate(["sync", "threads"]):
         with (
@@ -435,7 +430,7 @@ def test_the_digest_is_of_content_only_whichever_workers_write_it(tmp_path: Path
         assert workspace.digest() not in digests
 
 
-def held_is_stored_without_a_large_graph(workspace: Workspace) -> bool:
+def held_is_stored_without_a_large_graph(workspace):
     """Store an array that this process holds: it is written from here, and not sent to a cluster."""
     held = np.ones(400_000)
     with (
@@ -449,9 +444,7 @@ def held_is_stored_without_a_large_graph(workspace: Workspace) -> bool:
     return bool((found.compute(scheduler="threads") == held).all())
 
 
-def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(tmp_path, monkeypatch):
     with Workspace.create(tmp_path / "w", owner="test") as workspace:
         stage = store_all(workspace)
         stage.store_bytes("core.json", b"{}")  # whose name comes before those of records
@@ -460,7 +453,7 @@ def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(
     for n_copied in range(1, n_files, 8):
         left = iter(range(n_copied))
 
-        def writing(self: Folder, name: str, left: Any = left) -> Any:
+        def writing(self, name, left=left):
             if next(left, None) is None:
                 raise KeyboardInterrupt
             return real(self, name)
