@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import pairwise
 
 import dask.array as da
@@ -13,8 +12,6 @@ import scipy.sparse as sp
 from distembed.factorization import lda
 from distembed.factorization.lda import online_lda
 from distembed.linalg.operators import row_blocks
-from distembed.states import keeping
-from tests.kept_states import KeptStates
 
 N_DOCUMENTS, N_WORDS, N_TOPICS = 90, 60, 3
 
@@ -65,31 +62,6 @@ def test_the_topics_are_those_of_scikit_learn(planted):
     known = np.delete(np.arange(N_DOCUMENTS), 7)
     np.testing.assert_allclose(mine.shares.compute()[known], model.transform(counts)[known], atol=1e-5)
     assert mine.likelihood[-1] == pytest.approx(-np.log(model.perplexity(counts[:40], sub_sampling=True)))
-
-
-def test_a_stopped_fit_goes_on_after_its_last_pass(planted, monkeypatch):
-    counts, make, made = blocks(planted[0], 40, 50), lda._pass, []
-    fit = partial(online_lda, counts, N_TOPICS, n_passes=4, tol=0)
-    whole = fit()
-
-    def stopped(*arguments):
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        made.append(arguments)
-        return make(*arguments)
-
-    states = KeptStates()
-    with keeping(states):
-        monkeypatch.setattr(lda, "_pass", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            fit()
-        made.clear()
-        again = fit()
-    assert len(made) == 2
-    assert len({name.rpartition("/")[0] for name in states.announced()}) == 1  # the last pass alone
-    np.testing.assert_array_equal(whole.word_weights, again.word_weights)
-    np.testing.assert_array_equal(whole.shares.compute(), again.shares.compute())
-    assert whole.likelihood == again.likelihood
 
 
 def test_too_few_documents_are_refused(planted):

@@ -11,8 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distembed.factorization.lsa import LSA, with_contexts
 from distembed.linalg.operators import row_blocks
-from distembed.states import keeping
-from tests.kept_states import KeptStates, KilledError
 
 
 def sparse_matrix(n, m, seed=0, density=0.2):
@@ -155,19 +153,3 @@ X = sparse_matrix(8, 5)
 def test_what_does_not_fit_is_refused(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
-
-
-def test_a_killed_fit_resumes_to_the_same_bits():
-    X, model = sp.random_array((60, 40), density=0.3, rng=0, format="csr"), LSA(4, n_passes=2, tol=None)
-    states, kept = KeptStates(), KeptStates(1)
-    with keeping(states):
-        undisturbed = model.fit_transform(X)
-    assert len(states.arrays) == 5  # the vectors and what is known of them: the passes are forgotten
-    with keeping(kept), pytest.raises(KilledError):
-        model.fit_transform(X)
-    kept.most = None
-    with keeping(kept):
-        np.testing.assert_array_equal(model.fit_transform(X), undisturbed)
-        assert kept.stored == states.stored
-        LSA(5, n_passes=2, tol=None).fit(X)
-    assert len(kept.stored) > len(states.stored)

@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from functools import partial
 from itertools import product
-from unittest import mock
 
 import dask
 import dask.array as da
@@ -22,12 +21,10 @@ from sklearn.base import clone
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.neighbors import kneighbors_graph
 
-from distembed.factorization import consensus, document_factors, nmf_rounds
+from distembed.factorization import document_factors, nmf_rounds
 from distembed.factorization.document_rows import document_sums, inspect
 from distembed.factorization.nmf import NMF, SemanticNMF
 from distembed.lift import first_rows, fold, total
-from distembed.states import keeping
-from tests.kept_states import KeptStates
 from tests.references import nmf as plain
 from tests.references.arrays import lazy
 
@@ -351,96 +348,7 @@ def test_totals_are_exact_for_any_number_of_blocks(n_blocks):
     np.testing.assert_array_equal(np.asarray(found), inspect(X, np.zeros(1, int), called="X"))
 
 
-# --- resuming ----------------------------------------------------------------------------------------------
-
-
-def same(one, other):
-    for name in ("document_factors_", "word_factors_", "objective_"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-
-
-@pytest.mark.parametrize(("in_blocks", "round_of_stop"), [(False, 11), (True, 1), (True, 45)])
-def test_a_stopped_fit_resumes_with_the_same_bits(in_blocks, round_of_stop, monkeypatch):
-    """Starts of 25 rounds are kept after rounds 0, 10, 20 and 25; a stop costs the rounds since the last state."""
-    X, M, _ = planted()
-    if in_blocks:
-        X, M = lazy(X, CHUNKS["even"]), lazy(M, WORD_CHUNKS["even"])
-    model = SemanticNMF(3, max_iter=25, n_init=2 if in_blocks else 1)
-    expected, one_round, calls = fit(model, X, M), nmf_rounds.one_round, []
-
-    def counted(*arguments):
-        if len(calls) == round_of_stop:
-            raise KeyboardInterrupt
-        calls.append(arguments)
-        return one_round(*arguments)
-
-    monkeypatch.setattr(nmf_rounds, "one_round", counted)
-    states = KeptStates()
-    with keeping(states):
-        with pytest.raises(KeyboardInterrupt):
-            fit(model, X, M)
-        calls.clear()
-        monkeypatch.setattr(nmf_rounds, "one_round", lambda *each: (calls.append(each), one_round(*each))[1])
-        again = fit(model, X, M)
-    done, rest = divmod(round_of_stop, 25)
-    assert len(calls) == 25 * model.n_init - 25 * done - rest // 10 * 10
-    same(again, expected)
-    rounds = {name.partition("round-")[2].partition("/")[0] for name in states.announced()} - {""}
-    assert rounds == {"00025"}  # the newest of each start alone
-
-
-def test_starts_in_memory_that_were_finished_are_found_again(monkeypatch):
-    X, M, _ = planted()
-    model, run_rounds, calls = SemanticNMF(3, max_iter=5, n_init=4), nmf_rounds.run_rounds, []
-    expected = fit(model, X, M)
-
-    def counted(*arguments, **options):
-        calls.append(arguments[2])  # the number of the start
-        if len(calls) == 4:
-            raise OSError("the power is gone")
-        return run_rounds(*arguments, **options)
-
-    monkeypatch.setattr(nmf_rounds, "run_rounds", counted)
-    monkeypatch.setattr(consensus, "STARTS_AT_ONCE", 2)
-    with keeping(KeptStates()), dask.config.set(scheduler="sync"):
-        with pytest.raises(OSError, match="the power is gone"):
-            fit(model, X, M)
-        again = fit(model, X, M)
-    assert [sorted(calls[first : first + 2]) for first in (0, 2, 4)] == [[0, 1], [2, 3], [2, 3]]
-    same(again, expected)
-    for one, other in zip(again.starts_, expected.starts_, strict=True):
-        np.testing.assert_array_equal(one.words, other.words)
-
-
-def test_a_consensus_that_was_stopped_keeps_its_document_factors(monkeypatch):
-    X, M, _ = planted()
-    X, fit_documents, calls = lazy(X, CHUNKS["even"]), nmf_rounds.fit_documents, []
-    model = SemanticNMF(3, max_iter=5, n_init=2)
-    expected = fit(model, X, M)
-    monkeypatch.setattr(nmf_rounds, "fit_documents", lambda *each: (calls.append(1), fit_documents(*each))[1])
-    with keeping(KeptStates()):
-        stop = mock.patch.object(SemanticNMF, "_learn", side_effect=KeyboardInterrupt)
-        with stop, pytest.raises(KeyboardInterrupt):
-            fit(model, X, M)
-        again = fit(model, X, M)
-    assert len(calls) == 1
-    same(again, expected)
-    np.testing.assert_array_equal(again.core_, expected.core_)
-
-
-def test_a_finished_fit_is_found_and_another_is_not():
-    X, M, _ = planted()
-    watched = mock.patch.object(nmf_rounds, "one_round", wraps=nmf_rounds.one_round)
-    with keeping(KeptStates()), watched as rounds:
-        for documents in (X, lazy(X, CHUNKS["even"])):
-            model = NMF(3, max_iter=5, tol=0)
-            first, again = fit(model, documents, M), fit(model, documents, M)
-            assert rounds.call_count == 5
-            same(again, first)
-            fit(NMF(3, max_iter=5, tol=0, random_state=1), documents, M)
-            fit(model, documents * 2, M)
-            assert rounds.call_count == 15
-            rounds.reset_mock()
+# --- rounds and refusals -----------------------------------------------------------------------------------
 
 
 def test_a_round_is_one_step_for_each_row_block():
@@ -454,9 +362,6 @@ def test_a_round_is_one_step_for_each_row_block():
     counts = Counter(names)
     assert (counts["step_documents"], counts["documents"], counts["sums-sum"]) == (60, 60, 15 + 4 + 1 + 1)
     assert counts.total() <= 140 + 5  # word factors and their products, which all blocks read
-
-
-# --- bad input ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
@@ -498,7 +403,6 @@ def asymmetric(X, M):
 
 REFUSED = [
     (NMF, {}, {"X": lambda X, M: csr_array((60, 40))}, "None of the 60 documents"),
-    *((kind, {"n_components": 0}, {}, "^n_components is 0: give") for kind in KINDS),
     *((kind, {"n_components": 61}, {}, "^61 compo.* ask for 1 to 60") for kind in KINDS),
     (SemanticNMF, {}, {"M": lambda X, M: M[:39][:, :39]}, r"M has shape \(39, 39\) and X has 40 words"),
     (SemanticNMF, {}, {"M": lambda X, M: None}, "M has shape None and X has 40 words"),
@@ -510,7 +414,6 @@ REFUSED = [
     (NMF, {}, {"graph": lambda X, M: one_way_of(X)}, r"not symmetric .*graph.maximum\(graph.T\)"),
     (NMF, {"solver": "newton"}, {}, "solver is 'newton'"),
     (NMF, {"init": "zeros"}, {}, "init is 'zeros'"),
-    (orthogonal, {"max_iter": 0}, {}, "max_iter is 0"),
     (SemanticNMF, {"shift": 0.5}, {}, "shift is 0.5"),
     (SemanticNMF, {"semantic_weight": -1}, {}, "semantic_weight is -1"),
 ]

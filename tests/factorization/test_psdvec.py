@@ -13,8 +13,6 @@ from distembed.factorization import blocks, psdvec_core, psdvec_words
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.linalg.operators import row_blocks
-from distembed.states import keeping
-from tests.kept_states import KeptStates, KilledError
 from tests.references import psdvec as plain
 
 N, CORE, D = 90, 60, 5
@@ -194,26 +192,6 @@ def test_bands_have_their_own_ridge():
     assert np.linalg.norm(high[CORE:]) < np.linalg.norm(low[CORE:])
 
 
-@KRYLOV
-def test_a_killed_fit_resumes_to_the_same_bits():
-    counts, model = row_blocks(COUNTS), PSDVec(D, n_core=CORE, first_passes=3)
-    states = KeptStates()
-    with keeping(states):
-        undisturbed = model.fit(counts, WORD_COUNTS)
-    assert any("round-00001.within/space-00001.within/block-2" in name for name in states.stored)
-    assert not any("within" in name or "round-00003" in name for name in states.arrays)
-    for most in (0, 7, 18, len(states.stored) - 1):
-        kept = KeptStates(most)
-        with keeping(kept), pytest.raises(KilledError):
-            model.fit(counts, WORD_COUNTS)
-        kept.most = None
-        with keeping(kept):
-            resumed = model.fit(counts, WORD_COUNTS)
-        assert kept.stored == states.stored  # nothing is made again
-        np.testing.assert_array_equal(undisturbed.vectors_.compute(), resumed.vectors_.compute())
-        np.testing.assert_array_equal(undisturbed.objective_, resumed.objective_)
-
-
 @given(st.integers(1, 9), st.integers(0, 200))
 @settings(max_examples=30, deadline=None)
 def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
@@ -276,10 +254,8 @@ def transform(n_columns, word_counts):
 NO_TOTAL = "words occur in pairs of counts, but their word count or row total is 0"
 REFUSED = [
     (lambda: fit(n_core=91), "n_core is 91 but there are 90 words"),
-    (lambda: fit(n_core=0), "n_core is 0"),
     (lambda: fit(n_core=4), "n_components is 5 but there are 4 core words"),
     (lambda: fit(smoothing=0.0), "smoothing is 0"),
-    (lambda: fit(n_iter=0), "n_iter is 0"),
     (lambda: fit(weight_cutoff="half"), "weight_cutoff is 'half'"),
     (lambda: fit(n_core=60, n_iter=1, ridge=(1, 2), bands=(10, 10, 10)), "one ridge for each band"),
     (lambda: fit(n_core=60, n_iter=1, ridge=(1, 2)), "one ridge for each band"),

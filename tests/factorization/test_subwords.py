@@ -11,8 +11,6 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from distembed.factorization.subwords import SubwordMap, find_ngrams
-from distembed.states import keeping
-from tests.kept_states import KeptStates
 from tests.references import subwords as reference
 
 STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
@@ -91,16 +89,6 @@ def test_each_component_may_have_a_regularization_of_its_own():
     np.testing.assert_allclose(both.vectors_[:, :24], loose.vectors_[:, :24], atol=1e-5)
     np.testing.assert_allclose(both.vectors_[:, 24:], stiff.vectors_[:, 24:], atol=1e-5)
     assert both.residuals_.max() <= 1e-6
-
-
-def test_a_stored_map_is_not_solved_again():
-    states = KeptStates()
-    with keeping(states):
-        first, again = (SubwordMap().fit(WORDS, planted()) for _ in range(2))
-        assert len(states.stored) == 1
-        other = SubwordMap(regularization=2.0).fit(WORDS, planted())
-    np.testing.assert_array_equal(first.vectors_, again.vectors_)
-    assert not np.array_equal(first.vectors_, other.vectors_)
 
 
 def test_words_that_share_nothing_have_the_mean():

@@ -13,7 +13,7 @@ from distembed.linalg import blocks, eigen
 from distembed.linalg.eigen import filtered_eigenpairs, largest_eigenpairs
 from distembed.linalg.operators import SymmetricMatrix, row_blocks, sparse_plus_low_rank, sparse_times
 from distembed.states import keeping
-from tests.kept_states import KeptStates, KilledError
+from tests.kept_states import KeptStates
 
 
 def matrix_of(n=120, *, constant=0.0, per_block=500, dtype=np.float32, seed=0):
@@ -121,25 +121,7 @@ def test_k_out_of_range_is_refused(k):
         largest_eigenpairs(matrix_of()[0], k)
 
 
-def test_passes_that_are_kept_are_not_made_again():
-    matrix, _ = matrix_of()
-    states = KeptStates()
-    with keeping(states):
-        first = largest_eigenpairs(matrix, 3, n_passes=3)
-    parts = [f"space-00001/{name}" for name in eigen.Space._fields]
-    within = "space-00001.within"
-    assert states.stored == ["block", f"{within}/block-2", f"{within}/block-3", *parts]
-    kept = KeptStates(2)
-    with keeping(kept), pytest.raises(KilledError):
-        largest_eigenpairs(matrix, 3, n_passes=3)
-    kept.most = None
-    with keeping(kept):
-        again = largest_eigenpairs(matrix, 3, n_passes=3)
-    assert kept.stored == states.stored
-    np.testing.assert_array_equal(first.vectors.compute(), again.vectors.compute())
-
-
-def test_a_restarted_basis_finds_the_same_and_is_resumed(monkeypatch):
+def test_a_restarted_basis_finds_the_same(monkeypatch):
     monkeypatch.setattr(eigen, "LEAST_WIDTH", 0)
     matrix, dense = matrix_of(n=300, per_block=900)
     ones = da.ones((300, 1), chunks=(matrix.row_chunks, 1), dtype=np.float32)
@@ -151,13 +133,6 @@ def test_a_restarted_basis_finds_the_same_and_is_resumed(monkeypatch):
     vectors = found.vectors.compute()
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(6), atol=5e-6)
     assert np.linalg.norm(dense @ vectors - vectors * found.values, axis=0).max() < 1e-3
-    killed = KeptStates(20)
-    with keeping(killed), pytest.raises(KilledError):
-        largest_eigenpairs(matrix, 6, start=ones, block_size=4, n_passes=40)
-    killed.most = None
-    with keeping(killed):
-        again = largest_eigenpairs(matrix, 6, start=ones, block_size=4, n_passes=40)
-    np.testing.assert_array_equal(vectors, again.vectors.compute())
 
 
 def test_a_block_that_is_not_orthogonal_is_projected_again(monkeypatch):
@@ -208,23 +183,6 @@ def test_filtered_blocks_find_equal_eigenvalues_as_often_as_they_occur():
     matrix = symmetric(dense)
     found = filtered_eigenpairs(matrix, 7, lower=0, upper=2)
     np.testing.assert_allclose(found.values, [2] * 5 + [1.5] * 2, atol=1e-12)
-
-
-def test_filtered_blocks_resume_from_their_rounds():
-    matrix, _ = close_eigenvalues()
-    states, kept = KeptStates(), KeptStates(2)
-    with keeping(states):
-        first = filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
-    assert len(states.stored) > 2
-    assert list(states.arrays) == states.stored[-1:]  # the rounds before are forgotten
-    with keeping(kept), pytest.raises(KilledError):
-        filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
-    kept.most = None
-    with keeping(kept):
-        again = filtered_eigenpairs(matrix, 5, lower=-5, upper=20)
-    assert kept.stored == states.stored
-    assert again.vectors.compute().tobytes() == first.vectors.compute().tobytes()
-    assert again.n_passes == first.n_passes
 
 
 def test_filtered_blocks_that_stop_early_say_so():

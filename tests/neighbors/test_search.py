@@ -18,8 +18,6 @@ from distembed.linalg import chunks
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.distances import domain_rows
-from distembed.states import keeping
-from tests.kept_states import KeptStates
 from tests.references import imputation as oracle
 
 N, D = 24, 6
@@ -362,18 +360,6 @@ def test_wrong_scores_do_not_survive(monkeypatch):
     monkeypatch.setattr(blocks, "approximate_cosines", spoiled)
     monkeypatch.setattr(blocks, "cosine_error", lambda n_features: 0.041)
     assert lists_in(X, 5, metric="cosine").compute().tobytes() == lists.tobytes()
-
-
-def test_lists_are_kept_and_found_again(monkeypatch):
-    kept = KeptStates()
-    with keeping(kept):
-        first = search.kept_lists(domain_rows(points()), 3).compute()
-        monkeypatch.setattr(blocks, "_nearest", None)
-        again = search.kept_lists(domain_rows(points()), 3).compute()
-    assert again.tobytes() == first.tobytes()
-    assert len(kept.stored) == 1
-    with keeping(kept), pytest.raises(TypeError, match="not callable"):
-        search.kept_lists(domain_rows(points(seed=1)), 3)
 
 
 # --------------------------------------------------------------------------- the grid

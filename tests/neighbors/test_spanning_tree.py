@@ -8,7 +8,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from distembed.neighbors import search, spanning_tree
 from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.search import kept_lists
 from distembed.neighbors.spanning_tree import spanning_neighbor_graph, spanning_tree_of
@@ -68,26 +67,6 @@ def test_tree_does_not_depend_on_the_length_of_the_lists():
     assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
     assert len(searches[1].stored) > 1
     assert len(searches[99].stored) == 1  # the lists
-
-
-def test_an_interrupted_tree_goes_on_from_its_last_search(monkeypatch):
-    X, kept, whole = clusters(20, 5), KeptStates(), tree_of(clusters(20, 5), 1)
-    searched = []
-
-    def limited(*args, **options):
-        searched.append(len(args[0]))
-        if len(searched) == 2:
-            raise InterruptedError
-        return search.search_lists(*args, **options)
-
-    monkeypatch.setattr(spanning_tree, "search_lists", limited)
-    with keeping(kept), pytest.raises(InterruptedError):
-        tree_of(X, 1)
-    with keeping(kept):
-        again = tree_of(X, 1)
-    assert len(searched) == len(kept.stored)  # the lists and each search once, but for the one that failed
-    assert again.edges.tobytes() == whole.edges.tobytes()
-    assert again.lengths.tobytes() == whole.lengths.tobytes()
 
 
 def test_a_tree_from_wrong_lists_still_spans():

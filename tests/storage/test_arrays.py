@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import os
@@ -193,15 +192,6 @@ def test_block_of_many_chunks(tmp_path, monkeypatch):
     assert len(list((place / "data/c").iterdir())) > 1
     theirs = anndata.io.read_elem(zarr.open_group(place, mode="r"))
     np.testing.assert_array_equal(theirs.toarray(), values[5:])
-
-
-def test_blocks_are_read_and_written_where_an_event_loop_runs(tmp_path):
-    """As in a notebook, whose cells run in the thread of one."""
-
-    async def cell():
-        return finish(tmp_path / "ws", "x", dense_array()).array("x").compute()
-
-    np.testing.assert_array_equal(asyncio.run(cell()), dense_array().compute())
 
 
 def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path):

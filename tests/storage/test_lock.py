@@ -31,7 +31,7 @@ from tests.faults import killed_writer
 from tests.processes import Process
 from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
 
-ELSEWHERE = "another kernel"
+ELSEWHERE, OF_THE_HEIR = "another kernel", b"of the heir"
 
 
 @pytest.fixture
@@ -105,11 +105,11 @@ def test_a_robbed_owner_leaves_the_lock_of_its_heir_alone(tmp_path):
 def succeed(root):
     """Let another run take a workspace over: its lock, and blocks that it has written."""
     (root / "ws/lock.json").write_text(json.dumps({"token": "0" * 32, "job": "heir"}))
-    for place in ("x/c/0", "s/000000"):
+    for place in ("words/c/0", "words/000000"):
         block = root / "ws/arrays.zarr" / place
         shutil.rmtree(block, ignore_errors=True)
         block.mkdir(parents=True)
-        (block / "0").write_text("of the heir")
+        (block / "0").write_bytes(OF_THE_HEIR)
 
 
 def files_of(root):
@@ -118,51 +118,25 @@ def files_of(root):
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_a_robbed_owner_that_wakes_in_a_block_writes_and_removes_nothing(tmp_path):
-    def rob(block):
-        succeed(tmp_path)
-        return block
-
-    lazy = dense_array()[:4].map_blocks(rob, meta=np.empty((0, 0), np.float32))
-    with create(tmp_path) as robbed, dask.config.set(scheduler="threads"):
-        stage = robbed.stage("a", parameters={}, inputs={})
-        with pytest.raises(LockedError, match="commits nothing more"):
-            stage.store("x", lazy, **META)
-        there = files_of(tmp_path)
-        assert [data for name, data in there.items() if "/c/" in name] == [b"of the heir"]
-        for write in (
-            lambda: robbed.write_file("notes.txt", b""),
-            lambda: stage.store_bytes("y", b""),
-            lambda: stage.store_files("z", 1, write_item),
-            stage.reopen,
-        ):
-            with contextlib.suppress(LockedError):
-                write()
-        assert files_of(tmp_path) == there
+def block(stage, meanwhile):
+    lazy = dense_array()[:4].map_blocks(
+        lambda rows: (meanwhile(), rows)[1], meta=np.empty((0, 0), np.float32)
+    )
+    stage.store("words", lazy, **META)
 
 
-def test_a_robbed_owner_that_wakes_between_two_files_writes_no_further_one(tmp_path, monkeypatch):
+def files_of_a_block(stage, meanwhile):
     real = Folder.write
 
     def robbed_after_the_data(self, name, *pieces, **options):
         written = real(self, name, *pieces, **options)
         if name.endswith("data/c/0"):
-            succeed(tmp_path)
+            meanwhile()
         return written
 
-    monkeypatch.setattr(Folder, "write", robbed_after_the_data)
-    with create(tmp_path) as robbed, dask.config.set(scheduler="sync"):
-        with pytest.raises(LockedError):
-            robbed.stage("a", parameters={}, inputs={}).store("s", sparse_array(np.eye(4), (4,)), **META)
-        assert [path.name for path in (tmp_path / "ws/arrays.zarr/s/000000").iterdir()] == ["0"]
-
-
-def blocks(stage, meanwhile):
-    def rob(block):
-        meanwhile()
-        return block
-
-    stage.store("words", dense_array()[:4].map_blocks(rob, meta=np.empty((0, 0), np.float32)), **META)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Folder, "write", robbed_after_the_data)
+        stage.store("words", sparse_array(np.eye(4), (4,)), **META)
 
 
 def table_of_pieces(stage, meanwhile):
@@ -192,14 +166,25 @@ def items_in_pieces(stage, meanwhile):
     stage.store_files("words", 1, make)
 
 
-@pytest.mark.parametrize("way", [blocks, table_of_pieces, items, items_in_pieces])
-def test_a_robbed_owner_records_nothing_that_took_long_to_write(tmp_path, way):
-    with create(tmp_path) as robbed:
+@pytest.mark.parametrize("way", [block, files_of_a_block, table_of_pieces, items, items_in_pieces])
+def test_a_robbed_owner_that_wakes_as_it_stores_writes_records_and_removes_nothing(tmp_path, way):
+    with create(tmp_path) as robbed, dask.config.set(scheduler="threads"):
         stage = robbed.stage("a", parameters={}, inputs={})
-        with pytest.raises(LockedError):
+        with pytest.raises(LockedError, match="commits nothing more"):
             way(stage, lambda: succeed(tmp_path))
         assert not list(tmp_path.glob("ws/words.parquet*"))
         assert [path.name for path in tmp_path.glob("ws/journal/a/*/*")] == ["output.json"]
+        there = files_of(tmp_path)
+        assert {data for name, data in there.items() if "arrays.zarr/words" in name} == {OF_THE_HEIR}
+        for write in (
+            lambda: robbed.write_file("notes.txt", b""),
+            lambda: stage.store_bytes("y", b""),
+            lambda: stage.store_files("z", 1, write_item),
+            stage.reopen,
+        ):
+            with contextlib.suppress(LockedError):
+                write()
+        assert files_of(tmp_path) == there
 
 
 def wait_for(file):
