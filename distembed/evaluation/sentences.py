@@ -53,7 +53,7 @@ Split = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 def evaluate_sentences(
     encoder: TextEncoder, sets: Iterable[EvaluationSet] | str | Path, *, name: str = "", seed: int = 0
 ) -> list[Score]:
-    """Score an encoder of texts on sets of sentences, by the protocol of this module.
+    """Score an encoder of texts on sets of sentences: pairs with a score, and texts with a label.
 
     Parameters
     ----------

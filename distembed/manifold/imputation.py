@@ -42,7 +42,7 @@ OPTIONS_OF_FIT = ("metric", "min_degree", "weights", "floor")
 
 
 class LatentSemanticImputation(BaseEstimator):
-    """Impute the missing rows of Y from the neighbors that the rows of X have.
+    """Impute the missing rows of Y from the neighbors of the rows of X.
 
     Solves Y_q = W_qp Y_p + W_qq Y_q, where row i of W minimizes ‖x_i - Σ_j w_ij x_j‖² over the simplex of i's
     neighbors in the MST-kNN graph of X.

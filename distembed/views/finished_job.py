@@ -367,7 +367,7 @@ def impute(
 ) -> FinishedJob:
     """Impute the missing vectors of the names of a table, as a job of the method "imputation" does.
 
-    The method is the one that finds known names best when they are hidden, unless ``imputation`` says another.
+    The method is the one that finds known names best when they are hidden, unless ``imputation`` names another.
 
     Parameters
     ----------

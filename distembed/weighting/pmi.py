@@ -324,7 +324,7 @@ def _weighed(function: Any, counts: Any, checked: Any, rows: Any, columns: Float
 def directional_contexts(counts: Pairs, before: Pairs | None = None) -> Pairs:
     """Return the contexts of words on either side: first the words after a word, then the words before it.
 
-    Of counts L of words on the left they are ``[L | L^T]``, as in HAL.
+    For counts L of words on the left they are ``[L | L^T]``, as in HAL.
 
     Parameters
     ----------
