@@ -37,15 +37,7 @@ CHUNK = 1 << 13
 """Bytes of text before which the table grows, if need be: no words of theirs take more entries, or units."""
 
 # Fields of the state array.
-(
-    SPAN,
-    POSITION,
-    LENGTH,
-    HELD,
-    SENTENCE,
-    SEGMENT_TOKENS,
-    DOCUMENT_TOKENS,
-) = range(7)
+SPAN, POSITION, LENGTH, HELD, SENTENCE, SEGMENT_TOKENS, DOCUMENT_TOKENS = range(7)
 N_WORDS, N_IDS, N_LONG_TOKENS, LAST_LENGTH, LAST_LETTER, N_FIELDS = range(7, 13)
 
 # border=, as a number

@@ -147,9 +147,8 @@ def find_passages(
         numbers, seen = np.full([len(side) for side in sides], -1, np.int64), set[tuple[int, int]]()
         for number, (keyword, context) in enumerate(left):
             numbers[sides[0].index(keyword), sides[1].index(context)] = number
-        for batch, own in (
-            _with_margins(tokens.iter_partition(partition), window + MARGIN) if is_there else ()
-        ):
+        batches = tokens.iter_partition(partition) if is_there else iter(())
+        for batch, own in _with_margins(batches, window + MARGIN):
             met = meetings(batch.ids, batch.document, places[0], places[1], numbers, window=window)
             is_own = (met[0] >= own.start) & (met[0] < own.stop)
             for place, other, number in zip(*(part[is_own].tolist() for part in met), strict=True):

@@ -73,8 +73,13 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     """
     files = list({partition.url: partition for partition in reversed(corpus.partitions)}.values())[::-1]
     first, notes = files[0], list[str]()
-    beginnings = [_beginning(partition) for partition in files[:: -(-len(files) // MAX_FILES)]]
-    filled = [batch for batch in beginnings if batch is not None and batch.data.size]
+    filled = list[Batch]()
+    for partition in files[:: -(-len(files) // MAX_FILES)]:
+        progress = Progress(most_bad=MAX_BAD_RECORDS)
+        batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), progress), None)
+        if batch is None and progress.bad_records:
+            raise CorpusError(", ".join(progress.bad_records[0]) + ".")
+        filled += [batch] if batch is not None and batch.data.size else []
     counts = Counter(FORMAT_NAMES[partition.format] for partition in files)
     notes.append("files: " + ", ".join(f"{n:,} {name}" for name, n in counts.items()))
     kinds: dict[str, list[str]] = {}
@@ -93,12 +98,11 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
         names = [f"{name} ({folders[name]})" if name in folders else name for name in columns]
         notes.append(f"columns of documents, as of {first.name}: {', '.join(names)}")
     tokenizer = corpus.tokenizer
-    if (
-        filled and not callable(tokenizer.pattern) and ":" not in tokenizer.pattern
-    ):  # no function before the run
+    is_named = callable(tokenizer.pattern) or ":" in tokenizer.pattern
+    if filled and not is_named:  # no function before the run
         words = scanner(replace(tokenizer, phrases_file=None, min_border_tokens=1))
         words.scan(max(filled, key=lambda batch: batch.data.size))
-        rows = evenly_spaced(words.n_words, SAMPLE_WORDS)
+        rows = evenly_spaced(words.source.n_words, SAMPLE_WORDS)
         shown = ", ".join(word[:WORD_CHARACTERS] for word in words.words()["word"].take(rows).to_pylist())
         notes += [f"words: {shown}"] * bool(shown)
     if tokenizer.pattern in ("unicode", "ascii"):
@@ -109,21 +113,6 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
             for script, share in scripts_without_spaces(data.decode("utf-8", "ignore"))
         ]
     return [*notes, *corpus.notes]
-
-
-def _beginning(partition: Partition) -> Batch | None:
-    """Return the first documents of a file; None where it has none.
-
-    Raises
-    ------
-    CorpusError
-        They cannot be read, or no record of the first is good.
-    """
-    progress = Progress(most_bad=MAX_BAD_RECORDS)
-    batch = next(read_batches(replace(partition, piece_bytes=BEGINNING_BYTES), progress), None)
-    if batch is None and progress.bad_records:
-        raise CorpusError(", ".join(progress.bad_records[0]) + ".")
-    return batch
 
 
 # --- a sample --------------------------------------------------------------------------------------------------

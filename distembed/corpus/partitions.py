@@ -262,10 +262,8 @@ def tokenize_partition(
     """
     bundle = (partition,) if isinstance(partition, Partition) else partition
     words, progress, n_ids = scanner(tokenizer), Progress(), 0
-    ids, documents = (
-        list[pa.Table](),
-        list[pa.Table](),
-    )  # rows that are not written yet, less than a row group
+    # Rows that are not written yet, less than a row group.
+    ids, documents = list[pa.Table](), list[pa.Table]()
     with partition_writers(target, documents_schema(bundle[0], n_excerpt=n_excerpt)) as writers:
 
         def write(kind: str, tables: list[pa.Table]) -> None:
@@ -293,7 +291,7 @@ def tokenize_partition(
                 progress.n_bytes_text += batch.n_bytes
                 progress.n_tokens += int(n_tokens.sum())
                 progress.n_documents += len(n_tokens)
-                if max(progress.n_documents, progress.n_words + words.n_words) > LARGEST_ID:
+                if max(progress.n_documents, progress.n_words + words.source.n_words) > LARGEST_ID:
                     raise CorpusError(
                         f"{one.url} has over {LARGEST_ID:,} documents or distinct words in one task: divide the file."
                     )
@@ -302,7 +300,7 @@ def tokenize_partition(
                     n_ids = 0
                 if sum(map(len, documents)) >= DOCUMENTS_HELD:
                     write("documents", documents)
-                if words.n_words >= DICTIONARY_WORDS:
+                if words.source.n_words >= DICTIONARY_WORDS:
                     write_words()
                     words.forget()
         write("tokens", ids)
@@ -317,11 +315,8 @@ def tokenize_bundle(
 ) -> Mapping[str, Any]:
     """Tokenize a bundle of partitions and return its numbers, those that follow from its content alone."""
     found = vars(tokenize_partition(bundles[index], tokenizer, prefix, n_excerpt=n_excerpt))
-    numbers = {
-        name: value for name, value in found.items() if name.startswith("n_") and name != "n_bytes_read"
-    }
-    bad = [list(record) for record in found["bad_records"]]
-    return {**numbers, "bad_records": bad} if bad else numbers
+    kept = {name: value for name, value in found.items() if name.startswith("n_") and name != "n_bytes_read"}
+    return kept | ({"bad_records": list(map(list, bad))} if (bad := found["bad_records"]) else {})
 
 
 @contextmanager
@@ -429,10 +424,7 @@ class Tokens:
                     table = file.read_row_group(group, use_threads=False)
                 ids = table.column("ids").combine_chunks()
                 offsets = ids.offsets.to_numpy().astype(np.int64)
-                values, documents = (
-                    ids.values.to_numpy(),
-                    table.column("document").to_numpy().astype(np.int64),
-                )
+                values, documents = ids.values.to_numpy(), table["document"].to_numpy().astype(np.int64)
                 row = 0
                 while row < len(documents):  # whole rows
                     stop = max(row + 1, int(np.searchsorted(offsets, offsets[row] + n_ids, side="right")) - 1)

@@ -67,17 +67,13 @@ def plan_files(
         except CorpusError as error:
             return error
 
+    # A store takes its time to answer; threads only hinder a disk.
     is_remote = any("://" in file.url for file in files)
-    with ThreadPoolExecutor(
-        REMOTE_FILES
-    ) as pool:  # a store takes its time to answer; threads only hinder a disk
+    with ThreadPoolExecutor(REMOTE_FILES) as pool:
         found = list(pool.map(plan, files) if is_remote else map(plan, files))
     partitions = [part for one in found if isinstance(one, list) for part in one]
-    refused = {
-        readable_name(file.url): one
-        for file, one in zip(files, found, strict=True)
-        if isinstance(one, CorpusError)
-    }
+    pairs = zip(files, found, strict=True)
+    refused = {readable_name(file.url): one for file, one in pairs if isinstance(one, CorpusError)}
     if refused and (not partitions or template.bad_records == "error"):
         if len(refused) in (1, len(files)):
             raise next(iter(refused.values()))

@@ -119,11 +119,9 @@ class Corpus:
         [1]
         """
         n_bytes = sum(partition.n_bytes for partition in self.partitions)
-        most = n_bytes // FEWEST_BUNDLES
-        is_small = len(self.partitions) <= FEWEST_BUNDLES
-        room = (
-            0 if is_small else min(self.partition_bytes, 1 << most.bit_length())
-        )  # the power of two above it
+        is_small, most = len(self.partitions) <= FEWEST_BUNDLES, n_bytes // FEWEST_BUNDLES
+        # The power of two above the mean.
+        room = 0 if is_small else min(self.partition_bytes, 1 << most.bit_length())
         bundles: list[list[Partition]] = []
         filled = room
         for partition in self.partitions:

@@ -201,9 +201,8 @@ def stored_pieces(partition: Partition, progress: Progress) -> Iterator[Piece]:
             return
         position = partition.start
         raw.seek(position)
-        while data := raw.read(
-            int(min(partition.piece_bytes, stop - position if position < stop else math.inf))
-        ):
+        room = partition.piece_bytes
+        while data := raw.read(int(min(room, stop - position)) if position < stop else room):
             progress.n_bytes_read += len(data)
             yield data, position < stop
             position += len(data)
@@ -275,9 +274,8 @@ def blocks_of(  # noqa: C901 - one loop over the pieces
     """
     pattern = re.compile(b"|".join(map(re.escape, marks)) or b"(?!)")
     width = max(map(len, marks), default=1)
-    overlap = int(
-        any(mark[:1] == mark[-1:] for mark in marks if len(mark) > 1)
-    )  # of the end of a mark with another
+    # The end of a mark that may begin another.
+    overlap = int(any(mark[:1] == mark[-1:] for mark in marks if len(mark) > 1))
     data, offset, begin, seen, number = bytearray(), partition.start, partition.start, 0, 0
     has_begun, end_of_own = False, offset  # so far the bytes end in which a mark of the partition may begin
 
@@ -375,9 +373,8 @@ def in_pieces(batches: Iterable[Batch], n_words: int) -> Iterator[Batch]:
     """
     for batch in batches:
         texts, rows, names = list[bytes](), list[int](), list[str]()
-        for row, (text, name) in enumerate(
-            zip(batch.texts(), batch.documents["id"].to_pylist(), strict=True)
-        ):
+        named = zip(batch.texts(), batch.documents["id"].to_pylist(), strict=True)
+        for row, (text, name) in enumerate(named):
             begins = [found.start() for found in WORD.finditer(text)]
             pieces = [text[begin:end] for begin, end in pairwise([0, *begins[n_words::n_words], len(text)])]
             texts += pieces
@@ -477,10 +474,8 @@ def not_utf8(partition: Partition, data: bytes, offset: int) -> CorpusError:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        place = offset + error.start
-        where = (
-            f"line {line_of(partition, place)}, byte 0x{data[error.start]:02x} at offset {place} of the text"
-        )
+        place, byte = offset + error.start, data[error.start]
+        where = f"line {line_of(partition, place)}, byte 0x{byte:02x} at offset {place} of the text"
     return CorpusError(f"{partition.url} is not UTF-8: {where}; {encoding_advice(data)}.")
 
 

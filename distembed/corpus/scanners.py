@@ -15,6 +15,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import chain, islice, pairwise
 from typing import Any, Literal, NamedTuple, cast
 
@@ -121,26 +122,21 @@ class WordScanner:
         return pa.StringArray.from_buffers(last - first, *buffers)
 
 
+@dataclass
 class CallableScanner:
-    """The general scanner, which calls a function from text to tokens and keeps a Python dictionary of words.
+    """The general scanner, which calls a function from text to tokens and keeps a Python dictionary of words."""
 
-    `name` is what errors call the function.
-    """
-
+    function: Callable[[str], Any]
+    cut: Callable[[str], Iterable[str]]
+    """What divides a text into its lines or sentences."""
+    name: object
+    """What errors call the function."""
+    lowercase: bool
+    form: Form
+    url: str = ""
+    """The file that is read."""
+    index: dict[str, int] = field(default_factory=dict)
     n_long = 0
-
-    def __init__(
-        self,
-        function: Callable[[str], Any],
-        cut: Callable[[str], Iterable[str]],
-        *,
-        name: object,
-        lowercase: bool,
-        form: Form,
-    ):
-        self.function, self.cut, self.name, self.lowercase = function, cut, name, lowercase
-        self.form, self.index = form, dict[str, int]()
-        self.url = ""  # that is read
 
     @property
     def n_words(self) -> int:
@@ -351,9 +347,8 @@ class Scanner:
         """Begin with an empty dictionary."""
         self.stats = np.zeros((0, 3), np.int64)  # tokens, documents and the last document of each word
         self.parts = np.empty(0, np.int32)  # of each word that was looked up among those of names
-        self.name_ids = np.full(
-            len(self.names.words) if self.names else 0, -1, np.int32
-        )  # of those that were found
+        # Of the names that were found.
+        self.name_ids = np.full(len(self.names.words) if self.names else 0, -1, np.int32)
 
     def scan(self, batch: Batch) -> Scanned:
         """Return the ids of the next batch."""
@@ -362,23 +357,19 @@ class Scanner:
             ids, stops = self._without_short(ids, stops)
         if self.names is not None:
             ids, stops = self._with_names(self.names, ids, stops)
-        if self.n_words > len(self.stats):
-            more = np.tile(np.array([0, 0, -1]), (max(self.n_words, 1 << 15), 1))
+        if self.source.n_words > len(self.stats):
+            more = np.tile(np.array([0, 0, -1]), (max(self.source.n_words, 1 << 15), 1))
             self.stats = np.concatenate([self.stats, more])
         starts, n_tokens = np.append(0, stops)[: len(stops)], np.empty(len(stops), np.int64)
         tally(ids, starts, stops, self.n_documents + np.arange(len(stops)), self.stats, n_tokens)
         self.n_documents += len(stops)
         return Scanned(ids, stops, n_tokens)
 
-    @property
-    def n_words(self) -> int:
-        """The number of words in the dictionary."""
-        return self.source.n_words
-
     def words(self) -> pa.Table:
         """Return the dictionary, in order of first appearance, with the numbers of tokens and of documents."""
-        columns = self.stats[: self.n_words, :2].T.copy()
-        return pa.table([self.source.texts(0, self.n_words), *columns], schema=WORDS_SCHEMA)
+        n_words = self.source.n_words
+        columns = self.stats[:n_words, :2].T.copy()
+        return pa.table([self.source.texts(0, n_words), *columns], schema=WORDS_SCHEMA)
 
     def forget(self) -> None:
         """Empty the dictionary; ids begin at 0 again."""
@@ -389,7 +380,7 @@ class Scanner:
         self, names: Gazetteer, ids: NDArray[np.int32], stops: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Return ids with names joined, which have ids of their own, and the end of each document among them."""
-        new = self.source.texts(len(self.parts), self.n_words).to_pylist()
+        new = self.source.texts(len(self.parts), self.source.n_words).to_pylist()
         looked_up = np.array([names.parts.get(word, -1) for word in new], np.int32)
         self.parts = np.append(self.parts, looked_up)
         out, out_stops = join_names(ids, stops, self.parts, *names[3:])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -73,14 +74,14 @@ def stop_words_of(stop_words: Iterable[str], *, file: str | Path | None = None) 
     with damage_told(str(file), ValueError, "text", "save it as UTF-8"):
         lines = utf8(read_small(file), str(file), has_option=False).decode().splitlines()
     words = {
-        number: line.strip() for number, line in enumerate(lines, 1) if line.strip()[:1] not in ("", "#")
+        line.strip(): number for number, line in enumerate(lines, 1) if line.strip()[:1] not in ("", "#")
     }
-    for number, word in words.items():
+    for word, number in words.items():
         if len(word.split()) > 1:
             raise ValueError(f"{file}, line {number}, has {word[:40]!r}; give one stop word per line")
     if not words:
         raise ValueError(f"{file} has no stop word; give a text file with one word per line")
-    return named.union(map(str.lower, words.values()))
+    return named.union(map(str.lower, words))
 
 
 @cache
@@ -126,11 +127,9 @@ def language_of(words: Sequence[str]) -> str:
     'german'
     """
     first = [word.lower() for word in words[:FREQUENT]]
-    n_known = {
-        language: sum(map(_of_language(language).__contains__, first)) for language in get_args(Language)
-    }
-    best = max(n_known, key=n_known.__getitem__)
-    return best if n_known[best] > FEWEST_KNOWN * len(first) else "none"
+    counts = ((sum(map(_of_language(one).__contains__, first)), one) for one in get_args(Language))
+    n_known, best = max(counts, key=itemgetter(0))
+    return best if n_known > FEWEST_KNOWN * len(first) else "none"
 
 
 def function_words(words: Sequence[str]) -> frozenset[str]:

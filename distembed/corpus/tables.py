@@ -269,9 +269,9 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
             stop = int(starts[1]) if len(starts) > 1 else len(data)
             text = data[:stop].tobytes().decode("utf-8", "replace")
             [header] = first_rows(text, partition.delimiter, has_quotes=has_quotes) or [[]]
-            places, width = (
-                {name: header.index(name) for name in check_fields(partition, header)},
+            width, places = (
                 len(header),
+                {name: header.index(name) for name in check_fields(partition, header)},
             )
             data, starts, n_fields, lines = data[stop:], starts[1:] - stop, n_fields[1:], lines[1:]
         good = np.flatnonzero(n_fields == width)
@@ -281,9 +281,8 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
             for row in np.flatnonzero(n_fields != width).tolist():
                 n = n_fields[row]
                 what = f"has {n} fields and the header has {width}" if n else "is no row of fields"
-                progress.pass_over(
-                    partition, f"line {lines[row]}", f"{what}; correct the row, or give delimiter="
-                )
+                what += "; correct the row, or give delimiter="
+                progress.pass_over(partition, f"line {lines[row]}", what)
         used, kind = list(places.values()), pa.large_binary()
         table = parse_rows(data, width, partition.delimiter, has_quotes=has_quotes, columns=used, kind=kind)
         columns = {name: table[str(place)].combine_chunks() for name, place in places.items()}
@@ -299,10 +298,7 @@ def read_csv(partition: Partition, progress: Progress) -> Iterator[Batch]:
 
 def read_parquet(partition: Partition, progress: Progress) -> Iterator[Batch]:
     """Yield the batches of some row groups of a Parquet file."""
-    with (
-        damage_told(partition.url, CorpusError, "a Parquet file"),
-        opened(partition.url) as raw,
-    ):
+    with damage_told(partition.url, CorpusError, "a Parquet file"), opened(partition.url) as raw:
         file = ParquetFile(raw, buffer_bytes=1 << 20)
         asked = check_fields(partition, file.schema_arrow.names)
         for field, option in asked.items():

@@ -182,9 +182,8 @@ class Tokenizer:
 def _is_expression(pattern: object) -> bool:
     """Return whether a pattern is a regular expression and no name."""
     try:
-        return (
-            isinstance(pattern, str) and not re.fullmatch(r"[\w.:]*", pattern) and bool(re.compile(pattern))
-        )
+        is_name = not isinstance(pattern, str) or re.fullmatch(r"[\w.:]*", pattern)
+        return not is_name and bool(re.compile(str(pattern)))
     except re.error:
         return False
 
@@ -202,7 +201,7 @@ def words_of(tokenizer: Tokenizer) -> Words:
         table = class_table(str(tokenizer.pattern), lowercase, numbers, tokenizer.apostrophes)
         return WordScanner(table, tokenizer.border, form)
     cut, function = partial(segments, border=tokenizer.border, numbers=numbers), tokenizer.function()
-    return CallableScanner(function, cut, name=tokenizer.pattern, lowercase=lowercase, form=form)
+    return CallableScanner(function, cut, tokenizer.pattern, lowercase, form)
 
 
 def gazetteer_of(tokenizer: Tokenizer) -> Gazetteer:

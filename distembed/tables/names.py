@@ -134,7 +134,5 @@ def _bare(name: str) -> str:
     """Return the letters and digits of a name in lower case, without accents, spaces and legal forms."""
     name = name.casefold()
     if not name.isascii():
-        name = "".join(
-            sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign)
-        )
+        name = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
     return "".join(part for part in re.split(r"[\W_]+", name) if part not in LEGAL_FORMS)

@@ -55,9 +55,8 @@ from distembed.vectors.word2vec import LARGEST_NUMBER_DIGITS, read_binary, read_
 
 HEAD_BYTES = 1 << 16  # looked at to recognize a format
 _LINES_SNIFFED = 10  # lines looked at to tell text from binary
-_LIKE_A_NUMBER = re.compile(
-    rb"[-+.,0-9eEaAfFiInN]+"
-)  # "0,5" and "nan" as well, which the reader refuses by name
+# "0,5" and "nan" as well, which the reader refuses by name.
+_LIKE_A_NUMBER = re.compile(rb"[-+.,0-9eEaAfFiInN]+")
 _BLANK = re.compile(r"[ \t\r\n]")
 
 VectorFormat: TypeAlias = Literal[
@@ -67,11 +66,9 @@ VectorFormat: TypeAlias = Literal[
 
 def read_parquet(source: Source, max_words: int | None) -> WordRows:
     """Read the columns `word` and `vector` of a Parquet file; others are ignored."""
-    with (
-        reading(source.path, VectorFileError) as file,
-        damage_told(source.path, VectorFileError, "a Parquet file"),
-    ):
-        return gather(_parquet_blocks(ParquetFile(file), source.path), source, max_words)
+    name = source.path
+    with reading(name, VectorFileError) as file, damage_told(name, VectorFileError, "a Parquet file"):
+        return gather(_parquet_blocks(ParquetFile(file), name), source, max_words)
 
 
 def _parquet_blocks(table: ParquetFile, name: str) -> Iterator[Block]:
@@ -108,12 +105,8 @@ def write_parquet(name: str, rows: WordRows) -> None:
     """Write both columns, with a checksum in every page."""
     n_components = rows.vectors.shape[1]
     schema = pa.schema([("word", pa.string()), ("vector", pa.list_(pa.float32(), n_components))])
-    with (
-        writing(name) as file,
-        pq.ParquetWriter(
-            file, schema, compression="zstd", use_dictionary=False, write_page_checksum=True
-        ) as out,
-    ):
+    options = {"compression": "zstd", "use_dictionary": False}
+    with writing(name) as file, pq.ParquetWriter(file, schema, write_page_checksum=True, **options) as out:
         for words, block in row_blocks(rows.words, rows.vectors):
             values = pa.array(np.ascontiguousarray(block).ravel())
             lists = pa.FixedSizeListArray.from_arrays(values, n_components)

@@ -163,9 +163,8 @@ def rows_by_lower_case(words: Sequence[str]) -> dict[str, int]:
 
 def row_norms(words: Sequence[str], vectors: Float32s) -> Float32s:
     """Return the length of each row, summed in float64; refuse NaN and infinity, naming the word."""
-    squares = (
-        np.einsum("ij,ij->i", block, block, dtype=np.float64) for _, block in row_blocks(words, vectors)
-    )
+    blocks = (block for _, block in row_blocks(words, vectors))
+    squares = (np.einsum("ij,ij->i", block, block, dtype=np.float64) for block in blocks)
     norms = np.sqrt(np.concatenate([np.zeros(0), *squares]))
     bad = np.flatnonzero(~np.isfinite(norms))
     if bad.size:

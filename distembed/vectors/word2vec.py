@@ -52,9 +52,7 @@ def _text_blocks(stream: Stream, source: Source, n_components: int | None) -> It
                 raise VectorFileError(f"{source.at(n_read)} is blank; remove it")
             if n_components is None:
                 first = body[: body.index(b"\n")]
-                is_value = [
-                    _to_float(field) is not None for field in _fields(first)[1:]
-                ]  # the first is the word
+                is_value = [_to_float(field) is not None for field in _fields(first)[1:]]  # behind the word
                 n_components = (*reversed(is_value), False).index(False)  # the values at the end of the line
                 if n_components == 0:
                     raise VectorFileError(
@@ -87,12 +85,7 @@ def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
 def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) -> Block:
     """Parse whole lines: by pyarrow those that are plain, the others one by one."""
     data = data.replace(b"\r\n", b"\n") if b"\r" in data else data
-    plain = _parse_plain(data, n_components)
-    words, vectors, others = plain or (
-        [],
-        np.empty((0, n_components), np.float32),
-        [*range(data.count(b"\n"))],
-    )
+    words, vectors, others = _parse_plain(data, n_components)
     if others:
         lines = data.split(b"\n")
         found = [_parse_line(lines[row], n_components, source.at(n_read + row)) for row in others]
@@ -103,17 +96,18 @@ def _parse_block(data: bytes, source: Source, n_components: int, n_read: int) ->
     return [source.decode(word, row) for row, word in enumerate(words, n_read)], vectors
 
 
-def _parse_plain(data: bytes, n_components: int) -> tuple[list[bytes], Float32s, list[int]] | None:
+def _parse_plain(data: bytes, n_components: int) -> tuple[list[bytes], Float32s, list[int]]:
     """Return the words and values of lines, and the numbers of those with other numbers of fields, which they lack.
 
-    None where a value is no number, or what divides the fields is not one space.
+    These are all lines where a value is no number, or what divides the fields is not one space.
     """
     first, others = data[: data.index(b"\n")], list[int]()
+    nothing = list[bytes](), np.empty((0, n_components), np.float32), [*range(data.count(b"\n"))]
     # Nothing is allocated for what only a header promises: the names of the columns, too, follow from a line. Pyarrow
     # takes a byte-order mark off, which begins a word here.
     is_plain = len(first.split()) > n_components and b"\r" not in data and b"\t" not in data
     if not is_plain or data.startswith(codecs.BOM_UTF8):
-        return None
+        return nothing
     names = [*map(str, range(n_components + 1)), *(["end"] if first.endswith(b" ") else [])]
     kinds = {name: pa.float32() for name in names} | {"0": pa.binary(), "end": pa.binary()}
     try:
@@ -132,12 +126,10 @@ def _parse_plain(data: bytes, n_components: int) -> tuple[list[bytes], Float32s,
             ),
         )
     except (pa.ArrowInvalid, UnicodeDecodeError):  # a value that is no number, or the line of such a word
-        return None
-    lengths = {
-        name: pc.binary_length(table[name]) for name in kinds if name in ("0", "end") and name in names
-    }
-    if pc.min(lengths["0"]).as_py() == 0 or ("end" in lengths and pc.max(lengths["end"]).as_py()):
-        return None
+        return nothing
+    ends = pc.max(pc.binary_length(table["end"])).as_py() if "end" in names else 0
+    if ends or pc.min(pc.binary_length(table["0"])).as_py() == 0:
+        return nothing
     # Copied in one step: a column at a time into rows takes as long as the parser.
     columns = [column.to_numpy() for column in table.columns[1 : n_components + 1]]
     return table["0"].to_pylist(), np.ascontiguousarray(np.stack(columns).T), others
