@@ -99,17 +99,6 @@ def pages_between(path, bounds):
     return [[d.id for d in Corpus((replace(partition, start=a, stop=b),)).documents()] for a, b in ranges]
 
 
-def test_export_cut_in_two_anywhere_around_its_end(tmp_path, dump):
-    data = joined(dump)
-    path = write(tmp_path / "x.xml", data + b"\n")
-    middle = data.index(b"</mediawiki>")
-    for border in [*range(middle - 10, middle + 30), *range(len(data) - 20, len(data) + 1)]:
-        first, second = pages_between(path, [border])
-        assert len(first + second) == 48
-        n_first = 24 + (border > middle - len("</page>\n"))  # the page that goes on over the border
-        assert len(first) == (n_first if border < middle + 100 else 48)
-
-
 @pytest.mark.parametrize("shift", [-1, 0, 1])
 def test_bz2_streams_belong_to_the_split_they_begin_in(tmp_path, dump, shift):
     streams = multistream(dump.encode(), 4)

@@ -15,14 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
-from distembed.corpus import planning, readers
+from distembed.corpus import readers
 from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.partitions import tokenize_partition
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.records import CorpusError
 from distembed.job.inputs import stamps_at, versions_at
-from distembed.job.load import load_job
-from distembed.job.plan import plan_job
 
 
 @pytest.fixture
@@ -201,17 +199,3 @@ def test_an_error_names_the_file_in_its_bundle(bundle_folder, tmp_path, pattern)
         tokenize_partition([first, broken, last], docs.tokenizer, str(tmp_path / "part"))
     assert not list(tmp_path.glob("part*"))
     tokenize_partition([replace(broken, stop=1000), last], docs.tokenizer, str(tmp_path / "part"))
-
-
-def test_a_plan_looks_at_each_file_once(bundle_folder, monkeypatch):
-    looked, look = [], planning._plan_file
-    planning.plan_files.cache_clear()
-    monkeypatch.setattr(
-        planning, "_plan_file", lambda file, *a, **k: looked.append(file.url) or look(file, *a, **k)
-    )
-    planning_options = "[vocabulary]\nmin_count = 1\n[psdvec]\nn_components = 4\n"
-    job = bundle_folder.parent / "job.toml"
-    job.write_text(f'[job]\nworkspace = "w"\n[corpus]\npaths = ["files"]\n{planning_options}')
-    plan = plan_job(load_job(job))
-    assert len(looked) == N_FILES
-    assert plan.stages["tokens"].tasks < N_FILES

@@ -168,23 +168,6 @@ def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
     assert summary.n_bytes_read <= 100_000 - 5000  # a piece of it, to see that no line begins
 
 
-@pytest.mark.parametrize(("line", "column"), [(4, 0), (5, 6)], ids=["title", "text"])
-def test_latin_1_in_blocks(tmp_path, line, column):
-    lines = b"A title\nsome text of it\n\nAnother title\nmore text\nof it\n\nThird\nend".split(b"\n")
-    lines[line - 1] = lines[line - 1][:column] + b"\xef" + lines[line - 1][column + 1 :]
-    offset = sum(len(each) + 1 for each in lines[: line - 1]) + column
-    path = write(tmp_path / "t.txt", b"\n".join(lines))
-    message = rf"t\.txt is not UTF-8: line {line}, byte 0xef at offset {offset} of the text; .*give encoding="
-    for partition_bytes in (7, 1 << 20):
-        options = {"layout": "blocks", "partition_bytes": partition_bytes}
-        with pytest.raises(CorpusError, match=message):
-            read_corpus(path, **options)
-        for partition in read_corpus(path, errors="replace", **options).partitions[-1:]:
-            with pytest.raises(CorpusError, match=message):
-                list(Corpus((replace(partition, errors="strict", start=0, stop=None),)).documents())
-    assert read_corpus(path, errors="replace", layout="blocks").tokenize().n_documents == 3
-
-
 def test_null_text_is_an_empty_document_everywhere(tmp_path):
     records = [{"text": None, "id": "a"}, {"text": "two", "id": None}]
     write(tmp_path / "t.jsonl", "\n".join(map(json.dumps, records)).encode())

@@ -48,6 +48,7 @@ REFUSED = [
     *((name, b"cat sat\rdog ran\r", {}, CR) for name in ("a.txt", "a.jsonl", "a.csv")),
     ("a.txt", b"cat sat\rdog ran\r", {"layout": "blocks"}, CR),
     ("bad.txt", b"good\n" * 500_000 + b"b\xff d\n", {"layout": "file"}, "line 500001, byte 0xff at offset 2500001"),
+    ("t.txt", b"A title\n\n\xefnother\n", {"layout": "blocks"}, r"is not UTF-8: line 3, byte 0xef at offset 9"),
     # MediaWiki
     ("x.xml", b"some text", {}, "not a MediaWiki export"),
     # JSON lines

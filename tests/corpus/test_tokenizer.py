@@ -172,19 +172,6 @@ def test_tokens_of_every_width_are_told_apart(size):
     assert scanned([text.encode()], Tokenizer()) == ids_of([text])
 
 
-@pytest.mark.parametrize(
-    ("options", "tokens"),
-    [
-        ({}, ["don", "t", "panic", "über"]),
-        ({"apostrophes": True, "lowercase": False}, ["Don't", "panic", "Über"]),
-        ({"pattern": r"\w+"}, ["don", "t", "panic", "42", "über"]),
-        ({"pattern": str.split}, ["don't", "panic,", "42", "über"]),
-    ],
-)
-def test_a_call_shows_the_tokens_of_a_text(options, tokens):
-    assert de.Tokenizer(**options)("Don't panic, 42 Über") == tokens
-
-
 # ---- the tables of Unicode -----------------------------------------------------------------------------------------
 
 

@@ -75,16 +75,6 @@ def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ties_are_in_the_order_of_code_points(tmp_path):
-    """Also where some of them are kept whatever their count, and where only some of them fit."""
-    (tmp_path / "t.txt").write_text("d c é b a d c é b a\nz\n", encoding="utf-8")
-    docs = read_corpus(tmp_path / "t.txt")
-    assert build_vocabulary(docs).words == ["a", "b", "c", "d", "é", "z"]
-    assert build_vocabulary(docs, keep=["é", "c"]).words == ["a", "b", "c", "d", "é", "z"]
-    assert build_vocabulary(docs, keep=["é", "c"], max_size=3).words == ["a", "c", "é"]
-    assert build_vocabulary(docs, max_size=2).words == ["a", "b"]
-
-
 @pytest.mark.parametrize("layout", ["line", "file"])
 @pytest.mark.parametrize("pattern", ["unicode", "tests.corpus.test_vocabulary:tokens_of_line"])
 def test_dictionaries_of_bounded_size_change_no_count(corpus, tmp_path, monkeypatch, pattern, layout):

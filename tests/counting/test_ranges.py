@@ -19,7 +19,7 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partition_rows import span_documents, token_bundles, token_rows
+from distembed.counting.partition_rows import token_bundles
 from distembed.job.load import load_job
 from distembed.job.run import run_stages
 from distembed.stages import corpus
@@ -46,25 +46,6 @@ def test_bundles_follow_from_the_tokens_of_partitions_alone(monkeypatch):
         [("a", 4, 5, 0), ("b", 0, 3, 1)],
         [("c", 0, 4, 2)],
     ]
-
-
-@pytest.mark.parametrize("n_bundles", [1, 2, 3, 7, 50])
-@pytest.mark.parametrize("documents", [documents_of(0), [["w0"] * 10] * 6])
-def test_each_document_is_in_one_bundle(tmp_path, monkeypatch, documents, n_bundles):
-    partition = write_partition(f"{tmp_path}/p", documents, row_tokens=13)
-    lengths = [sum(word is not None for word in document) for document in documents]
-    numbers, n_ids = [], 0
-    monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", sum(lengths) / n_bundles)
-    bundles = token_bundles([partition], [sum(lengths)])
-    assert len(bundles) == n_bundles
-    for [span] in bundles:
-        found, before = span_documents(span)
-        assert before == sum(lengths[: found.start])
-        numbers += found
-        n_ids += sum(int(np.diff(offsets).sum()) for _, offsets, _ in token_rows(partition, 64, found))
-    assert numbers == list(range(len(numbers)))
-    assert sum(lengths[len(numbers) :]) == 0  # the rest are empty
-    assert n_ids == sum(map(len, documents))
 
 
 @pytest.mark.parametrize(

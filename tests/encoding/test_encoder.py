@@ -55,11 +55,6 @@ def test_a_vector_is_the_weighted_mean_of_unit_vectors(texts):
     np.testing.assert_allclose(found, expected.reshape(-1, 6), rtol=1e-5, atol=1e-7)
 
 
-def test_the_plain_mean_is_of_the_vectors_as_they_are():
-    found = de.TextEncoder(VECTORS, weighting="mean").transform(["a b b"])
-    np.testing.assert_allclose(found[0], (MATRIX[0] + 2 * MATRIX[1]) / 3, rtol=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:.*no known word")
 def test_bits_do_not_depend_on_batches_or_neighbors(monkeypatch):
     encoder = de.TextEncoder(VECTORS, counts=COUNTS, whitening="half")

@@ -100,10 +100,6 @@ def test_text_in_another_encoding_is_refused_with_the_byte_and_a_guess(
         read_delimited(data, "t.csv", **options)
 
 
-def test_an_encoding_that_is_said_is_read() -> None:
-    assert read_delimited(POLISH.encode("cp1250"), "t.csv", encoding="cp1250")["Nazwa"][1].as_py() == "Łódź"
-
-
 # ---- numbers -------------------------------------------------------------------------------------------------
 
 LOCALES = {"en": (".", ","), "de": (",", "."), "fr": (",", " "), "ch": (".", "'"), "plain": (".", "")}

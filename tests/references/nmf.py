@@ -10,12 +10,6 @@ def divide(a, b):
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
-def nmf_round(X, Z, W):
-    """Lee & Seung (2001)."""
-    Z = Z * divide(X @ W, Z @ W.T @ W)
-    return Z, W * divide(X.T @ Z, W @ (Z.T @ Z))
-
-
 def hals_round(X, Z, W, sweeps, tolerance):
     """Column by column, every other column fixed; a row of which a sweep moved nothing much rests."""
     Z, W = Z.copy(), W.copy()
