@@ -19,7 +19,7 @@ from distembed.corpus.stop_words import stop_words_of
 from distembed.evaluation.wordsets import find_sets
 from distembed.job.load import load_job
 from tests.campaigns import _samples
-from tests.campaigns.fuzzing import cases, outcome
+from tests.campaigns.fuzzing import outcome
 
 
 def workbook() -> bytes:
@@ -109,21 +109,3 @@ def test_hostile_metadata_of_an_array_are_damage_and_are_not_read(tmp_path):
         file.write_text(json.dumps(whole | hostile))
         assert workspace.array("numbers").compute().shape == (3, 4)
         assert [problem.file for problem in workspace.verify()] == ["arrays.zarr/numbers/zarr.json"]
-
-
-def test_the_campaign_reads_and_changes_lists_of_words_and_records_of_a_workspace(tmp_path, monkeypatch):
-    """Its readers and its seal use functions of the package: if one of them changes, the campaign must not be blind."""
-    monkeypatch.setattr(_samples, "alone", lambda write, *given: write(*given))  # a new process takes seconds
-    found = (*_samples.corpora(), *_samples.word_files(), *_samples.records(tmp_path / "made"))
-    samples = dict(found)
-    assert {"names.txt", "job.toml", "w/manifest/numbers.json"} <= samples.keys()
-    for name, sample in samples.items():
-        file = tmp_path / "read" / name
-        for place, content in (*sample.beside, (name, sample.data)):
-            (tmp_path / "read" / place).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "read" / place).write_bytes(content)
-        assert outcome(sample.read, file) == ("refused" if name == "latin.txt" else "")
-        for _, data in cases(name, sample, 0, [sample.data], range(2)):
-            file.write_bytes(data)
-            assert outcome(sample.read, file) in {"", "refused"}
-        file.write_bytes(sample.data)

@@ -67,35 +67,31 @@ def test_an_estimator_names_the_option_its_value_and_its_range():
         check_options(de.LatentSemanticImputation(solver="x"))
 
 
+class Source:
+    """Do something.
+
+    Parameters
+    ----------
+    one : int, optional
+        The first of
+        them.
+    two, three : both of the others,
+        in one entry
+    four
+        Without a type.
+    """
+
+    __module__ = "distembed.of_a_test"
+
+
 def test_meanings_are_read_from_either_form_of_docstring():
-    class Source:
-        """Do something.
-
-        Parameters
-        ----------
-        one : int, optional
-            The first of
-            them.
-        two, three : both of the others,
-            in one entry
-        four
-            Without a type.
-        """
-
-    Source.__module__ = "distembed.of_a_test"
     both = "both of the others, in one entry"
-    assert meanings_of(Source) == {
-        "one": "The first of them.",
-        "two": both,
-        "three": both,
-        "four": "Without a type.",
-    }
+    found = {"one": "The first of them.", "two": both, "three": both, "four": "Without a type."}
+    assert meanings_of(Source) == found
 
 
 def test_counting_has_one_set_of_options():
-    by_function = {**signature(de.count_cooccurrences).parameters}
+    by_function, own = (signature(one).parameters for one in (de.count_cooccurrences, CooccurrenceOptions))
     for name, option in options_of(CooccurrenceOptions).items():
-        assert (by_function[name].default, by_function[name].annotation) == (
-            option.default,
-            signature(CooccurrenceOptions).parameters[name].annotation,
-        )
+        found = (by_function[name].default, by_function[name].annotation)
+        assert found == (option.default, own[name].annotation)

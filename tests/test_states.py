@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, NamedTuple
 
@@ -74,17 +74,11 @@ def test_past_states_and_the_states_inside_are_forgotten(place):
         assert sorted(left) == ["round-00004/history", "round-00004/total"]
 
 
-def test_what_is_inside_a_state_is_found_while_it_is_made(place):
-    made: list[int] = []
-    with keeping(place), pytest.raises(InterruptedFitError):
-        rounds(2, 1.0, made, fails_at=2)
-    assert any(".within/part" in name for name in place.announced())
-
-
-def test_states_inside_stay_in_memory_where_there_is_room(place):
-    with keeping(place, has_room=True), pytest.raises(InterruptedFitError):
+@pytest.mark.parametrize("has_room", [True, False])
+def test_states_inside_are_kept_while_a_state_is_made_and_in_memory_where_there_is_room(place, has_room):
+    with keeping(place, has_room=has_room), pytest.raises(InterruptedFitError):
         rounds(2, 1.0, [], fails_at=2)
-    assert not any(".within/" in name for name in place.announced())
+    assert any(".within/part" in name for name in place.announced()) != has_room
     assert any("round-00001" in name for name in place.announced())
 
 
@@ -104,33 +98,27 @@ def test_a_state_that_is_made_again_is_stored_only_where_there_is_no_room(place,
 
 def test_two_fits_at_once_never_see_each_other_s_states(place):
     """The same names, other data, one stage, in threads."""
-    found: dict[float, Sums] = {}
-    with keeping(place):
-        threads = [
-            threading.Thread(
-                target=copy_context().run, args=(lambda add=add: found.update({add: rounds(4, add, [])}),)
-            )
-            for add in (0.25, 0.5, 2.0)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert {add: float(sums.total[0, 0]) for add, sums in found.items()} == {0.25: 1.0, 0.5: 2.0, 2.0: 8.0}
+    numbers = (0.25, 0.5, 2.0)
+    with keeping(place), ThreadPoolExecutor(3) as pool:
+        fits = [pool.submit(copy_context().run, rounds, 4, add, []) for add in numbers]
+    assert [float(fit.result().total[0, 0]) for fit in fits] == [4 * add for add in numbers]
 
 
-def test_other_data_and_other_options_have_other_states(place):
-    data, made = np.arange(4.0), []
+MATRIX = csr_array(np.eye(3))
+SAME = csr_array((MATRIX.data, MATRIX.indices, MATRIX.indptr), shape=MATRIX.shape)
+assert SAME.has_canonical_format  # which it remembers from now on
 
-    def fit(rows: Any, **options: int) -> float:
-        with scope("fit", options, rows):
-            return float(
-                compute(keep("sum", lambda: made.append(1) or da.from_array(rows, chunks=2).sum()[None])[0])
-            )
 
-    with keeping(place):
-        assert [fit(data, n=1), fit(data, n=1), fit(data + 1, n=1), fit(data, n=2)] == [6.0, 6.0, 10.0, 6.0]
-    assert len(made) == 3
+@pytest.mark.parametrize(
+    ("data", "same", "other"), [(np.eye(3), np.eye(3), np.eye(3) + 1), (MATRIX, SAME, MATRIX * 2)]
+)
+def test_other_data_and_other_options_have_other_states(data, same, other):
+    kept = KeptStates()
+    with keeping(kept):
+        for rows, n in ((data, 1), (data, 1), (same, 1), (other, 1), (data, 2)):
+            with scope("fit", {"n": n}, rows):
+                assert compute(keep("sum", lambda rows=rows: da.ones(1) * rows.sum()))[0] == rows.sum()
+    assert len(kept.stored) == 3
 
 
 def test_without_a_context_a_state_stays_in_memory():
@@ -144,14 +132,3 @@ def test_the_memory_of_a_block_is_a_key_of_the_configuration():
     assert block_memory() == 64 << 20
     with dask.config.set({"distembed.block_memory": "2MiB"}):
         assert block_memory() == 2 << 20
-
-
-def test_a_csr_array_is_told_apart_by_its_content():
-    matrix, kept = csr_array(np.eye(3)), KeptStates()
-    other = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    assert other.has_canonical_format  # which it remembers from now on
-    with keeping(kept):
-        for one in (matrix, other, matrix * 2):
-            with scope("fit", one):
-                keep("state", lambda: np.zeros(2))
-    assert len(kept.stored) == 2

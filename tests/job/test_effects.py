@@ -13,11 +13,8 @@ import tomli_w
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import checked_job
 from distembed.job.model import Job, JobError
-from distembed.job.plan import plan_job
 from distembed.job.registry import SYSTEMS
-from distembed.job.run import run_stages
 from distembed.job.stage import system_of
-from distembed.storage.workspace import Workspace
 
 LEAST = dict.fromkeys(("comparison", "psdvec", "topics"), "[corpus]\npaths = ['text']") | {
     "imputation": "[domain]\npath = 'd.csv'\n[known]\npath = 'k.txt'",
@@ -161,13 +158,3 @@ def test_every_key_decides_something(system):
     ]
     choices = [(), *WITH.get(system, [])]
     assert [key.place for key in keys if not any(decides(system, key, one) for one in choices)] == []
-
-
-def test_more_core_words_than_words_are_refused_before_pairs_are_counted(tmp_path):
-    (tmp_path / "text.txt").write_text("a b c d a b c d\n" * 5)
-    places = (f"corpus.paths=['{tmp_path}/text.txt']", f"job.workspace='{tmp_path}/w'")
-    job = least_job("psdvec", *places, "vocabulary.min_count=1", "psdvec.n_components=2", "psdvec.n_core=5")
-    for make in (run_stages, plan_job):
-        with pytest.raises(ValueError, match="n_core is 5 but there are 4 words"):
-            make(job)
-        assert sorted(Workspace.open(tmp_path / "w").stages()) == ["tokens", "vocabulary"]

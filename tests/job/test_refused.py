@@ -29,7 +29,7 @@ def twice(folder: Path) -> None:
 
 REFUSED = [
     ("psdvec", ["psdvec.n_core=400"], None, "n_core is 400 but there are 200 words"),
-    ("psdvec", ["vocabulary.min_count=10000"], None, "The vocabulary is empty"),
+    ("psdvec", ["vocabulary.min_count=10000"], None, "min_count is 10000 and the largest count of a word is"),
     ("psdvec", ["corpus.metadata='meta.csv'"], stranger, "no document has a row in"),
     ("psdvec", ["sides.n_components=500"], None, "n_components is 500 but the matrix is 200 x 400: choose 1 to 200"),
     ("comparison", ["psdvec.n_components=400"], None, "n_components is 400 but there are 54 core words"),

@@ -262,24 +262,7 @@ def test_the_copy_of_the_job_is_the_job_as_it_was_run(tiny):
     assert recorded.corpus.paths == (str(tiny / "text" / "*.txt"),)
 
 
-# --- a job or its workspace ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("source", ["job.toml", "w"])
-def test_every_command_takes_a_job_or_its_workspace(tiny, tmp_path, source):
-    place = tiny / source
-    for command in ("plan", "run", "status", "verify", "report"):
-        said = succeed(command, place).output
-        assert command != "run" or str(tiny / "w") in said
-    succeed("neighbors", place, "word1")
-    succeed("export", place, "--to", tmp_path / "v.txt")
-    succeed("evaluate", place, "--sets", tiny / "sets")
-
-
-def test_a_count_that_no_word_reaches_is_an_error_of_the_vocabulary(tiny):
-    with pytest.raises(ValueError, match="min_count is 5000 and the largest count of a word is 120"):
-        again(tiny, "vocabulary.min_count=5000", "job.workspace='new'")
-    assert list(de.Workspace.open(tiny / "new").stages()) == ["tokens"]
+# --- how a job is read -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("block_memory", "stage"), [("2GiB", "cooccurrence"), ("1MiB", "evaluation")])
