@@ -17,7 +17,7 @@ import distembed as de
 from distembed.execution import compute
 from distembed.linalg.operators import row_blocks
 from distembed.neighbors import distances, graphs
-from tests import runs_of_manifold, runs_of_words
+from tests import runs_of_estimators
 from tests.temporaries import measured
 
 DRAW = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def search() -> None:
             compute(graphs.affinity_rows(cut(DENSE, 500), 15, symmetry=symmetry, affinity=affinity))
 
 
-RUNS = (search, *runs_of_words.RUNS, *runs_of_manifold.RUNS)
+RUNS = (search, *runs_of_estimators.RUNS)
 """What reaches the block functions, on arrays of some hundred kilobytes."""
 
 OF_FILES = (

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.display import format_bytes
 from distembed.job.load import load_job
+from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
-from tests.commands import succeed
+from distembed.job.stage import Counted
+from distembed.storage.workspace import Workspace
+from distembed.systems.psdvec.stages import psdvec_dimensions
+from tests.commands import run, succeed
 from tests.small_jobs import transfer
 from tests.small_jobs.topics import CLASSES
 
@@ -94,3 +100,128 @@ def test_the_documents_of_a_collection_are_stored_a_partition_at_a_time(tmp_path
     stored = pq.ParquetFile(tmp_path / "w/first_documents.parquet")
     assert stored.num_row_groups == len(workspace.files("first_tokens")) > 1
     assert stored.metadata.num_rows == workspace.stages()["first_tokens"].facts["n_documents"]
+
+
+TEXT = """New York is a city and new york city is New York
+the city of St Louis is in the new world of york
+"""
+JOB = """
+[job]
+workspace = "w"
+[corpus]
+paths = ["text.txt"]
+layout = "line"
+phrases_file = "names.txt"
+[vocabulary]
+min_count = 5
+[psdvec]
+n_components = 3
+[resources]
+workers = 1
+"""
+
+
+@pytest.fixture
+def job(tmp_path) -> Path:
+    (tmp_path / "text.txt").write_text(TEXT * 20)
+    (tmp_path / "names.txt").write_text("New York\nNew York City\nFord\n")
+    (tmp_path / "job.toml").write_text(JOB)
+    return tmp_path / "job.toml"
+
+
+def counts(job: Path) -> dict[str, int]:
+    table = de.Workspace.open(job.parent / "w").table("vocabulary")
+    return dict(zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True))
+
+
+def test_names_are_words_of_the_job_and_of_what_it_encodes_but_a_workspace_alone_reads_none(job):
+    done = succeed("run", job, "--set", "vocabulary.min_count=25", "--until", "vectors")
+    assert "joining 2 names of several words from " in done.output
+    assert "; 1 name of one word left as they are" in done.output
+    found, folder = counts(job), job.parent
+    assert (found["new_york"], found.get("new_york_city"), found.get("york")) == (40, None, None)
+    for text, n_known in (("New York!", 1), ("Chicago", 0)):
+        (folder / "t.txt").write_text(text)
+        run("encode", job, folder / "t.txt", "--to", folder / "t.csv")
+        assert f",{n_known}," in (folder / "t.csv").read_text().splitlines()[1]
+    (folder / "new.txt").write_text("New York City is a city and New York City is the city\n" * 15)
+    succeed("infer", job, folder / "new.txt", "--to", folder / "new.vec.txt")
+    assert "new_york_city" in de.WordVectors.load(folder / "new.vec.txt").words
+    for command in ("infer", "encode"):
+        words = (folder / "text.txt", "--to", folder / "new.csv")
+        refused = run(command, folder / "w", *words)
+        assert refused.exit_code == 2
+        told = "names.txt' has to be read, but stands in a workspace, which may be a stranger's"
+        assert told in refused.output
+        known = run(command, folder / "w" / "job.toml", *words)
+        assert "no new word" in known.output or known.exit_code == 0, known.output
+
+
+def test_another_gazetteer_and_none_count_again(job):
+    succeed("run", job, "--until", "vocabulary")
+    assert "new_york_city" in counts(job)
+    (job.parent / "names.txt").write_text("St Louis\nNew York\n")
+    assert "names.txt" in run("status", job).output
+    succeed("run", job, "--until", "vocabulary")
+    assert {"st_louis", "new_york"} <= set(counts(job))
+    assert "new_york_city" not in counts(job)
+    job.write_text(JOB.replace('phrases_file = "names.txt"\n', ""))
+    chosen = ("vocabulary.stop_words=english", "vocabulary.keep=['of']", "vocabulary.max_size=5")
+    settings = (word for setting in chosen for word in ("--set", setting))
+    succeed("run", job, "--until", "vocabulary", *settings)
+    assert sorted(counts(job)) == ["city", "louis", "new", "of", "york"]
+
+
+TERABYTES = 2_000_000_000_000
+
+
+@pytest.fixture
+def missing(tmp_path):
+    place = tmp_path / "job.toml"
+    place.write_text(
+        '[job]\nworkspace = "w"\n[corpus]\npaths = ["dump.xml.bz2"]\n[psdvec]\nn_components = 5\nn_core = 50\n'
+        '[resources]\nblock_memory = "64MiB"\nworkers = 1\n'
+    )
+    return place
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """Return a text of 40,000 tokens, the words of which follow Zipf's law."""
+    ranks = np.random.default_rng(0).zipf(1.4, 40_000) % 5000
+    words = ["".join(chr(97 + int(digit)) for digit in str(rank)) for rank in ranks]
+    place = tmp_path / "part.txt"
+    place.write_text("\n".join(" ".join(words[i : i + 20]) for i in range(0, len(words), 20)))
+    return place
+
+
+def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing, sample):
+    done = succeed("plan", missing, "--sample", sample, "--tokens", "4e8")
+    grown = f"{format_bytes(10_000 * sample.stat().st_size)} of input"
+    for part in ("about 400,000,000 tokens", "by a sample of the text", grown):
+        assert part in done.output
+    without = run("plan", missing, "--bytes", "2TB")
+    assert without.exit_code != 0
+    assert "dump.xml.bz2 matches no file" in without.output
+
+
+def test_its_size_gives_its_partitions(missing, sample):
+    settings = (f'corpus.paths=["{sample}"]', "plan.tokens=340_000_000_000", 'plan.bytes="2TB"')
+    plan = plan_job(load_job(missing, settings=settings))
+    assert "about 340,000,000,000 tokens" in plan.sizes
+    n_partitions = -(-TERABYTES // 2**25)
+    assert plan.stages["tokens"].tasks == n_partitions <= plan.stages["cooccurrence"].tasks
+
+
+def test_every_size_before_the_text_is_read_is_no_less_than_what_is_counted(missing, sample):
+    settings = (f'corpus.paths=["{sample}"]', "vocabulary.min_count=3")
+    job = load_job(missing, settings=settings, workspace=str(sample.parent / "w"))
+    before = psdvec_dimensions(job, None)
+    run_stages(job, until="cooccurrence")
+    workspace = Workspace.open(job.job.workspace)
+    after = psdvec_dimensions(job, Counted(workspace, workspace.stages()))
+    for name in ("token", "document", "word", "pair"):
+        assert not before[name].counted
+        assert after[name].counted
+        assert after[name].size <= before[name].size, name
+        assert after[name].block <= before[name].block, name
