@@ -18,7 +18,7 @@ from distembed.corpus.partitions import read_batches
 from distembed.corpus.paths import OF_WIKIPEDIA, name_files
 from distembed.corpus.readers import Corpus
 from distembed.corpus.records import Batch, CorpusError, Partition, Progress
-from distembed.corpus.tokenizer import INSTALL, Tokenizer, scanner, scripts_without_spaces
+from distembed.corpus.tokenizer import INSTALL, SCRIPTS, Tokenizer, scanner, scripts_without_spaces
 from distembed.dtypes import Int64s
 from distembed.formats.names import TEXT_FORMATS, suffix_of
 from distembed.linalg.chunks import evenly_spaced
@@ -108,9 +108,9 @@ def inspect_corpus(corpus: Corpus) -> list[str]:
     if tokenizer.pattern in ("unicode", "ascii"):
         data = b"".join(batch.data[:SCRIPT_BYTES].tobytes() for batch in filled[:SAMPLED_FILES])
         notes += [
-            f"{share:.0%} of the letters are {script.name}, which is written without spaces, so that words are whole "
-            f'clauses: give pattern="icu" ({INSTALL}) or a function of a package ({script.packages})'
-            for script, share in scripts_without_spaces(data.decode("utf-8", "ignore"))
+            f"{share:.0%} of the letters are {script}, which is written without spaces, so that words are whole "
+            f'clauses: give pattern="icu" ({INSTALL}) or a function of a package ({SCRIPTS[script][1]})'
+            for script, share in scripts_without_spaces(data.decode("utf-8", "ignore")).items()
         ]
     return [*notes, *corpus.notes]
 

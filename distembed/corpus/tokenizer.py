@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -280,35 +280,18 @@ def extends_words(character: str, category: str) -> bool:
 # ---- text without spaces -------------------------------------------------------------------------------------------
 
 
-class Script(NamedTuple):
-    """A script that is written without spaces between words.
-
-    Attributes
-    ----------
-    name : str
-        The language that is mostly written in it.
-    ranges : tuple of pairs of int
-        The first and the last code point of its blocks of letters.
-    packages : str
-        Packages whose functions cut it into words.
-    """
-
-    name: str
-    ranges: tuple[tuple[int, int], ...]
-    packages: str
-
-
-KANA = Script(
-    "Japanese", ((0x3040, 0x30FF), (0x31F0, 0x31FF), (0xFF66, 0xFF9F)), "fugashi, SudachiPy or janome"
-)
-HAN = Script("Chinese", ((0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x323AF)), "jieba")
-OTHERS = (
-    Script("Thai", ((0x0E00, 0x0E7F),), "pythainlp"),
-    Script("Lao", ((0x0E80, 0x0EFF),), "laonlp"),
-    Script("Tibetan", ((0x0F00, 0x0FFF),), "botok"),
-    Script("Burmese", ((0x1000, 0x109F),), "pyidaungsu"),
-    Script("Khmer", ((0x1780, 0x17FF),), "khmer-nltk"),
-)
+SCRIPTS = {
+    "Japanese": ("\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f", "fugashi, SudachiPy or janome"),
+    "Chinese": ("\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "jieba"),
+    "Thai": ("\u0e00-\u0e7f", "pythainlp"),
+    "Lao": ("\u0e80-\u0eff", "laonlp"),
+    "Tibetan": ("\u0f00-\u0fff", "botok"),
+    "Burmese": ("\u1000-\u109f", "pyidaungsu"),
+    "Khmer": ("\u1780-\u17ff", "khmer-nltk"),
+}
+"""Scripts that are written without spaces, by the language that is mostly written in each: the blocks of its letters,
+and packages whose functions cut it into words. That of Japanese is kana.
+"""
 
 MUCH = 0.2
 """So large a share of the letters of a text is worth a warning."""
@@ -318,27 +301,22 @@ FEW_KANA = 0.05
 INSTALL = "pip install 'distembed[icu]'"
 
 
-def scripts_without_spaces(text: str) -> list[tuple[Script, float]]:
-    """Return the scripts without spaces that a fifth of the letters of a text or more are in, each with its share.
+def scripts_without_spaces(text: str) -> dict[str, float]:
+    """Return the `SCRIPTS` that a fifth of the letters of a text or more are in, each with its share.
 
     Examples
     --------
     >>> from distembed.corpus.tokenizer import scripts_without_spaces
-    >>> [(script.name, share) for script, share in scripts_without_spaces("ภาษาไทย one")]
-    [('Thai', 0.7)]
+    >>> scripts_without_spaces("ภาษาไทย one")
+    {'Thai': 0.7}
     """
-    points = np.frombuffer(text.encode("utf-32-le", "ignore"), np.uint32)
-    counts = {
-        script: sum(int(((points >= first) & (points <= last)).sum()) for first, last in script.ranges)
-        for script in (KANA, HAN, *OTHERS)
-    }
-    ideographs = counts[KANA] + counts[HAN]
-    is_japanese = ideographs > 0 and counts[KANA] >= FEW_KANA * ideographs
-    counts |= {KANA: ideographs, HAN: 0} if is_japanese else {KANA: 0}
+    counts = {name: len(re.findall(f"[{letters}]", text)) for name, (letters, _) in SCRIPTS.items()}
+    ideographs = counts["Japanese"] + counts["Chinese"]
+    is_japanese = ideographs > 0 and counts["Japanese"] >= FEW_KANA * ideographs
+    counts |= {"Japanese": ideographs, "Chinese": 0} if is_japanese else {"Japanese": 0}
     n_letters = sum(map(str.isalpha, text))
     n_letters += sum(1 for character in text if unicodedata.category(character) in ("Mn", "Mc"))
-    shares = [(script, n / max(n_letters, 1)) for script, n in counts.items()]
-    return [(script, share) for script, share in shares if share >= MUCH]
+    return {name: n / max(n_letters, 1) for name, n in counts.items() if n >= MUCH * max(n_letters, 1)}
 
 
 def icu_function(*, numbers: bool) -> Callable[[str], Iterable[str]]:

@@ -228,8 +228,8 @@ CHINESE = "今天天气很好，我们去公园散步。"
 )
 def test_the_script_is_told(text: str, names: list[str]) -> None:
     found = scripts_without_spaces(text)
-    assert [script.name for script, _ in found] == names
-    assert all(0.2 <= share <= 1.01 for _, share in found)
+    assert list(found) == names
+    assert all(0.2 <= share <= 1.01 for share in found.values())
 
 
 def notes(path: Path, text: str, **options: str) -> list[str]:
