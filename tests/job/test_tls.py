@@ -73,6 +73,11 @@ def security(folder: Path, name: str = "client") -> Security:
     return Security(tls_ca_file=authority, tls_client_cert=own, tls_client_key=key, require_encryption=True)
 
 
+def tls_options(folder: Path, name: str) -> list[str]:
+    files = {"--tls-ca-file": "ca.pem", "--tls-cert": f"{name}.pem", "--tls-key": f"{name}-key.pem"}
+    return [word for option, file in files.items() for word in (option, str(folder / file))]
+
+
 def configured(*_: str) -> None:
     """Be a command of Dask that finds the configuration of the certificates' folder."""
     dask.config.refresh(paths=[os.environ["DASK_CONFIG"]])
@@ -102,8 +107,7 @@ def test_a_job_runs_over_tls_and_does_not_change_a_bit(address, certificates, ti
         assert all(worker.startswith("tls://") for worker in client.has_what())
         pids = {client.run_on_scheduler(os.getpid), *client.run(os.getpid).values()}
         assert {host for host, _ in listening(*pids)} == {"127.0.0.1"}
-    files = {"--tls-ca-file": "ca.pem", "--tls-cert": "client.pem", "--tls-key": "client-key.pem"}
-    options = [word for option, file in files.items() for word in (option, certificates / file)]
+    options = tls_options(certificates, "client")
     until = ("--until", "vocabulary")
     succeed("run", tiny / "job.toml", "--workspace", tiny / "v", *until, "--scheduler", address, *options)
     one, other = (de.Workspace.open(tiny / name).stages()["vocabulary"].digest for name in "vw")
