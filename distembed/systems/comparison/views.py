@@ -61,7 +61,6 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
         ),
         _sides(job, workspace, found, words),
         ShownTable("Parts", workspace.table("parts").to_pylist()),
-        _noise(found),
     ]
     said = summary(job, found, changed, workspace)
     names = ", ".join(shown(found.words[word]) for word in changed[:CLOSING_WORDS])
@@ -69,7 +68,17 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
         "changes": "export {} --what changes --to changes.csv",
         "figures": "report {} --figures figures --format pdf",
     }
-    return page_of(job, workspace, said, facts, sections, closing=[said, names], ways=ways, explorer=False)
+    return page_of(
+        job,
+        workspace,
+        said,
+        facts,
+        sections,
+        details=[_noise(found)],
+        closing=[said, names],
+        ways=ways,
+        explorer=False,
+    )
 
 
 def summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspace: Workspace) -> str:

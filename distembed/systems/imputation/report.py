@@ -32,11 +32,11 @@ from distembed.systems.imputation.stages import (
 )
 from distembed.vectors import Neighbor, WordVectors
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
-from distembed.views.report.figures import Figure, Mark, histogram, line_chart, small_multiples
+from distembed.views.report.figures import Figure, histogram, line_chart
 from distembed.views.report.maps import word_maps
 from distembed.views.report.page import Note, Page, Part, Section, ShownTable
 from distembed.views.report.run import page_of
-from distembed.views.report.sections import neighbor_table, paper_tables
+from distembed.views.report.sections import method_section, neighbor_table, paper_tables
 
 _MEASURES = {
     "krylov": ("worst column", "relative residual"),
@@ -59,11 +59,22 @@ def page(job: ImputationJob, workspace: Workspace) -> Page:
     )
     sections = [
         neighbor_table(near, "Nearest known names of the imputed ones", n_shown=10),
-        *_maps(job, workspace, vectors),
-        hold_out_section(workspace),
+        _maps(job, workspace, vectors),
+        method_section(
+            "Hidden names found again",
+            outputs.HOLD_OUT.read(workspace).to_pylist(),
+            MEASURES,
+            fractions=dict.fromkeys(("centered cosine", "mean of 1/rank", "neighbors of the same label"), 3),
+            xlabel="centered cosine to the true vector, with its 95 % interval",
+            caption=f"{hold_out(workspace)} Rank 1 is best, and the median is shown.",
+            about="The centered cosine is that of the differences from the mean of the known vectors: a method that "
+            "gives every name nearly this mean has a high plain cosine and ranks nothing.",
+        ),
         *label_sections(job, workspace),
         _join_table(workspace),
         *_reading_sections(workspace),
+    ]
+    details = [
         _convergence_curve(job, workspace),
         histogram(
             "Names rebuilt from a name",
@@ -86,7 +97,7 @@ def page(job: ImputationJob, workspace: Workspace) -> Page:
     lines = "\n".join(neighbor_line(word, near[word]) for word in list(near)[:CLOSING_NAMES])
     closing = [counts, _convergence(workspace), chosen, hold_out(workspace), lines]
     ways = {"names": "export {} --to names.csv", "neighbors": "neighbors {} WORD ..."}
-    return page_of(job, workspace, summary, facts, sections, closing=closing, ways=ways)
+    return page_of(job, workspace, summary, facts, sections, details=details, closing=closing, ways=ways)
 
 
 def nearest_known(
@@ -156,15 +167,15 @@ def _reading_sections(workspace: Workspace) -> list[Part]:
     """Show what was done to the tables, and the names that nearly match; nothing where there is nothing."""
     read = outputs.READING.read(workspace)["note"].to_pylist()
     misses = outputs.NEAR_MISSES.read(workspace).to_pylist()
-    notes = [Note("", f"{note[0].upper()}{note[1:]}.", is_empty=False) for note in read]
+    notes = "\n".join(f"{note[0].upper()}{note[1:]}." for note in read)
     caption = (
         f"{plural(len(misses), 'name')} without a vector, each beside a known word that no name has"
         f"{f'; the first {LISTED:,}' if len(misses) > LISTED else ''}. Rename the one or the other where both are "
         "the same; the table near_misses of the workspace has all."
     )
     found = ShownTable("Names that nearly match", misses[:LISTED], caption=caption)
-    sections: list[Part] = [Section("How the tables were read", notes)] if notes else []
-    return [*sections, *([found] if misses else [])]
+    how = Note("How the tables were read", notes, is_empty=False)
+    return [*([how] if notes else []), *([found] if misses else [])]
 
 
 def _convergence_curve(job: ImputationJob, workspace: Workspace) -> Figure | Note:
@@ -184,16 +195,16 @@ def _convergence_curve(job: ImputationJob, workspace: Workspace) -> Figure | Not
     )
 
 
-def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> list[Figure | Note]:
+def _maps(job: ImputationJob, workspace: Workspace, vectors: WordVectors) -> Section:
     """Draw names by origin, and by label where the table has labels: one layout, two colorings."""
     table = outputs.VOCABULARY.read(workspace).to_pydict()
     rows = np.flatnonzero(np.array(table["origin"], object) != "other")
     rows = rows[evenly_spaced(len(rows), job.report.n_map_words)].tolist()
-    drawings = {"Map of known and imputed names": [table["origin"][row] for row in rows]}
+    drawings = {"Names by origin": [table["origin"][row] for row in rows]}
     if any(table["label"]):
-        drawings["The same map by label"] = [table["label"][row] or "none" for row in rows]
+        drawings["Names by label"] = [table["label"][row] or "none" for row in rows]
     words = [vectors.words[row] for row in rows]
-    return word_maps(words, vectors.vectors[rows], drawings, noun="name")
+    return word_maps("Map of names", words, vectors.vectors[rows], drawings, noun="name")
 
 
 # --- hidden names that are found again -------------------------------------------------------------------------
@@ -273,31 +284,13 @@ def chosen_method(job: ImputationJob, workspace: Workspace) -> str:
     return "The vectors are those of imputation by the graph alone." if is_auto else ""
 
 
-def hold_out_section(workspace: Workspace) -> Part:
-    """Show how well hidden names are found, beside the controls."""
-    title, methods = "Hidden names found again", method_rows(workspace).values()
-    if not methods:
-        return Note(title, verdict(workspace))
-    rows = [
-        {
-            "method": row.method,
-            "centered cosine": row.centered_cosine,
-            "95 % interval": (row.centered_low, row.centered_high),
-            "median rank": row.median_rank,
-            "95 % interval of the rank": (row.rank_low, row.rank_high),
-            "mean of 1/rank": row.reciprocal_rank,
-            "neighbors of the same label": row.label_share,
-        }
-        for row in methods
-    ]
-    caption = (
-        f"{hold_out(workspace)} Rank 1 is best. The centered cosine is that of the differences from the mean of "
-        "the known vectors: a method that gives every name nearly this mean has a high plain cosine and ranks nothing."
-    )
-    fractions = ("centered cosine", "95 % interval", "mean of 1/rank", "neighbors of the same label")
-    marks = [Mark(row.method, row.centered_cosine, (row.centered_low, row.centered_high)) for row in methods]
-    picture = small_multiples("", marks, xlabel="centered cosine to the true vector, with its 95 % interval")
-    return Section(title, [picture, ShownTable("", rows, dict.fromkeys(fractions, 3), caption)])
+MEASURES = {
+    "centered cosine": ("centered_cosine", "centered_low", "centered_high"),
+    "rank": ("median_rank", "rank_low", "rank_high"),
+    "mean of 1/rank": ("reciprocal_rank",),
+    "neighbors of the same label": ("label_share",),
+}
+"""What the table of hidden names calls the columns of the output `hold_out`."""
 
 
 DRAWN = "distance"
@@ -339,10 +332,10 @@ def label_sections(job: ImputationJob, workspace: Workspace) -> list[Part]:
         xlabel="neighbors that vote, by their distance",
         ylabel="share of names",
         dashed=[name for name in curves if name.endswith("shuffled")],
-        caption="The share of names whose label their neighbors vote for.",
+        caption=caption,
     )
     ours = {VOTED.format(row["rows"], row["votes"]): row for row in rows}
-    table = ShownTable("", rows, {AMONG.format(k): 3 for k in counts}, caption)
+    table = ShownTable("", rows, {AMONG.format(k): 3 for k in counts})
     return [Section(title, [picture, table]), *paper_tables(job, ours, **IN_PAPER)]
 
 

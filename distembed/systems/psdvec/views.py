@@ -64,17 +64,16 @@ def page(job: PSDVecJob, workspace: Workspace) -> Page:
             "joined vectors weigh both. A word without a vector in a part has no neighbors there."
         )
         parts = [ShownTable("Parts", part_neighbors(job, workspace, asked[:PART_WORDS]), caption=caption)]
-    noun, maps = "most frequent content word", {"Map of frequent content words": None}
+    title, noun = "Map of frequent content words", "most frequent content word"
     objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"]
     sections = [
         neighbor_table(near),
-        *(word_maps(drawn, vectors[drawn], maps, noun=noun) if drawn else []),
+        *([word_maps(title, drawn, vectors[drawn], {"": None}, noun=noun)] if drawn else []),
         score_section(scores),
         *paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
         *parts,
-        objective_curve(objective),
-        zipf_curve(workspace.table("vocabulary")["count"]),
     ]
+    details = [objective_curve(objective), zipf_curve(workspace.table("vocabulary")["count"])]
     summary = f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions by PSDVec."
     more = f"{plural(len(scores) - MAX_ROWS, 'more score')} in the report" if len(scores) > MAX_ROWS else ""
     closing: list[str | ShownTable] = [
@@ -82,7 +81,7 @@ def page(job: PSDVecJob, workspace: Workspace) -> Page:
         "\n".join(neighbor_line(word, found) for word, found in near.items()),
     ]
     ways = {"vectors": "export {} --to vectors.txt", "neighbors": "neighbors {} WORD ..."}
-    return page_of(job, workspace, summary, facts, sections, closing=closing, ways=ways)
+    return page_of(job, workspace, summary, facts, sections, details=details, closing=closing, ways=ways)
 
 
 def part_neighbors(job: PSDVecJob, workspace: Workspace, asked: Sequence[str]) -> list[dict[str, Any]]:

@@ -50,7 +50,9 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
         | {OF_KEPT.format(MEASURES[measure]): kept for measure, (_, _, kept) in found.items()}
         for method, found in scores.items()
     }
-    losses = [objective_curve(one.losses, NAMES[one.method], ylabel="loss") for one in results]
+    losses = [
+        objective_curve(one.losses, f"Convergence of {NAMES[one.method]}", ylabel="loss") for one in results
+    ]
     facts = {
         "documents": done["documents"].facts["n_documents"],
         "words": done["vocabulary"].facts["n_words"],
@@ -62,14 +64,13 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
     agreement = _score_table(job, results, scores)
     sections = [
         Section(titles[0], [tables[0], *map(Fold, titles[1:], tables[1:])]),
-        *_maps(job, own),
+        _maps(job, own),
         *(_share_panels(own, name, shares) for name, shares in own.shares_by_column().items()),
         _document_table(job, own),
         *agreement,
         *paper_tables(job, by_name, **IN_PAPER),
         *_stability_table(job, results),
         coherence,
-        Section("Convergence", losses),
     ]
     lines = list[str]()
     for row in own.described:
@@ -83,7 +84,7 @@ def page(job: TopicsJob, workspace: Workspace) -> Page:
     topics = "\n".join(filter(None, lines)) + f"\n\n{HOW_TO_READ}"
     closing: list[str | ShownTable] = [counts, topics, *agreement, coherence]
     ways = {"documents": "export {} --to documents.csv", "neighbors": "neighbors {} WORD ..."}
-    return page_of(job, workspace, counts, facts, sections, closing=closing, ways=ways)
+    return page_of(job, workspace, counts, facts, sections, details=losses, closing=closing, ways=ways)
 
 
 def _counts(own: Topics) -> str:
@@ -133,18 +134,20 @@ def _topic_table(job: TopicsJob, result: Topics) -> ShownTable:
     return ShownTable("", rows, {"PMI": 3, "NPMI": 3, "found again": 2}, caption)
 
 
-def _maps(job: TopicsJob, own: Topics) -> list[Figure | Note]:
+def _maps(job: TopicsJob, own: Topics) -> Section:
     """Draw documents by their factors, colored by topic and by label: one layout, two colorings."""
     filled = np.flatnonzero(own.labels >= 0)
     rows = filled[evenly_spaced(filled.size, job.report.n_map_documents)]
     unit = unit_rows(compute(own.documents[rows]).astype(np.float64))
     names = {row["topic"]: row["name"] for row in own.described}
-    drawings = {"Map of documents by topic": [names[topic] for topic in own.labels[rows].tolist()]}
+    drawings = {"Documents by topic": [names[topic] for topic in own.labels[rows].tolist()]}
     classes = classes_of(own.workspace)
     if classes is not None:
-        drawings["The same map by label"] = [str(label) for label in classes[rows]]
+        drawings["Documents by label"] = [str(label or "none") for label in classes[rows]]
     titles = own.names_of(rows)
-    return word_maps([titles[row] for row in rows.tolist()], unit, drawings, noun="document")
+    return word_maps(
+        "Map of documents", [titles[row] for row in rows.tolist()], unit, drawings, noun="document"
+    )
 
 
 def _share_panels(own: Topics, name: str, shares: MeanShares) -> Figure | Note:

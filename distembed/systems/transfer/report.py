@@ -29,9 +29,9 @@ from distembed.systems.transfer.features import (
 from distembed.systems.transfer.job import TransferJob
 from distembed.systems.transfer.stages import MEAN, MEASURES, in_paper, label_of, method_names
 from distembed.views.explorer.items import MAX_POINTS, Items, by_category, listed
-from distembed.views.report.figures import Figure, line_chart
+from distembed.views.report.figures import Mark, line_chart, small_multiples
 from distembed.views.report.maps import word_maps
-from distembed.views.report.page import Note, Page, Part, ShownTable
+from distembed.views.report.page import Fold, Page, Part, Section, ShownTable
 from distembed.views.report.run import page_of
 from distembed.views.report.sections import objective_curve, paper_tables
 
@@ -61,14 +61,15 @@ def page(job: TransferJob, workspace: Workspace) -> Page:
     sections = [
         *(_accuracy_sections(job, rows, glance, judged) if rows else [ShownTable("Accuracy", [])]),
         *([] if of_each.is_empty else [of_each]),
-        *_maps(job, workspace),
+        _maps(job, workspace),
         _value_table(job, workspace),
         *(_pair_table(job, workspace, side, names) for side in job.others),
-        *(objective_curve(workspace.table(name)["objective"], title) for name, title in curves.items()),
     ]
+    details = [objective_curve(workspace.table(name)["objective"], title) for name, title in curves.items()]
     closing: list[str | ShownTable] = [counts, convergence, judged, glance, of_each]
     ways = {"documents": "export {} --to documents.csv"}
-    return page_of(job, workspace, f"{counts} {convergence}", facts, sections, closing=closing, ways=ways)
+    summary = f"{counts} {convergence}"
+    return page_of(job, workspace, summary, facts, sections, details=details, closing=closing, ways=ways)
 
 
 def _pairs(job: TransferJob, workspace: Workspace, what: str) -> int:
@@ -185,7 +186,7 @@ def _accuracy_sections(
     low, high = ([getattr(row["rmse"], end) for row in ours] for end in ("low", "high"))
     known = [row["known"] for row in ours]
     curve = line_chart(
-        "Accuracy against the number of known pairs",
+        "",
         {name: (known, [row["rmse"].mean for row in by_method[name]]) for name in drawn},
         xlabel="known pairs",
         ylabel=_measured(job),
@@ -194,18 +195,19 @@ def _accuracy_sections(
         band=(known, low, high),
         caption="Lower is better; the tint is the 95 % interval of the embedding.",
     )
-    return [
-        curve,
-        glance,
-        ShownTable("Accuracy by method", table, caption=caption),
-        *paper_tables(job, means, **in_paper(job)),
-    ]
+    if len(known) == 1:
+        ends = {row["method"]: row["rmse"] for row in rows}
+        marks = [Mark(name, rmse.mean, (rmse.low, rmse.high)) for name, rmse in ends.items()]
+        curve = small_multiples("", marks, xlabel=f"{_measured(job)}, with its 95 % interval")
+    by_measure = Fold("All measures by method", ShownTable("", table, caption=caption))
+    accuracy = Section("Accuracy", [curve, glance._replace(title=""), by_measure])
+    return [accuracy, *paper_tables(job, means, **in_paper(job))]
 
 
 # --- maps and examples ----------------------------------------------------------------------------------------
 
 
-def _maps(job: TransferJob, workspace: Workspace) -> list[Figure | Note]:
+def _maps(job: TransferJob, workspace: Workspace) -> Section:
     """Draw all documents in their common space: one layout, by topic or feature and by collection."""
     rows, places, tops, sides = [], [], [], []
     for side, values in zip(job.collections, shown_values(job, workspace), strict=True):
@@ -217,8 +219,8 @@ def _maps(job: TransferJob, workspace: Workspace) -> list[Figure | Note]:
         tops += group_names(job, workspace, values[chosen])
         sides += [f"{side} collection"] * len(chosen)
     what = "largest topic" if job.has_topics else "the first feature"
-    titles = {f"All collections in one space, by {what}": tops, "The same map by collection": sides}
-    return word_maps(rows, np.concatenate(places), titles, noun="document")
+    titles = {f"Documents by {what}": tops, "Documents by collection": sides}
+    return word_maps("All collections in one space", rows, np.concatenate(places), titles, noun="document")
 
 
 def _value_table(job: TransferJob, workspace: Workspace) -> ShownTable:

@@ -64,7 +64,6 @@ def page(job: WordSpacesJob, workspace: Workspace) -> Page:
             columns={column for values in ours.values() for column in values},
         ),
         *(_by_dimension(job, scores, name) for name in job.spaces if len(job.scored(name)) > 1),
-        _space_table(job, workspace),
     ]
     facts = {
         "documents": done["tokens"].facts.get("n_documents", 0),
@@ -79,6 +78,7 @@ def page(job: WordSpacesJob, workspace: Workspace) -> Page:
         summary,
         facts,
         sections,
+        details=[_space_table(job, workspace)],
         closing=[score_table(_picked(scores, CLOSING_TASKS))],
         ways=ways if has_vectors else {},
         explorer=has_vectors,

@@ -47,6 +47,7 @@ SHAPES = "osD^vPX*<"
 """Of the dots of a color: one more than colors, so that no two kinds of a chart look the same."""
 WIDE = (6.4, 3.7)  # inches; 1 inch is 72 units of the SVG's own coordinates
 FONT_SIZE = 10.0
+_LEAST_SCALE = 54  # pixels of the page for an inch of a figure, at least: a wider figure scrolls in its frame
 _MAX_POINTS = 400  # drawn per curve: more than the pixels of a screen tell apart
 _MAX_MARKERS = 40  # longer lines are drawn without a marker at each value
 _MAX_NAME = 44  # characters of the name of a line of dots or of a bar
@@ -130,7 +131,10 @@ class Figure(NamedTuple):
         svg = buffer.getvalue().replace('<g id="', '<g class="').partition("<svg ")[2].partition(">")[2]
         view = " ".join(f"{72 * side:g}" for side in self.size)
         legend = f"<figcaption>{escaped(self.caption)}</figcaption>" if self.caption else ""
-        image = f'<svg role="img" aria-label="{escaped(alt)}" viewBox="0 0 {view}">{svg.strip()}'
+        style = f"min-width:{_LEAST_SCALE * self.size[0]:g}px"
+        image = (
+            f'<svg role="img" aria-label="{escaped(alt)}" viewBox="0 0 {view}" style="{style}">{svg.strip()}'
+        )
         return f'<figure><div class="scroll" tabindex="0">{image}</div>{legend}</figure>'
 
     def save(self, path: str, *, origin: str = "") -> None:

@@ -15,7 +15,7 @@ from distembed.display import plural
 from distembed.dtypes import Float64s
 from distembed.execution import one_blas_thread
 from distembed.views.report.figures import COLORS, FONT_SIZE, MUTED, WIDE, Figure, largest_groups
-from distembed.views.report.page import Note, short
+from distembed.views.report.page import Note, Section, short
 
 _MAP_HEIGHTS = (200.0, 560.0)  # least and most, in those units
 _MAP_MARGIN = 96.0  # left and right together, for labels beside the outermost points
@@ -28,24 +28,27 @@ _MAX_KEY = 34  # characters of a name in the key
 
 
 def word_maps(
+    title: str,
     words: Sequence[str],
     vectors: ArrayLike,
     drawings: Mapping[str, Sequence[object] | None],
     *,
     noun: str = "most frequent word",
-) -> list[Figure | Note]:
-    """Return figures of one layout of words, each in the colors of other groups.
+) -> Section:
+    """Return figures of one layout of words, each in the colors of other groups, under one title.
 
     Parameters
     ----------
+    title
+        That of the section.
     words
         Most frequent first: a name that would cover an earlier one on the map is left out, and a second equal one.
     vectors
         Shape (n, d), row i for word i. With d = 2 they are taken as points of the plane as they stand, others are laid
         out, once, by t-SNE, or where there are few by their first two principal components.
     drawings
-        The title of each figure, with a group for each word to color it by, or None. The seven largest groups get a
-        color of their own, the rest share gray.
+        The title of each figure, "" for that of the section, with a group for each word to color it by, or None. The
+        seven largest groups get a color of their own, the rest share gray.
     noun
         What a word is, in the caption.
     """
@@ -56,12 +59,13 @@ def word_maps(
     names = [short(words[i]) if first[short(words[i])] == i else "" for i in known]
     across = f" Across: {axes_are[0]}. Up: {axes_are[1]}." if axes_are[0] else ""
     caption = f"The {plural(len(known), noun)} with a vector."
-    return [
+    figures = [
         _map(
             title, points, names, None if groups is None else [str(groups[i]) for i in known], caption, across
         )
         for title, groups in drawings.items()
     ]
+    return Section(title, figures)
 
 
 def _map(

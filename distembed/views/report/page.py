@@ -110,12 +110,12 @@ class Section(NamedTuple):
         return all(part.is_empty for part in self.parts)
 
     def html(self, title: str) -> str:
-        """Return the parts, one below the other."""
-        every = []
+        """Return the parts, one below the other, or beside each other where a screen has room for two."""
+        every = ""
         for part in self.parts:
             subtitle = f"<h3>{escaped(part.title)}</h3>\n" if part.title not in ("", title) else ""
-            every.append(subtitle + part.html(part.title or title))
-        return "\n".join(every) or Note("", "Nothing to show.").html()
+            every += f"<div>{subtitle}{part.html(part.title or title)}</div>\n"
+        return f'<div class="parts">{every}</div>' if every else Note("", "Nothing to show.").html()
 
 
 class Fold(NamedTuple):
@@ -279,9 +279,9 @@ _CSS = f"""
 :root{{color-scheme:light dark;{_variables(LIGHT)}}}
 @media screen and (prefers-color-scheme:dark){{:root{{{_variables(DARK)}}}}}
 *{{box-sizing:border-box}}
-body{{margin:0;background:var(--surface);color:var(--ink);
+body{{margin:0;background:var(--surface);color:var(--ink);overflow-wrap:anywhere;
  font:16px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}}
-main{{max-width:48.5rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
+main{{max-width:71rem;margin:0 auto;padding:2.5rem 1.25rem 4rem}}
 h1{{font-size:1.9rem;line-height:1.2;margin:0 0 .5rem;letter-spacing:-.01em}}
 h2{{font-size:1.25rem;margin:0 0 .75rem;line-height:1.3}}
 h3{{font-size:1rem;margin:1.75rem 0 .5rem}}
@@ -292,13 +292,18 @@ nav ul{{list-style:none;
  margin:1.25rem 0 0;padding:0;display:flex;flex-wrap:wrap;gap:.3rem 1.1rem;font-size:.9rem}}
 a{{color:var(--link);text-underline-offset:.2em}}
 dl{{display:flex;flex-wrap:wrap;gap:1px;margin:1.25rem 0;background:var(--rule);border:1px solid var(--rule)}}
-dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 8.5rem}}
+dl div{{background:var(--surface);padding:.6rem .85rem;flex:1 1 max-content;min-width:8.5rem;max-width:100%}}
 dt{{color:var(--muted);font-size:.8rem}}
-dd{{margin:0;font-size:1.05rem;font-weight:600;overflow-wrap:anywhere}}
-figure{{margin:0 0 1.5rem}}
-figcaption{{margin-top:.5rem;max-width:46rem}}
+dd{{margin:0;font-size:1.05rem;font-weight:600}}
+.parts{{display:flex;flex-wrap:wrap;gap:0 2.5rem}}
+.parts>div{{flex:1 1 100%;min-width:0}}
+.parts>div:has(>figure){{flex:1 1 28rem}}
+.parts>div:has(>.scroll){{flex:0 1 auto;max-width:100%}}
+figure{{margin:0 0 1.5rem;display:flex;flex-wrap:wrap;align-items:start;gap:.5rem 2rem}}
+figure>.scroll{{flex:1 1 28rem;min-width:0;max-width:42rem}}
+figcaption{{flex:1 1 14rem;max-width:46rem}}
 .scroll{{overflow-x:auto}}
-svg{{display:block;width:100%;min-width:28rem;max-width:42rem;height:auto}}
+svg{{display:block;width:100%;max-width:42rem;height:auto}}
 svg text{{white-space:pre;font-family:inherit!important;paint-order:stroke;stroke:#fff;stroke-width:2px}}
 table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums lining-nums}}
 caption{{caption-side:bottom;text-align:left;padding-top:.6rem}}
@@ -308,15 +313,19 @@ th,td{{padding:.35rem .9rem .35rem 0;text-align:left;vertical-align:baseline;
  overflow-wrap:break-word;max-width:26rem}}
 thead th{{color:var(--muted);font-weight:500;font-size:.8rem;border-bottom-color:var(--muted)}}
 .n{{text-align:right;white-space:nowrap;padding-right:1.1rem}}
-.near{{max-width:none}}
+th.n{{white-space:normal}}
+.w,.near{{max-width:none}}
 tr:has(>.near)>:first-child{{font-weight:600}}
 .near span{{display:inline-block;margin-right:1rem}}
 summary{{cursor:pointer;color:var(--link);margin:.75rem 0}}
-code{{font-size:.95em;overflow-wrap:anywhere}}
+code{{font-size:.95em}}
 small{{color:var(--muted);font-size:.8em}}
 @media screen and (max-width:32rem){{
- svg{{min-width:0}}
- .folds,.folds tbody,.folds caption{{display:block}}
+ table{{font-size:.8rem}}
+ th,td{{padding-right:.5rem}}
+ .folds{{display:flex;flex-direction:column}}
+ .folds tbody,.folds caption{{display:block}}
+ .folds caption{{order:1}}
  .folds tr{{display:grid;grid-template-columns:repeat(auto-fit,minmax(6rem,1fr));align-items:end;
   border-bottom:1px solid var(--rule)}}
  .folds th,.folds td{{border-bottom:0;max-width:none}}
@@ -328,8 +337,8 @@ small{{color:var(--muted);font-size:.8em}}
  .folds .n{{text-align:left}}}}
 @media print{{:root{{--surface:#fff}}
  body{{font-size:10.5pt}}main{{max-width:none;padding:0}}nav{{display:none}}
- figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}
- svg{{min-width:0;max-width:30rem}}}}
+ .parts,figure{{display:block}}figure,tr,dl{{break-inside:avoid}}h2,h3{{break-after:avoid}}.scroll{{overflow:visible}}
+ svg{{max-width:30rem}}}}
 """.strip()
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 

@@ -30,6 +30,7 @@ def page_of(
     facts: Mapping[str, Any],
     sections: Iterable[Part],
     *,
+    details: Iterable[Part] = (),
     closing: Iterable[str | ShownTable],
     ways: Mapping[str, str],
     explorer: bool = True,
@@ -44,7 +45,9 @@ def page_of(
     facts
         Key figures; what was left out, and words of `report.words` without a vector are added.
     sections
-        Those of the system; time, memory, settings and files are added.
+        Those of the system.
+    details
+        What tells how well the computation went, beside its time, memory, settings and files.
     closing
         Paragraphs and tables of the last lines of a run; empty ones are left out.
     ways
@@ -62,7 +65,7 @@ def page_of(
     return Page(
         job.job.title,
         f"{summary} Content digest {_digest(job, workspace)}.",
-        [*sections, _time_section(job, workspace), _settings(job), _sources(workspace)],
+        [*sections, Section("How it was made", [*details, *_made(job, workspace)])],
         {**facts, **omitted, **lacking},
         f"distembed explore {shown(workspace.url)}" if explorer else "",
         "\n\n".join(filter(None, said)),
@@ -73,8 +76,8 @@ def _digest(job: Job, workspace: Workspace) -> str:
     return workspace.digest(spec.name for spec in system_of(job).stages(job))
 
 
-def _time_section(job: Job, workspace: Workspace) -> ShownTable:
-    """Return the time, the memory and the disk of each stage."""
+def _made(job: Job, workspace: Workspace) -> Iterator[Part]:
+    """Yield the time, memory and disk of each stage, the version, the files that were read, and all settings."""
     done, rows = workspace.stages(), list[dict[str, Any]]()
     for name in (spec.name for spec in system_of(job).stages(job)):
         blocks = [block for record in done[name].outputs.values() for block in record.blocks]
@@ -85,24 +88,16 @@ def _time_section(job: Job, workspace: Workspace) -> ShownTable:
         )
     formats = {"wall time": format_seconds, "peak memory": format_bytes, "on disk": format_bytes}
     total = f"{format_seconds(sum(row['wall time'] or 0 for row in rows))} in all."
-    return ShownTable("Time and memory", rows, formats, total)
-
-
-def _settings(job: Job) -> Section:
-    """Return the job as it was run, with every default filled in, as the text of a job file."""
-    text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True))
-    return Section("Parameters", [Fold("All settings, with defaults", Note("", text, is_empty=False))])
-
-
-def _sources(workspace: Workspace) -> Part:
-    """Return which version made the stages, what they read, and what was left out of it."""
-    done, title = workspace.stages().values(), "Version and files"
+    yield ShownTable("Time and memory", rows, formats, total)
     versions = dict.fromkeys(
-        one.made_with.get("distembed", "a version that was not recorded") for one in done
+        one.made_with.get("distembed", "a version that was not recorded") for one in done.values()
     )
+    omitted = "; ".join(filter(None, (left_out(one.facts) for one in done.values())))
+    said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
+    yield Note("Version and files", said)
     files = {
         name: stamp
-        for one in done
+        for one in done.values()
         for found in one.parameters.get("files", {}).values()
         for name, stamp in found.items()
     }
@@ -111,13 +106,12 @@ def _sources(workspace: Workspace) -> Part:
         last = str(stamp[-1]) if stamp else ""  # no digest where a store gives the file a version of its own
         content = last.removeprefix("content ") if last.startswith("content ") else None
         rows.append({"file": name, "size": stamp[0] if stamp else None, "content": content})
-    omitted = "; ".join(filter(None, (left_out(one.facts) for one in done)))
-    said = f"Made with distembed {', '.join(versions)}.{f' Left out: {omitted}.' if omitted else ''}"
-    if not rows:
-        return Note(title, said)
-    first = f", the first {MOST_FILES}" if len(files) > MOST_FILES else ""
-    table = ShownTable("", rows, {"size": format_bytes}, n_shown=10)
-    return Section(title, [Note("", said), Fold(plural(len(files), "file") + first, table)])
+    if rows:
+        first = f", the first {MOST_FILES}" if len(files) > MOST_FILES else ""
+        table = ShownTable("", rows, {"size": format_bytes}, n_shown=10)
+        yield Fold(plural(len(files), "file") + first, table)
+    text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True))
+    yield Fold("All settings, with defaults", Note("", text, is_empty=False))
 
 
 def write_figures(job: Job, folder: str, form: FigureFormat) -> str:

@@ -117,6 +117,53 @@ def paper_tables(
     return [ShownTable("The paper and this job", shown, dict.fromkeys(measures, 3), caption)] if shown else []
 
 
+INTERVAL = "95 % interval of {}"
+"""What a table of methods calls the interval of a measure."""
+
+
+def method_section(
+    title: str,
+    rows: Sequence[Mapping[str, Any]],
+    measures: Mapping[str, tuple[str, ...]],
+    *,
+    fractions: Mapping[str, int],
+    xlabel: str,
+    caption: str,
+    about: str = "",
+) -> Part:
+    """Return what each method reached: dots of the first measure with its interval, beside a table of all measures.
+
+    Parameters
+    ----------
+    title
+    rows
+        What an output that declares `scores` holds of each method, by its columns.
+    measures
+        What the table calls each measure: the column of its value, and where there is an interval those of its ends.
+    fractions
+        The decimals of those that are fractions.
+    xlabel
+        What the dots are.
+    caption, about
+        What the figure and the table show.
+    """
+    if not rows:
+        return Note(title, caption)
+    marks, table = list[Mark](), list[dict[str, Any]]()
+    drawn, *_ = measures.values()
+    for row in rows:
+        value, *ends = (row[name] for name in drawn)
+        marks.append(Mark(row["method"], value, tuple(ends)))
+        table.append({"method": row["method"]})
+        for name, (of_value, *of_ends) in measures.items():
+            table[-1][name] = row[of_value]
+            if of_ends:
+                table[-1][INTERVAL.format(name)] = tuple(row[end] for end in of_ends)
+    chart = small_multiples("", marks, xlabel=xlabel, caption=caption)
+    formats = {**fractions, **{INTERVAL.format(name): n for name, n in fractions.items()}}
+    return Section(title, [chart, ShownTable("", table, formats, about)])
+
+
 PARTED = ("priming effect", "priming", "normed priming")
 """How tasks begin whose metrics are parts of a set, such as relations: their mean stands for the set."""
 
@@ -175,7 +222,8 @@ def score_section(scores: Sequence[Score], title: str = "Evaluation") -> Part:
         "of sets with relations the mean over them.",
     )
     every = Fold(f"All {len(scores)} scores, by relation and metric", score_table({"": scores}))
-    return Section(title, [chart, score_table({"": lines}), *([every] if len(scores) > len(lines) else [])])
+    drawn = [] if chart.is_empty else [chart]
+    return Section(title, [*drawn, score_table({"": lines}), *([every] if len(scores) > len(lines) else [])])
 
 
 def set_score(scores: Sequence[Score]) -> Score:
