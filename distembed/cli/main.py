@@ -185,10 +185,10 @@ class Commands(click.Group):
 )
 @click.version_option(package_name="distembed")
 def cli() -> None:
-    """Word and document embeddings by matrix methods, out of core, on Dask and Zarr.
+    """Word and document embeddings by matrix methods, on Dask and Zarr.
 
-    A job is a TOML file, which new writes for your own files; its workspace has everything that it computes. You can
-    stop a run at any time: the same command continues it.
+    A job is a TOML file, and its workspace has everything that it computes. You can stop a run at any time: the same
+    command continues it.
     """
 
 

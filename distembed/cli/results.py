@@ -48,8 +48,8 @@ ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
 
 def encoding_options(of: str = "") -> Decorator:
     """Return the options of the encoder of texts; `of` says of what they are where `encode` explains them."""
-    mean = "By smooth inverse frequency (default), or as the plain mean of the word vectors."
-    spread = "Even out the spread of the words along their principal axes (default: full; half if there are few words)."
+    mean = "By smooth inverse frequency (default), or a plain mean."
+    spread = "Even out the spread along principal axes (default: full; half if there are few words)."
     as_there = f"{of}as for encode."
     weighting = option("--weighting", as_there if of else mean, choices=Weighting)
     whitening = option("--whitening", as_there if of else spread, choices=Whitening)
@@ -58,7 +58,6 @@ def encoding_options(of: str = "") -> Decorator:
 
 @command(
     "distembed export runs/psdvec --to vectors.txt",
-    "distembed export runs/topics --to documents.csv",
     "distembed export runs/topics --what topics --to topics.parquet",
     "distembed export vectors.bin --to static:model",
     "distembed export runs/psdvec --what counts --to counts.parquet",
@@ -66,17 +65,16 @@ def encoding_options(of: str = "") -> Decorator:
 @argument("source")
 @option(
     "--what",
-    "words, names, documents, topics or shares (default: the main table of the method); counts, pmi, "
-    "document_terms, distances.",
+    "The table (see above); default: the main table of the method.",
     metavar="WORD",
 )
 @target(
-    "The end of its name sets the format: .parquet .csv .tsv .npy; for word vectors also .txt .bin .glove "
-    ".safetensors. Text may end in .gz .bz2 .xz. static:DIR is a folder for sentence-transformers and model2vec."
+    "A file .parquet .csv .tsv .npy; of word vectors also .txt .bin .glove .safetensors; text also .gz .bz2 .xz. "
+    "static:DIR is a folder for sentence-transformers and model2vec."
 )
 @option(
     "--format",
-    "The format, whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors.",
+    "Whatever the file's name: parquet, csv, tsv, npy, word2vec, word2vec-binary, glove, safetensors.",
     metavar="NAME",
 )
 @option("--space", "Written for spaces in words, in formats that end a word at one: _", metavar="CHARACTER")
@@ -87,13 +85,10 @@ def export(source: str, target: str, **options: Any) -> None:
 
     SOURCE is a workspace, a job file, or a file of word vectors, which is written in another format.
 
-    words: every word with its counts and its vector. names: every name of an imputation with its origin (known,
-    imputed, or left out and why), label and vector. documents: id, title, label, topic and the weight of every topic.
-    topics: their words with weights. shares: the mean share of each topic by the columns of the documents. counts: how
-    often each word occurs near each other word, as (word, context, count), with a second file of the words; pmi,
-    document_terms and distances in the same way, if the job has them.
-
-    --to static:DIR writes a folder in which the vector of a text is the plain mean of the rows of its words.
+    words: counts and vectors of all words. names: those of an imputation with origin, label and vector. documents: id,
+    title, label, topic and the weight of each topic. topics: their words with weights. shares: the mean share
+    of each topic by the columns of the documents. counts: rows of (word, context, count), with a second file of the
+    words; pmi, document_terms and distances in the same way.
     """
     encoding = {name: options.pop(name) for name in ("weighting", "whitening")}
     if target.startswith("static:"):
@@ -170,37 +165,34 @@ def infer(
 @target("The end of its name sets the format: .parquet .csv .tsv .npy.")
 @option(
     "--layout",
-    "Plain text: one text per line, texts between blank lines with the title first, or one text per file.",
+    "Plain text: one text per line, block or file.",
     choices=Layout,
     default="line",
 )
 @option(
     "--text-field",
-    "The field or column of JSON lines, CSV, TSV and Parquet with the text.",
+    "The field or column with the text.",
     metavar="NAME",
     default="text",
 )
-@option("--title-field", "The field or column with the title of a text.", metavar="NAME")
-@option("--id-field", "The field or column with the id of a text.", metavar="NAME")
+@option("--title-field", "The same for its title.", metavar="NAME")
+@option("--id-field", "The same for its id.", metavar="NAME")
 @option("--encoding", "The encoding of texts that are not UTF-8 and have no byte-order mark.")
 @encoding_options()
 @option("--a", "The constant of smooth inverse frequency (default: 0.001).", type=float)
 @option(
     "--unknown",
-    "Leave unknown words out, or compose them from n-grams (default where the vectors have them).",
+    "Leave unknown words out, or compose them from n-grams (default where there are any).",
     choices=UnknownWords,
 )
 @flag("--allow-code", "Let the job's tokenizer be the Python function that it names.")
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text.
 
-    The vector of a text is the weighted mean of the vectors of its words. VECTORS is a workspace, a job file or a
-    vector file. A workspace gives the weights of its words and the tokenizer of its job; for a vector file the weights
-    follow Zipf's law. TEXTS are files or globs of plain text (one text per line), JSON lines, CSV, TSV, Parquet or
-    MediaWiki exports, also compressed.
-
-    A table has id, title, label and the beginning of each text with its vector. If you stop the command, it starts
-    again from the beginning.
+    The vector of a text is the weighted mean of the vectors of its words. VECTORS is a workspace or a job file, which give weights and a
+    tokenizer, or a vector file, whose weights follow Zipf's law. TEXTS are files or globs of plain text, JSON lines,
+    CSV, TSV, Parquet or MediaWiki exports, also compressed. Parquet keeps id, title, label and the beginning of each
+    text beside its vector.
     """
     with terminal_reporter() as reporter:
         encoding = {name: options.pop(name) for name in ENCODING}
@@ -211,15 +203,13 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
 
 @command(
     "distembed evaluate vectors.txt --sets wordeval/",
-    "distembed evaluate runs/psdvec --sets {gensim}/test/test_data/wordsim353.tsv",
     "distembed evaluate a.txt b.bin --sets wordeval/ --same-words --to scores.json",
-    "distembed evaluate vectors.txt --sets priming.csv --columns word1=Prime,word2=Target,score=RT",
-    "distembed evaluate runs/psdvec --sets pairs.csv --columns word1=cue,word2=target --items cosines.csv",
+    "distembed evaluate runs/psdvec --sets a.csv --columns score=RT --items cosines.csv",
 )
 @argument("vectors", nargs=-1, required=True)
 @option(
     "--sets sets",
-    "A folder or file of evaluation sets, {package}/PATH inside an installed package; may be repeated.",
+    "A folder or file of evaluation sets; may be repeated.",
     metavar="FILE",
     multiple=True,
     required=True,
@@ -229,28 +219,23 @@ def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) ->
 @number("--max-words", "Read only the first N vectors of a file.")
 @option(
     "--case",
-    "Words are looked up as written and then in lower case (auto), in lower case, as written (keep), or as any word "
-    "that differs only in case (ignore).",
+    "Look words up as written and then in lower case (auto), in lower case, as written, or in any case.",
     choices=Case,
     default="auto",
 )
 @option(
     "--unknown",
-    "Items with an unknown word: left out (skip, the default), wrong (zero), or answered with a vector composed from "
-    "the word's n-grams (subwords; of sentences the default where there are n-grams).",
+    "Items with an unknown word are left out (default), wrong (zero), or answered from its n-grams.",
     choices=Unknown,
 )
 @encoding_options("Of sentences: ")
 @option(
     "--columns",
-    "Read the sets as lists of pairs, as priming, by word1=NAME,word2=NAME,score=NAME; columns that are not named are "
-    "guessed, and with --items a list needs no score.",
-    default="",
+    "Read lists of pairs by word1=NAME,word2=NAME,score=NAME; others are guessed.",
     metavar="ROLE=NAME,...",
 )
 @target(
-    "Write each item of the word sets with its cosine, or whether it is answered rightly, and whether its words are "
-    "known, to .csv, .tsv or .parquet.",
+    "Write each item of the word sets with its score to .csv, .tsv or .parquet.",
     names="--items",
     required=False,
     ends=(".csv", ".tsv", ".parquet"),
@@ -262,7 +247,7 @@ def evaluate(
     max_words: int | None,
     case: Case,
     unknown: Unknown | None,
-    columns: str,
+    columns: str | None,
     items: str | None,
     *,
     same_words: bool,
@@ -270,9 +255,8 @@ def evaluate(
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
 
-    The sets have similarities, analogies, synonyms, categories, sentences and others. VECTORS are vector files,
-    workspaces or job files. The command encodes sentences (pairs with a score, and texts with a label) as `distembed
-    encode` does. If no item of any set is known, the exit code is 1, and the message says why.
+    The sets hold similarities, analogies, synonyms, categories or sentences, which are encoded as by encode. VECTORS
+    are vector files, workspaces or job files.
     """
     sources = {path: parse_source(path) for path in vectors}
     files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}

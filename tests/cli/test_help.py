@@ -90,3 +90,9 @@ def test_a_shell_completes_job_files() -> None:
 def test_a_line_that_is_typed_wrongly_ends_with_one_sentence(words: str, sentence: str) -> None:
     done = run(*words.split())
     assert (done.exit_code, done.output) == (2, f"distembed: {sentence}\n")
+
+
+@pytest.mark.parametrize("name", ["", *(name for group in COMMANDS.values() for name in group)])
+def test_help_fits_a_screen_of_40_lines(name: str) -> None:
+    done = CliRunner().invoke(cli, [*name.split(), "--help"], terminal_width=80)
+    assert len(done.output.splitlines()) <= 40

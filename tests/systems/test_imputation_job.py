@@ -37,8 +37,8 @@ def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
     for title in (
         "Convergence",
-        "Map of known",
-        "by label",
+        "Names by origin",
+        "Names by label",
         "Nearest known",
         "Names rebuilt from a name",
         "Weights",

@@ -81,8 +81,8 @@ def test_a_run_finds_the_classes_and_says_so(finished: tuple[Path, str]) -> None
         "Stability",
         "Coherence",
         "Documents of each topic",
-        "Map of documents by topic",
-        "The same map by label",
+        "Documents by topic",
+        "Documents by label",
         "Convergence",
     ):
         assert title in page
@@ -178,7 +178,7 @@ def test_labels_are_no_truth_unless_the_job_says_so(job: Path, copy: Path) -> No
     assert re.findall(r"^\S+Z (\w+) .*peak", done.output, re.MULTILINE) == ["report"]
     assert "mean of 3" not in done.output
     assert "Agreement with labels" not in page
-    assert "The same map by label" in page
+    assert "Documents by label" in page
 
 
 def test_the_share_of_topics_by_what_is_known_of_documents(

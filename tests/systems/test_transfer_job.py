@@ -47,10 +47,10 @@ def test_a_run_says_what_it_did_and_how_good_it_is(finished: tuple[Path, str]) -
     assert max(ours) < 0.4 * min(mean)
     page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
     for title in (
-        "Accuracy against the number of known pairs",
-        "Accuracy by method",
-        "All collections in one space, by largest topic",
-        "The same map by collection",
+        "All measures by method",
+        "All collections in one space",
+        "Documents by largest topic",
+        "Documents by collection",
         "Topics of the first collection",
         "Documents of the second collection and their counterparts",
         "Objective of the embedding",

@@ -93,7 +93,7 @@ def test_the_run_and_the_report_say_how_well_the_third_got_its_topics(finished: 
     np.testing.assert_allclose(workspace.table("third_value_scores")["rmse"], scores.topic_rmse)
     page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     for words in (
-        "All collections in one space, by largest topic",
+        "Documents by largest topic",
         "Accuracy by collection",
         "rmse, third",
         "Documents of the second collection and their counterparts",

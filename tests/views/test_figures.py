@@ -63,7 +63,7 @@ def test_figures_stay_out_of_workspaces(tiny: Path) -> None:
 
 def test_the_report_names_what_it_was_made_from(tiny: Path) -> None:
     page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
-    found = page[page.index("<h2>Version and files</h2>") :]
+    found = page[page.index("<h3>Version and files</h3>") :]
     manifest = de.Workspace.open(tiny / "w").stages()["tokens"]
     ((name, stamp),) = next(iter(manifest.parameters["files"].values())).items()
     assert all(

@@ -63,7 +63,7 @@ WORDS = ["the", "<b>bold</b>", "a&b", "שלום", "東京", "x" * 300, "$x^2$", 
 
 
 def word_map(words: Any, vectors: Any, groups: Any = None) -> Part:
-    return maps.word_maps(words, vectors, {"Map": groups})[0]
+    return maps.word_maps("Map", words, vectors, {"": groups}).parts[0]
 
 
 def points(n: int, groups: Any = None) -> Part:
@@ -92,7 +92,7 @@ def full_report() -> str:
             "Evaluation", [{"set": "men", "value": math.nan, "interval": (0.4, 0.6)}], {"interval": 3}
         ),
         neighbor_table({word: [(other, 0.5) for other in WORDS[:3]] for word in WORDS}),
-        *maps.word_maps(WORDS, vectors, {"Map": None, "in groups": [len(w) for w in WORDS]}),
+        maps.word_maps("Map", WORDS, vectors, {"": None, "in groups": [len(w) for w in WORDS]}),
         figures.histogram("Degrees", rng.poisson(8, 500), xlabel="neighbors"),
         points(4000, rng.integers(0, 12, 4000).tolist()),
     ]

@@ -54,11 +54,12 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
             interval = (float(row.pop("low")), float(row.pop("high")))
             row["interval"] = interval if np.isfinite(interval).all() else None
             rows.append({name: row.pop(name) for name in VERDICT} | row)
+    if len(of_pairs) == 1:
+        rows = [{name: row[name] for name in row if name not in ("part", "other")} for row in rows]
+    decimals = dict.fromkeys(("distance", "change", "floor", "interval"), 3)
     sections = [
         _figure(found, words),
-        ShownTable(
-            "Words that differ", rows, dict.fromkeys(("distance", "change", "floor"), 3), CAPTION, n_shown=30
-        ),
+        ShownTable("Words that differ", rows, decimals, n_shown=30),
         _sides(job, workspace, found, words),
         ShownTable("Parts", workspace.table("parts").to_pylist()),
     ]
@@ -126,7 +127,7 @@ def _figure(found: Changes, words: Sequence[int]) -> Part:
             if columns["verdict"][word] != UNJUDGED
         ]
         xlabel = "change between the parts, with its interval"
-        return small_multiples("Changes", marks, xlabel=xlabel)
+        return small_multiples("Changes", marks, xlabel=xlabel, caption=CAPTION)
     curves, band = course(found, words[:CURVES])
     return line_chart(
         f"Changes since {found.parts[0]}",
@@ -135,7 +136,7 @@ def _figure(found: Changes, words: Sequence[int]) -> Part:
         ylabel="change",
         band=band,
         caption=f"The change of each word from {found.parts[0]} to each later part; the tint is the interval of "
-        f"{found.words[words[0]]}.",
+        f"{found.words[words[0]]}. {CAPTION}",
     )
 
 

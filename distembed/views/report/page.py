@@ -297,7 +297,7 @@ dt{{color:var(--muted);font-size:.8rem}}
 dd{{margin:0;font-size:1.05rem;font-weight:600}}
 .parts{{display:flex;flex-wrap:wrap;gap:0 2.5rem}}
 .parts>div{{flex:1 1 100%;min-width:0}}
-.parts>div:has(>figure){{flex:1 1 28rem}}
+.parts>div:has(>figure,>ul){{flex:1 1 28rem}}
 .parts>div:has(>.scroll){{flex:0 1 auto;max-width:100%}}
 figure{{margin:0 0 1.5rem;display:flex;flex-wrap:wrap;align-items:start;gap:.5rem 2rem}}
 figure>.scroll{{flex:1 1 28rem;min-width:0;max-width:42rem}}

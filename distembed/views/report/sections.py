@@ -31,7 +31,7 @@ def neighbor_table(
     neighbors: Mapping[str, Sequence[tuple[str, float]]], title: str = "Nearest words", *, n_shown: int = 100
 ) -> ShownTable:
     """Return a table of the nearest words of each word with their cosine, nearest first."""
-    rows = [{"word": short(word), "nearest": list(near)} for word, near in neighbors.items()]
+    rows = [{"word": short(word), "nearest": list(map(tuple, near))} for word, near in neighbors.items()]
     caption = "Nearest first; the figure is the cosine to the word at the left."
     return ShownTable(title, rows, caption=caption, n_shown=n_shown)
 

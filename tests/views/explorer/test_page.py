@@ -224,7 +224,7 @@ def test_a_report_of_hostile_words_runs_and_asks_for_nothing(browser: Any, tmp_p
     """Its policy forbids both; it is taken out here, so that the text itself must be harmless."""
     text = "".join(HOSTILE)
     sections = [
-        *word_maps(HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
+        word_maps(text, HOSTILE, np.random.default_rng(0).normal(size=(len(HOSTILE), 3)), {text: None}),
         neighbor_table({word: [(word, 0.5)] for word in HOSTILE}),
         small_multiples(text, [Mark(word, 1.0) for word in HOSTILE], xlabel=text),
         Section(
