@@ -22,7 +22,7 @@ def counts_example():
     return csr_array(counts + counts.T)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(-1, 2)), min_size=1, max_size=20))
 def test_clustering_scores_are_their_definitions(pairs):
     classes, labels = np.array(pairs).T

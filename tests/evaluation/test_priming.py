@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from distembed.evaluation.priming import associative_strengths
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.sparse_space import SparseSpace
-from distembed.evaluation.words import evaluate, evaluate_sets
+from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import (
     EvaluationSet,
     WordSetError,
@@ -231,36 +231,3 @@ def test_broken_xz(tmp_path):
         (tmp_path / "norms.tsv.xz").write_bytes(data)
         with pytest.raises(WordSetError, match=r"norms\.tsv\.xz is not a whole xz file"):
             read_set(tmp_path / "norms.tsv.xz")
-
-
-# ---------------------------------------------------------------------------------------------- real data
-
-
-def test_real_sets(shared):
-    folder = shared / "data/wordeval"
-    norms = read_set(folder / "association/usf_free_association.tsv.xz")
-    assert len(norms.items) == 72_155 - 2  # two answers are no words
-    assert len({cue for cue, _ in norms.items}) == 5017
-    spp = read_set(folder / "priming/spp_assoc-related_181205.csv")
-    assert len(spp.items) == 1661
-    assert sum("antonym" in names for names in spp.groups) == 184
-    strengths = associative_strengths(
-        *np.unique(np.array(norms.items), return_inverse=True)[1].reshape(-1, 2).T, norms.values
-    )
-    shares = dict(zip(norms.items, norms.values.tolist(), strict=True))
-    i = norms.items.index(("ABSENCE", "PRESENCE"))
-
-    def s2(a, b):
-        return shares.get((a, b), 0.0) + shares.get((b, a), 0.0)
-
-    cues = {cue for cue, _ in shares}
-    expected = sum(s2("ABSENCE", c) * s2(c, "PRESENCE") for c in cues)
-    assert strengths["S3"][i] == pytest.approx(strengths["S2"][i] + expected)
-
-
-def test_pretrained_vectors_beat_chance_by_far(shared):
-    vectors = WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
-    folder = shared / "data/wordeval"
-    scores = {(s.set, s.metric): s for s in evaluate(vectors, folder / "association")}
-    assert scores["usf_free_association", "S3 spearman"].interval[0] > 0.2
-    assert scores["usf_free_association", "S3 spearman"].known == 1741

@@ -264,17 +264,22 @@ def test_gensim_agrees_on_its_own_sets(shared):
 
 def test_every_set_of_the_collection_is_read(shared):
     folder = shared / "data/wordeval"
-    sizes = {s.name: len(s.items) for s in find_sets(folder).sets}
+    sets = {one.name: one for one in find_sets(folder).sets}
+    sizes = {name: len(one.items) for name, one in sets.items()}
     some = {
         "EN-WS-353-ALL": 353, "EN-MEN-TR-3k": 3000, "google": 19544, "msr": 8000, "semeval2012-task2": 10014,
-        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217,
+        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217, "spp_assoc-related_181205": 1661,
+        "usf_free_association": 72_155 - 2,  # two answers are no words
     }  # fmt: skip
     assert sizes | some == sizes
     assert len(sizes) == 23
-    assert read_set(folder / "synonym/EN-ESL-40.txt").items[16][1] == "a hurry"
-    first, *_ = read_set(folder / "analogy/jair.csv").items
-    assert first == ("solar system", "atom", "sun", "nucleus")
+    assert sets["EN-ESL-40"].items[16][1] == "a hurry"
+    assert sets["jair"].items[0] == ("solar system", "atom", "sun", "nucleus")
     assert read_set(folder / "crosslingual/de-es-rg65.csv").items[0] == ("polster", "joya")
+    assert sum("antonym" in names for names in sets["spp_assoc-related_181205"].groups) == 184
+    _, _, strongest = evaluate(real_vectors(shared), [sets["usf_free_association"]])
+    assert (strongest.metric, strongest.known, strongest.total) == ("S3 spearman", 1741, 5017)
+    assert strongest.interval[0] > 0.2
 
 
 def test_sections_of_questions_words():

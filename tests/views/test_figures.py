@@ -73,7 +73,7 @@ def test_the_report_names_what_it_was_made_from(tiny: Path) -> None:
 
 def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Matplotlib warns where no font has it, but of an SVG, whose reader brings the fonts."""
-    figure = Figure("t", lambda figure: figure.subplots().set_title(RARE), "")
+    figure = Figure("t", lambda figure: figure.text(0, 0, RARE), "")
     figure.save(f"{tmp_path}/a.svg")
     assert RARE in (tmp_path / "a.svg").read_text(encoding="utf-8")
     monkeypatch.setattr(figures, "_OTHER_SCRIPTS", ("No Such Font",))
@@ -89,12 +89,9 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch:
 # ---- charts ----
 
 
-@pytest.mark.parametrize("exponent", [0.8, 1.0, 1.3])
-def test_zipf_exponent_is_recovered(exponent: float) -> None:
-    counts = 1e9 / np.arange(1, 20001) ** exponent
-    html = html_of(zipf_curve(counts))
-    assert f"fit, exponent {exponent:.2f}" in html
-    assert html_of(zipf_curve(counts[::-1])) == html
+def test_zipf_exponent_is_recovered() -> None:
+    html = html_of(zipf_curve(1e9 / np.arange(20_000, 0, -1) ** 1.3))
+    assert "fit, exponent 1.30" in html
 
 
 def test_lines_follow_their_values() -> None:
@@ -117,10 +114,6 @@ def test_histogram_says_how_many_values_it_cannot_show() -> None:
     html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
     assert "2 values, median 5.5" in html
     assert "2 values not shown" in html
-
-
-def places(html: str, axis: str) -> list[float]:
-    return [float(place) for place in re.findall(rf'<use [^>]*\b{axis}="([\d.]+)"', html)]
 
 
 def test_dots_of_one_name_stand_on_one_line_and_panels_share_their_axes() -> None:
@@ -168,8 +161,8 @@ def boxes_of(html: str) -> tuple[list[str], np.ndarray]:
 
 def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_theirs() -> None:
     rng = np.random.default_rng(1)
-    for n, n_dimensions, fewest in ((500, 20, 35), (80, 2, 40)):
-        html = html_of(word_map([f"word{i}" for i in range(n)], rng.uniform(0, 1, size=(n, n_dimensions))))
+    for n, fewest in ((500, 35), (80, 40)):
+        html = html_of(word_map([f"word{i}" for i in range(n)], rng.uniform(0, 1, size=(n, 2))))
         names, boxes = boxes_of(html)
         assert names[0] == "word0"
         assert fewest < len(names) < n
@@ -210,9 +203,10 @@ def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.M
     plane, laid_out = maps.plane, list[Any]()
     monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
     vectors = np.random.default_rng(0).normal(size=(6, 3))
-    by_sound, plain = maps.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc"), "plain": None})
+    drawings = {"by sound": list("aabbcc"), "plain": None}
+    by_sound, plain = maps.word_maps("Map", list("uvwxyz"), vectors, drawings).parts
     assert (by_sound.title, plain.title, len(laid_out)) == ("by sound", "plain", 1)
-    (alone,) = maps.word_maps(list("uvwxyz"), vectors, {"by sound": list("aabbcc")})
+    (alone,) = maps.word_maps("Map", list("uvwxyz"), vectors, {"by sound": list("aabbcc")}).parts
     assert html_of(by_sound) == html_of(alone)
     assert "Across" not in html_of(plain)
     two_columns = np.random.default_rng(0).normal(size=(8, 2))

@@ -15,13 +15,7 @@ from distembed.systems.topics.views import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
 
-TEXTS = [
-    "the cat sat on the mat",
-    "a dog and a cat",
-    "stocks fell on monday",
-    "stocks and bonds rose",
-    "the dog sat",
-]
+QUICK: dict[str, dict[str, object]] = {"topics": {"n_starts": 1, "max_iter": 3}}
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +25,7 @@ def nine() -> list[str]:
 
 def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list[str]):
     frame = pd.DataFrame({"text": nine, "label": "title", "year": 1990}, index=list("abcdefghi"))
-    run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"})
+    run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"}, **QUICK)
     documents = run.tables["documents"].to_pydict()
     assert (documents["id"], documents["label"]) == ([*"abcdefghi"], ["title"] * 9)
     assert documents["year"] == ["1990"] * 9
@@ -63,7 +57,8 @@ def test_a_frame_is_imputed_by_its_index(tmp_path: Path, capsys: pytest.CaptureF
         table[["a", "b", "name"]].to_numpy() @ rng.standard_normal((3, 4)), index=table.index
     )
     known = truth.sample(25, random_state=0)
-    run = de.impute(table, known, workspace=tmp_path / "w", progress=True)
+    few = {"evaluation": {"n_folds": 2}}
+    run = de.impute(table, known, workspace=tmp_path / "w", progress=True, **few)
     assert "imputed" in capsys.readouterr().out
     with pytest.raises(
         ValueError, match="a job of the method imputation has no documents: it has names, words"
@@ -74,10 +69,10 @@ def test_a_frame_is_imputed_by_its_index(tmp_path: Path, capsys: pytest.CaptureF
     np.testing.assert_array_equal(found.loc[known.index], known.astype(np.float32))
     assert np.corrcoef(found.loc[hidden].to_numpy().ravel(), truth.loc[hidden].to_numpy().ravel())[0, 1] > 0.9
     assert run.job.imputation.method == "auto"
-    again = de.impute(table, known, workspace=tmp_path / "w")
+    again = de.impute(table, known, workspace=tmp_path / "w", **few)
     assert again.ran == ()
     vectors = de.WordVectors(known.index, known.to_numpy())
-    other = de.impute(table, vectors, imputation={"method": "graph"})
+    other = de.impute(table, vectors, imputation={"method": "graph"}, **few)
     assert other.workspace.stages()["vectors"].facts["method"] == "graph"
     assert other.tables["vocabulary"].to_pandas()["origin"].tolist().count("imputed") == 15
 
@@ -94,11 +89,11 @@ def test_what_reads_a_temporary_workspace_keeps_it_alive():
         for two in ("red", "blue", "old")
         for _ in range(3)
     ]
-    run = de.topics(texts, n_topics=2)
-    tables, factors = run.tables, run.arrays["document_factors"]
+    run = de.topics(texts, n_topics=2, **QUICK)
+    place, tables, factors = Path(run.workspace.url), run.tables, run.arrays["document_factors"]
     del run
     gc.collect()
     assert tables["documents"].num_rows == len(factors.compute()) == 27
-    place = Path(de.topics(texts, n_topics=2).workspace.url)
+    del tables, factors
     gc.collect()
     assert not place.exists()
