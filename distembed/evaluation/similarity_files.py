@@ -1,4 +1,6 @@
-"""Lists of word pairs with scores as people write them: any delimiter, with or without a header, decimal commas.
+"""Delimited evaluation sets as people write them: any delimiter, with or without a header, decimal commas.
+
+A table whose header has the columns of one of `READERS` is read by it, and any other as a list of pairs.
 
 A list has two words and a score per line, separated by tabs, semicolons, bars, commas or spaces. Without a header, the
 words are the first two fields and the score is the first number after them, so that SimVerb-3500 (words, part of
@@ -114,13 +116,62 @@ PAIRS = Reader(
 )
 
 
-def read_scored_pairs(lines: Lines) -> list[Row] | None:
-    """Return the pairs of a delimited list; None if the lines are not such a list.
+RELATION_SPELLINGS = {
+    "fpa": "forward phrasal",
+    "bpa": "backward phrasal",
+    "antonymn": "antonym",
+    "unclassifed": "unclassified",
+}
+"""As written in the file of the Semantic Priming Project: its short names, and its misprints."""
+
+
+def _priming(prime: str, target: str, first: str, second: str, *times: str) -> Row:
+    names = [field.lower() for field in (first, second) if field] or ["unclassified"]
+    relations = tuple(dict.fromkeys(RELATION_SPELLINGS.get(name, name) for name in names))
+    milliseconds = [number(field) if field else np.nan for field in times]
+    return (filled(prime), filled(target)), milliseconds, relations
+
+
+READERS: dict[tuple[str, ...], Reader] = {
+    ("CUE", "TARGET", "FSG"): Reader(
+        "normed priming",
+        "cue, target and a share between 0 and 1",
+        # The norms have an answer that was no word.
+        lambda cue, target, share: ((filled(cue), target), number(share, 0, 1), None) if target else None,
+    ),
+    ("word", "antonym"): Reader(
+        "antonyms", "a word and its antonym", lambda *words: (tuple(map(filled, words)), None, None)
+    ),
+    (
+        "Prime",
+        "TargetWord",
+        "Relation1",
+        "Relation2",
+        "LDT 200ms RT Priming",
+        "LDT 1200ms RT Priming",
+    ): Reader("priming", "prime, target and priming in milliseconds", _priming),
+    ("", "type", "word1", "word2", "word3", "target"): Reader(
+        "analogy", "four words", lambda _, section, *words: (words, None, section)
+    ),
+    ("", "category", "word"): Reader(
+        "categorization", "a category and a word", lambda _, category, word: ((word,), None, category)
+    ),
+}
+"""By the columns of a table."""
+
+
+def read_delimited(lines: Lines) -> Rows | None:
+    """Return the items of delimited lines: of a table that has the columns of a reader, or of pairs with scores.
 
     Parameters
     ----------
     lines : sequence of (int, str)
         The lines that are not empty, with their numbers.
+
+    Returns
+    -------
+    (str, list) or None
+        The task and its items; None if the lines are neither.
 
     Raises
     ------
@@ -130,18 +181,25 @@ def read_scored_pairs(lines: Lines) -> list[Row] | None:
     if lines[0][1].startswith(":"):  # a section of analogies
         return None
     for delimiter in DELIMITERS:
+        rows = [row or [""] for row in rows_of(lines[:2], delimiter)]
+        header, width = rows[0], len(rows[0])
+        for columns, reader in READERS.items():
+            if set(columns) <= set(header):
+                items = read_rows(
+                    lines[1:], delimiter, [header.index(name) for name in columns], width, reader
+                )
+                return reader.task, list(dict.fromkeys(items)) if reader.task == "categorization" else items
         if delimiter == "," and "," not in DIGITS_AROUND.sub("", lines[0][1]):
             continue  # all commas are those of numbers
-        rows = [row or [""] for row in rows_of(lines[:2], delimiter)]
-        if len(rows[0]) < 3 or (delimiter == "|" and len(rows[0]) > 3):  # a question and its answers
+        if width < 3 or (delimiter == "|" and width > 3):  # a question and its answers
             continue
-        if len(rows) == 2 and (columns := _columns(lines, rows[0], rows[1], delimiter)) is not None:
-            return read_rows(lines[1:], delimiter, *columns, PAIRS)
+        if len(rows) == 2 and (found := _columns(lines, header, rows[1], delimiter)) is not None:
+            return PAIRS.task, read_rows(lines[1:], delimiter, *found, PAIRS)
         if (score := _plain_score(lines, rows, delimiter)) is not None:
-            return read_rows(lines, delimiter, (0, 1, score), len(rows[0]), PAIRS)
+            return PAIRS.task, read_rows(lines, delimiter, (0, 1, score), width, PAIRS)
     if lines[0][1].count('"') % 2:
         unquoted = [(number, line.replace('"', "")) for number, line in lines[:2]]
-        if read_scored_pairs(unquoted) is not None:
+        if read_delimited(unquoted) is not None:
             raise LineError(*lines[0], CLOSED)
     return None
 

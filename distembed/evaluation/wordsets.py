@@ -42,15 +42,11 @@ from distembed.dtypes import Float64s, Mask
 from distembed.evaluation.similarity_files import (
     LineError,
     Lines,
-    Reader,
     Row,
     Rows,
-    filled,
     guess_columns,
-    number,
     parse_number,
-    read_rows,
-    read_scored_pairs,
+    read_delimited,
 )
 from distembed.files import read_head, read_small
 from distembed.formats.delimited import delimiter_of
@@ -216,7 +212,7 @@ def _recognize(path: Path, lines: Lines, sentences: bool) -> EvaluationSet | Non
             found = sentence_rows(lines) if sentences and suffix == ".tsv" else None
             found = (
                 found
-                or _read_table(lines)
+                or read_delimited(lines)
                 or _read_lines([(n, line.rstrip().lstrip(" ")) for n, line in lines])
             )
     except LineError as error:
@@ -291,8 +287,6 @@ def _stem(name: str) -> str:
 
 def _read_lines(lines: Lines) -> Rows | None:
     first = lines[0][1]
-    if (pairs := read_scored_pairs(lines)) is not None:
-        return "similarity", pairs
     rows, section = list[Row](), ""
     if "|" in first:
         for place, line in lines:
@@ -365,64 +359,7 @@ def json_rows(lines: Lines) -> Rows:
     return "classification", rows
 
 
-# ---- tables with named columns ------------------------------------------------------------------------------------
-
-TABLE_DELIMITERS = ("\t", ",", ";")
-RELATION_SPELLINGS = {
-    "fpa": "forward phrasal",
-    "bpa": "backward phrasal",
-    "antonymn": "antonym",
-    "unclassifed": "unclassified",
-}
-"""As written in the file of the Semantic Priming Project: its short names, and its misprints."""
-
-
-def _priming(prime: str, target: str, first: str, second: str, *times: str) -> Row:
-    names = [field.lower() for field in (first, second) if field] or ["unclassified"]
-    relations = tuple(dict.fromkeys(RELATION_SPELLINGS.get(name, name) for name in names))
-    milliseconds = [number(field) if field else np.nan for field in times]
-    return (filled(prime), filled(target)), milliseconds, relations
-
-
-READERS: dict[tuple[str, ...], Reader] = {
-    ("CUE", "TARGET", "FSG"): Reader(
-        "normed priming",
-        "cue, target and a share between 0 and 1",
-        # The norms have an answer that was no word.
-        lambda cue, target, share: ((filled(cue), target), number(share, 0, 1), None) if target else None,
-    ),
-    ("word", "antonym"): Reader(
-        "antonyms", "a word and its antonym", lambda *words: (tuple(map(filled, words)), None, None)
-    ),
-    (
-        "Prime",
-        "TargetWord",
-        "Relation1",
-        "Relation2",
-        "LDT 200ms RT Priming",
-        "LDT 1200ms RT Priming",
-    ): Reader("priming", "prime, target and priming in milliseconds", _priming),
-    ("", "type", "word1", "word2", "word3", "target"): Reader(
-        "analogy", "four words", lambda _, section, *words: (words, None, section)
-    ),
-    ("", "category", "word"): Reader(
-        "categorization", "a category and a word", lambda _, category, word: ((word,), None, category)
-    ),
-}
-"""By the columns of a table."""
-
-
-def _read_table(lines: Lines) -> Rows | None:
-    """Return the items of a table whose header has the columns of a reader, None where it has not."""
-    for delimiter in TABLE_DELIMITERS:
-        header = [field.strip().strip('"') for field in lines[0][1].split(delimiter)]
-        for columns, reader in READERS.items():
-            if set(columns) <= set(header):
-                rows = read_rows(
-                    lines[1:], delimiter, [header.index(one) for one in columns], len(header), reader
-                )
-                return reader.task, list(dict.fromkeys(rows)) if reader.task == "categorization" else rows
-    return None
+# ---- lists whose columns are named --------------------------------------------------------------------------------
 
 
 def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = True) -> EvaluationSet:
