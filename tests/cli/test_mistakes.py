@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import pytest
 
-import distembed as de
 from distembed.cli import main
 from distembed.cli.failures import _sentence
 from distembed.job.load import load_job
@@ -57,26 +56,53 @@ def test_a_scheduler_that_is_none_is_refused_at_once(asked: str, meant: str) -> 
         Workers(scheduler=asked)
 
 
+MISTAKES = {
+    "plan {t}/mein.toml": "did you mean {t}/mine.toml?",
+    "plan {t}/other/job.toml": "distembed new METHOD FILE writes one",
+    "run {t}/mine.toml": "The vocabulary is empty: no word was found in the corpus",
+    "explore {t}/mine.toml": "no distembed workspace at {t}/w: run a job there first",
+    "neighbors {t}/f king": "{t}/f is a folder and no workspace; did you mean {t}/f/begun?",
+    "status {t}/f": "{t}/f is a folder and no workspace; did you mean {t}/f/begun?",
+    "neighbors {t}/f/begun king": "if its job is not finished, run it first: distembed run {t}/f/begun",
+    "explore missing.txt": "there is no file missing.txt: name a vector file, a workspace or a job file",
+    "export missing.txt --to w.txt": "there is no file missing.txt: name a vector file, a workspace or a job file",
+    "neighbors missing.txt king": "there is no file missing.txt: name a vector file, a workspace or a job file",
+    "new Topic text.txt": "there is no method 'Topic'; did you mean topics?",
+    "new umap text.txt": "there is no method 'umap'; choose psdvec, ",
+    "report w --format pdv": "there is no format 'pdv'; did you mean pdf?",
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_mistake_is_one_sentence_that_says_what_to_type(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.txt").write_text("12 34 ! ?\n")
+    (tmp_path / "mine.toml").write_text(MINIMAL.format("psdvec"))
+    Workspace.create(str(tmp_path / "f/begun"), owner="a run").close()
+    done = run(*line.format(t=tmp_path).split())
+    assert (done.exit_code, MISTAKES[line].format(t=tmp_path) in done.output) == (2, True), done.output
+
+
 def test_known_words_are_answered_and_unknown_ones_listed(tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("3 2\nant 1 0\nbee 0.9 0.1\ncow 0 1\n")
     done = run("neighbors", tmp_path / "v.txt", "ant", "Bee", "cow", "xyz", "-n", 1)
     assert done.exit_code == 1
     assert "ant: bee 0.994" in done.output
     assert "cow: bee" in done.output
-    assert "Bee has no vector, and bee is taken for it" in done.output
+    assert "Bee has no vector, and bee is taken for it" in done.stderr
     assert "'xyz' has no vector" in done.output
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.bin", "v.parquet", "v.safetensors", "v.csv"])
-def test_an_export_has_the_usual_mode_and_makes_no_folder(copy: Path, tmp_path: Path, name: str) -> None:
+def test_an_export_has_the_usual_mode_and_makes_no_folder(
+    finished: tuple[Path, str, str], tmp_path: Path, name: str
+) -> None:
     before = os.umask(0o027)
     try:
-        done = run("export", copy, "--to", tmp_path / name, "--what", "words")
+        succeed("export", finished[0], "--to", tmp_path / name, "--what", "words")
     finally:
         os.umask(before)
-    assert done.exit_code == 0, done.output
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o640
-    refused = run("export", copy, "--to", tmp_path / "absent" / name, "--what", "words")
+    refused = run("export", finished[0], "--to", tmp_path / "absent" / name, "--what", "words")
     assert refused.exit_code == 2
     assert f"there is no folder {tmp_path / 'absent'}" in refused.output
     assert not (tmp_path / "absent").exists()
@@ -91,19 +117,6 @@ def test_numbers_of_the_operating_system_become_words(tmp_path: Path) -> None:
     assert _sentence(ImportError("Install s3fs to access S3")).endswith("pip install 'distembed[cloud]'")
 
 
-def test_a_job_that_is_not_there_is_looked_for_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(MINIMAL.format("psdvec"))
-    assert f"did you mean {tmp_path / 'mine.toml'}?" in run("plan", tmp_path / "mein.toml").output
-    assert "distembed new METHOD FILE writes one" in run("plan", tmp_path / "other" / "job.toml").output
-
-
-def test_a_folder_is_told_from_the_workspace_in_it(copy: Path, tmp_path: Path) -> None:
-    for command in (["neighbors", tmp_path, "king"], ["status", tmp_path]):
-        done = run(*command)
-        assert done.exit_code == 2
-        assert f"{tmp_path} is a folder and no workspace; did you mean {copy}?" in done.output
-
-
 def test_a_workspace_of_another_method_stays_as_it_is(copy: Path, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a text\n")
     (tmp_path / "job.toml").write_text(MINIMAL.format("topics"))
@@ -114,20 +127,9 @@ def test_a_workspace_of_another_method_stays_as_it_is(copy: Path, tmp_path: Path
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
-def test_a_corpus_without_words_is_not_told_to_count_less(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("12 34 ! ?\n")
-    (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
-    done = run("run", tmp_path / "job.toml")
-    assert done.exit_code == 2
-    assert "The vocabulary is empty: no word was found in the corpus" in done.output
-
-
-def test_a_store_that_finds_no_keys_says_where_they_are_looked_for() -> None:
+def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
     errors = pytest.importorskip("botocore.exceptions", reason="needs: pip install 'distembed[cloud]'")
     assert "AWS_PROFILE" in _sentence(errors.NoCredentialsError())
-
-
-def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
     assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
     nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
     assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
@@ -150,50 +152,6 @@ def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Pat
         assert (done.exit_code, done.output.strip()) == (0, str(copy / "report" / "index.html"))
         (copy / "report" / "index.html").unlink()
         assert "is being written by" in run("report", copy).output
-
-
-@pytest.mark.parametrize("words", [("explore",), ("export", "--to", "w.txt"), ("neighbors", "king")])
-def test_a_vector_file_that_is_not_there_is_missed_by_its_name(words: tuple[str, ...]) -> None:
-    done = run(words[0], "missing.txt", *words[1:])
-    assert done.exit_code == 2
-    assert "there is no file missing.txt: name a vector file, a workspace or a job file" in done.output
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("new", "Topic", "text.txt"), "there is no method 'Topic'; did you mean topics?"),
-        (("new", "umap", "text.txt"), "there is no method 'umap'; choose psdvec, "),
-        (("report", "w", "--format", "pdv"), "there is no format 'pdv'; did you mean pdf?"),
-    ],
-)
-def test_a_value_that_is_none_has_the_nearest_one(words: tuple[str, ...], sentence: str) -> None:
-    done = run(*words)
-    assert (done.exit_code, sentence in done.output) == (2, True), done.output
-
-
-def test_a_job_that_is_not_finished_is_to_be_run_first(tmp_path: Path) -> None:
-    Workspace.create(str(tmp_path / "w"), owner="a run").close()
-    done = run("neighbors", tmp_path / "w", "king")
-    assert done.exit_code == 2
-    assert f"if its job is not finished, run it first: distembed run {tmp_path / 'w'}" in done.output
-
-
-def test_neighbors_take_a_word_that_is_known_in_other_letters(tmp_path: Path) -> None:
-    de.WordVectors(["tabelle", "spalte"], [[1.0, 0.0], [0.8, 0.6]]).save(tmp_path / "v.txt")
-    done = succeed("neighbors", tmp_path / "v.txt", "Tabelle")
-    assert done.stdout.startswith("tabelle: spalte 0.800")
-    assert "Tabelle has no vector, and tabelle is taken for it" in done.stderr
-    assert run("neighbors", tmp_path / "v.txt", "Zelle").exit_code == 1
-
-
-def test_a_page_to_explore_before_a_run_names_the_workspace(tmp_path: Path) -> None:
-    (tmp_path / "job.toml").write_text(MINIMAL.format("psdvec"))
-    done = run("explore", tmp_path / "job.toml")
-    assert (
-        done.exit_code,
-        f"no distembed workspace at {tmp_path}/w: run a job there first" in done.output,
-    ) == (2, True)
 
 
 @pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt(), NameError("functoolz"), SystemExit(1)])
