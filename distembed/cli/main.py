@@ -187,8 +187,7 @@ class Commands(click.Group):
 def cli() -> None:
     """Word and document embeddings by matrix methods, on Dask and Zarr.
 
-    A job is a TOML file, and its workspace has everything that it computes. You can stop a run at any time: the same
-    command continues it.
+    A job is a TOML file; its workspace has its results. Stop a run at any time: the same command continues it.
     """
 
 

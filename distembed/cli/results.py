@@ -189,10 +189,10 @@ def infer(
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text.
 
-    The vector of a text is the weighted mean of the vectors of its words. VECTORS is a workspace or a job file, which give weights and a
-    tokenizer, or a vector file, whose weights follow Zipf's law. TEXTS are files or globs of plain text, JSON lines,
-    CSV, TSV, Parquet or MediaWiki exports, also compressed. Parquet keeps id, title, label and the beginning of each
-    text beside its vector.
+    The vector of a text is the weighted mean of the vectors of its words. VECTORS is a workspace or a job file, which
+    give weights and a tokenizer, or a vector file, whose weights follow Zipf's law. TEXTS are files or globs of plain
+    text, JSON lines, CSV, TSV, Parquet or MediaWiki exports, also compressed. A table has id, title, label and the
+    beginning of each text with its vector.
     """
     with terminal_reporter() as reporter:
         encoding = {name: options.pop(name) for name in ENCODING}

@@ -15,7 +15,7 @@ from distembed.systems.topics.views import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
 
-QUICK: dict[str, dict[str, object]] = {"topics": {"n_starts": 1, "max_iter": 3}}
+QUICK: dict[str, dict[str, object]] = {"topics": {"n_starts": 1, "max_iter": 50}}
 
 
 @pytest.fixture(scope="module")
