@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,12 +25,8 @@ from distembed.cli.jobs import terminal_reporter
 from distembed.corpus.readers import Layout, read_corpus
 from distembed.display import plural
 from distembed.encoding.encoder import UnknownWords, Weighting, Whitening
-from distembed.evaluation import words as evaluation
-from distembed.evaluation.scoring import Case, Policy, Score, Unknown
-from distembed.evaluation.sentences import SENTENCE_TASKS, evaluate_sentences
-from distembed.evaluation.words import case_advice, item_table
-from distembed.evaluation.wordsets import find_sets, read_pairs
-from distembed.job.model import locate
+from distembed.evaluation.scoring import Case, Score, Unknown
+from distembed.evaluation.words import score_records
 from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
@@ -40,6 +35,7 @@ from distembed.views.answers import Answer, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
 from distembed.views.report.page import ShownTable
 from distembed.views.report.sections import score_table
+from distembed.views.scores import score_sources
 from distembed.views.texts import NewFiles, encode_files, export_static, infer_job, open_encoder
 
 ENCODING = ("weighting", "a", "whitening", "unknown", "allow_code")
@@ -244,67 +240,33 @@ def evaluate(
     vectors: tuple[str, ...],
     sets: tuple[str, ...],
     target: str | None,
-    max_words: int | None,
-    case: Case,
-    unknown: Unknown | None,
     columns: str | None,
     items: str | None,
-    *,
-    same_words: bool,
-    **encoding: Any,
+    **options: Any,
 ) -> None:
     """Score word vectors on evaluation sets, in one table.
 
     The sets hold similarities, analogies, synonyms, categories or sentences, which are encoded as by encode. VECTORS
     are vector files, workspaces or job files.
     """
+    named = [part.partition("=") for part in columns.split(",") if part] if columns else []
+    if not all(sign for _, sign, _ in named):
+        raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {columns!r}")
+    roles = {role.strip(): name.strip() for role, _, name in named} if columns else None
     sources = {path: parse_source(path) for path in vectors}
-    files = {path: load_vectors(source, max_words=max_words) for path, source in sources.items()}
-    places: tuple[Any, ...] = tuple(locate(path, Path()) for path in sets)
-    if columns:
-        named = [part.partition("=") for part in columns.split(",") if part]
-        if not all(sign for _, sign, _ in named):
-            raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {columns!r}")
-        roles = {role.strip(): name.strip() for role, _, name in named}
-        places = tuple(read_pairs(path, roles, needs_scores=items is None) for path in places)
-    found = find_sets(places, sentences=True)
-    sentences = [one for one in found.sets if one.task in SENTENCE_TASKS]
-    words = [one for one in found.sets if one.task not in SENTENCE_TASKS]
-    if items and not words:
-        raise click.UsageError("--items writes the items of word sets, and --sets names none")
-    options: dict[str, Any] = {"case": case, **({"unknown": unknown} if unknown else {})}
-    policy, judged = Policy(**options), evaluation.on_common_words(files) if same_words else files
-    scores: dict[str, Any] = {path: [] for path in vectors}
-    if words:
-        scores = {
-            path: evaluation.evaluate_sets(
-                model, words, policy, name=path if len(files) > 1 else "", needs_known=True
-            )
-            for path, model in judged.items()
-        }
-    if sentences:
-        # Unknown words of a sentence cannot count as wrong.
-        encoding["unknown"] = None if unknown == "zero" else unknown
-        for path, source in sources.items():
-            encoder = open_encoder(source, vectors=files[path], **encoding)
-            scores[path] = scores[path] + evaluate_sentences(encoder, sentences)
-    shown_ones = {path: [score.in_report for score in found] for path, found in scores.items()}
-    advice = {path: case_advice(model, words, policy) for path, model in files.items()}
-    notes = [found.omissions] if found.omissions else []
-    notes += [f"{path}: {text}" for path, text in advice.items() if text]
-    write(score_table(shown_ones).text())
-    for line in notes:
+    found = score_sources(sources, sets, columns=roles, with_items=items is not None, **options)
+    write(score_table({path: [one.in_report for one in own] for path, own in found.scores.items()}).text())
+    for line in found.notes:
         write(shown(line), err=True)
-    if items:
-        found_items = item_table(judged, words, policy)
-        write_table(items, table_of(found_items, "items"), format=table_format(items) or "csv")
-        write(shown(f"{plural(found_items.num_rows, 'item')} in {items}"))
-    rows = [_score_row(path, score) for path, column in scores.items() for score in column]
-    save_answer(Answer("evaluation", notes, tables=[ShownTable("scores", rows)]), target)
+    if items and found.items is not None:
+        write_table(items, table_of(found.items, "items"), format=table_format(items) or "csv")
+        write(shown(f"{plural(found.items.num_rows, 'item')} in {items}"))
+    rows = [_score_row(path, score) for path, column in found.scores.items() for score in column]
+    save_answer(Answer("evaluation", found.notes, tables=[ShownTable("scores", rows)]), target)
 
 
 def _score_row(path: str, score: Score) -> dict[str, Any]:
-    (record,) = evaluation.score_records([score])
+    (record,) = score_records([score])
     low, high = record.pop("interval") or (None, None)
     return {"vectors": path, **record, "low": low, "high": high}
 
