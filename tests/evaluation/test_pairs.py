@@ -13,7 +13,7 @@ import pytest
 
 import distembed as de
 from distembed.evaluation.similarity_files import guess_columns
-from distembed.evaluation.wordsets import read_pairs, read_set
+from distembed.evaluation.wordsets import read_pairs
 from tests.commands import run, succeed
 
 GERMAN = (
@@ -47,14 +47,6 @@ def test_columns_are_told(names: list[str], row: str, roles: str) -> None:
 def test_columns_that_cannot_be_told_are_asked_for() -> None:
     with pytest.raises(ValueError, match="in no two of the columns a, b, c: give --columns word1=NAME"):
         guess_columns(["a", "b", "c"], [["one", "two", "three"]])
-
-
-def test_a_german_list_is_an_evaluation_set(tmp_path: Path) -> None:
-    (tmp_path / "liste.csv").write_text(GERMAN, encoding="utf-8-sig")
-    found = read_set(tmp_path / "liste.csv")
-    assert found.task == "similarity"
-    assert found.items[0] == ("Hund", "katze")
-    assert found.values.tolist() == [7.2, 1.5, 2, 1]
 
 
 def test_a_list_of_other_columns_is_scored(vectors: Path, tmp_path: Path) -> None:

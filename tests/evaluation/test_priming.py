@@ -17,7 +17,6 @@ from distembed.evaluation.sparse_space import SparseSpace
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import (
     EvaluationSet,
-    WordSetError,
     find_sets,
     read_set,
 )
@@ -207,27 +206,3 @@ def test_files(tmp_path):
     assert spp.items == [("COLD", "hot"), ("FLOWER", "rose")]
     assert spp.groups == [("antonym",), ("forward phrasal",)]
     np.testing.assert_equal(spp.values, [[12.5, np.nan], [3, -4]])
-
-
-BAD = {
-    "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
-    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected cue, target and a share"),
-    "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
-    "ms.csv": (SPP.replace("12.5", "slow"), r"line 2: .*expected prime, target and priming in milliseconds"),
-    "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
-}
-
-
-@pytest.mark.parametrize(("name", "text", "message"), [(name, *bad) for name, bad in BAD.items()])
-def test_bad_files(tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(WordSetError, match=message):
-        read_set(tmp_path / name)
-
-
-def test_broken_xz(tmp_path):
-    whole = lzma.compress(NORMS.encode() * 50)
-    for data in (whole[: len(whole) // 2], b"CUE\tTARGET\tFSG\n"):
-        (tmp_path / "norms.tsv.xz").write_bytes(data)
-        with pytest.raises(WordSetError, match=r"norms\.tsv\.xz is not a whole xz file"):
-            read_set(tmp_path / "norms.tsv.xz")

@@ -330,7 +330,31 @@ BAD_SETS = {
     "rows.txt": ('"1" "cat" "dog" 3.5\n', "line 1: .* expected a header that names the columns"),
     "bar.txt": ("a|b|1\nc|d|e\n", r"line 2: 'c\|d\|e', expected two words and a score"),
     "empty.txt": ("", r"empty\.txt is no evaluation set"),
+    "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
+    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected cue, target and a share"),
+    "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
+    "ms.csv": (
+        "TargetWord,Prime,Relation1,Relation2,LDT 200ms RT Priming,LDT 1200ms RT Priming\nhot,COLD,x,,slow,\n",
+        r"line 2: .*expected prime, target and priming in milliseconds",
+    ),
+    "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
+    "p.tsv": ("a\t1\tb\tc\na\tx\tb\tc\n", r"line 2: 'a\\tx\\tb\\tc', expected subset, score and two"),
+    "c.tsv": ("1\tb\n" * 9 + "1\n", "line 10: '1', expected a label and a text"),
+    "k-train.tsv": ("1\tb\n" * 9, "the set k has the parts train: give its files k-train and k-test"),
+    "cut.jsonl": ('{"label": 1, "text": "a"}\n{"label"\n', r"line 2: '\{\"label\"', expected JSON"),
+    "text.jsonl": (
+        '{"label": 1, "text": "a"}\n\n{"label": 1}\n',
+        "line 3: .*, expected a field 'text' that is a string",
+    ),
+    "part.jsonl": (
+        '{"label": 1, "text": "a", "split": "train"}\n',
+        "the set part has the parts train: give its files",
+    ),
+    "none.jsonl": ('{"label": null, "text": "ak"}\n', "is no evaluation set of a known format"),
 }
+
+
+SENTENCES = ("p.tsv", "c.tsv", "k-train.tsv", "cut.jsonl", "text.jsonl", "part.jsonl", "none.jsonl")
 
 
 PAIR_FILES = {
@@ -389,7 +413,15 @@ def test_bad_sets(tmp_path, name):
     text, message = BAD_SETS[name]
     (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(WordSetError, match=message):
-        find_sets(tmp_path / name)
+        find_sets(tmp_path / name, sentences=name in SENTENCES)
+
+
+@pytest.mark.parametrize("name", ["norms.tsv.xz", "labels.jsonl.xz"])
+@pytest.mark.parametrize("data", [lzma.compress(b'{"label": 1, "text": "a"}\n' * 50)[:-20], b"no xz"])
+def test_broken_xz(tmp_path, name, data):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(WordSetError, match=rf"{name} is not a whole xz file .*; copy it again"):
+        find_sets(tmp_path / name, sentences=True)
 
 
 @pytest.mark.parametrize(
