@@ -57,7 +57,7 @@ def page(job: ImputationJob, workspace: Workspace) -> Page:
         _counts(workspace),
         chosen_method(job, workspace),
     )
-    sections = [
+    sections: list[Part] = [
         neighbor_table(near, "Nearest known names of the imputed ones", n_shown=10),
         _maps(job, workspace, vectors),
         method_section(
@@ -74,7 +74,7 @@ def page(job: ImputationJob, workspace: Workspace) -> Page:
         _join_table(workspace),
         *_reading_sections(workspace),
     ]
-    details = [
+    details: list[Part] = [
         _convergence_curve(job, workspace),
         histogram(
             "Names rebuilt from a name",

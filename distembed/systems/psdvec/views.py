@@ -66,14 +66,14 @@ def page(job: PSDVecJob, workspace: Workspace) -> Page:
         parts = [ShownTable("Parts", part_neighbors(job, workspace, asked[:PART_WORDS]), caption=caption)]
     title, noun = "Map of frequent content words", "most frequent content word"
     objective = outputs.OBJECTIVE.read(workspace)["weighted_squared_error"]
-    sections = [
+    sections: list[Part] = [
         neighbor_table(near),
         *([word_maps(title, drawn, vectors[drawn], {"": None}, noun=noun)] if drawn else []),
         score_section(scores),
         *paper_tables(job, {METHOD: ours}, rows=[METHOD], columns=ours),
         *parts,
     ]
-    details = [objective_curve(objective), zipf_curve(workspace.table("vocabulary")["count"])]
+    details: list[Part] = [objective_curve(objective), zipf_curve(workspace.table("vocabulary")["count"])]
     summary = f"{len(vectors):,} words x {vectors.vectors.shape[1]} dimensions by PSDVec."
     more = f"{plural(len(scores) - MAX_ROWS, 'more score')} in the report" if len(scores) > MAX_ROWS else ""
     closing: list[str | ShownTable] = [

@@ -152,6 +152,10 @@ WIDE_TEXT = 24
 """Characters of a text that has a line of its own, under the other cells of its row, on a narrow screen."""
 
 
+MOST_COLUMNS = 6
+"""Columns of short cells that stand beside each other on a narrow screen; of more, the first has a line of its own."""
+
+
 class ShownTable(NamedTuple):
     """Rows of a report, or of what a command answers.
 
@@ -217,7 +221,10 @@ class ShownTable(NamedTuple):
             return f"{first.html(title)}\n{more.html(title)}"
         columns = self.columns
         wide = {name for name, values in columns.items() if any(map(_is_wide, values))}
-        wide = wide if len(wide) < len(columns) else set()  # not where they are all of a table
+        if len(wide) == len(columns):  # not where they are all of a table
+            wide = set()
+        elif not wide and len(columns) > MOST_COLUMNS:
+            wide = {next(iter(columns))}
         heads, cells = "", []
         for name, values in columns.items():
             near = "near " if any(isinstance(value, list) for value in values) else ""
