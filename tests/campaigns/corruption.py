@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import distembed as de
-from benchmarks.measures import tell, tell_head, tell_row
+from benchmarks.measures import tell
 from tests.campaigns.kills import SYSTEMS, job_words
 from tests.commands import run
 from tests.test_promises import block_of, spoil
@@ -48,18 +48,6 @@ OLDER = {
 }
 """A setting by which a run made an older version of a workspace."""
 
-PARTS = {
-    "chunk of an array": r"arrays\.zarr/.*/c/",
-    "head of a sparse block": r"arrays\.zarr/.*/\d{6}/.*zarr\.json",
-    "head of an array or a group": r"arrays\.zarr/.*zarr\.json",
-    "commit of a stage": r"manifest/\w+\.json",
-    "copy of a commit": r"manifest/copies/",
-    "first file": r"workspace\.json",
-    "job": r"job\.toml",
-    "report": r"report/",
-    "table or other file of a stage": r"",
-}
-
 
 class Whole(NamedTuple):
     """A finished job: its system, folder, workspace, older workspace, digest, and what its readers print."""
@@ -81,10 +69,6 @@ class Damage(NamedTuple):
     named: bool
     misread: list[str]
     fault: str
-
-
-def part_of(name: str) -> str:
-    return next(part for part, pattern in PARTS.items() if re.match(pattern, name))
 
 
 def kinds(names: Sequence[str]) -> dict[str, list[str]]:
@@ -229,19 +213,13 @@ def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Ite
 
 
 def main(*, seed: int = 0, times: int = 200, systems: tuple[str, ...] = (*READERS,), room: str = "") -> None:
-    done = []
+    n_done = n_faults = 0
     with tempfile.TemporaryDirectory(prefix="corruption-", dir=room or None) as place:
         for one in damages(Path(place), systems, seed=seed, times=times):
-            done.append(one)
-            if one.fault or one.misread or not one.named:
-                what = [*(["not named by verify"] if not one.named else []), *one.misread, one.fault]
-                tell(f"seed {seed} {one.system} {one.file} {one.way}: {'; '.join(what)}")
-    tell_head("file", *WAYS, "misread", "not mended")
-    for part in PARTS:
-        of_part = [one for one in done if part_of(one.file) == part]
-        by_way = [[one.named for one in of_part if one.way == way] for way in WAYS]
-        cells = [f"{sum(named)}/{len(named)}" for named in by_way]
-        tell_row(
-            part, *cells, sum(bool(one.misread) for one in of_part), sum(bool(one.fault) for one in of_part)
-        )
-    sys.exit(any(one.fault or one.misread for one in done))
+            unnamed = [] if one.named else ["not named by verify"]
+            n_done, n_faults = n_done + 1, n_faults + bool(one.fault or one.misread)
+            if one.fault or one.misread or unnamed:
+                what = "; ".join([*unnamed, *one.misread, one.fault])
+                tell(f"seed {seed} {one.system} {one.file} {one.way}: {what}")
+    tell(f"{n_done} damages, {n_faults} misread or not mended")
+    sys.exit(bool(n_faults))

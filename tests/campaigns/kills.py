@@ -14,8 +14,7 @@ remove     a file was removed from one
 Then the process that runs the command gets SIGKILL or SIGTERM, or SIGSTOP for longer than its heartbeat: another
 machine takes over and finishes, and the first process goes on or is killed. The same command, given again, has to end
 with the digest of the undisturbed run, and `verify` has to find nothing. Each try draws from its own number, so that
-`--first N --times 1` repeats the try N. Of the files that an undisturbed run of the job makes, `repeated` is the share
-that was made before the kill and again after it.
+`--first N --times 1` repeats the try N.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import distembed as de
-from benchmarks.measures import tell, tell_head, tell_row
+from benchmarks.measures import tell
 from tests.commands import forget_stage
 from tests.growing_corpus import count, texts, write_file, write_job
 from tests.processes import Process, kill_group
@@ -181,46 +180,25 @@ def disturbed(place: Path, case: Case, kill: Kill, n_files: int, seconds: float)
     process.send_signal(getattr(signal, first))
     if second:
         other = ran(place, case.words, being="another machine")
-        check_ended(other)
+        assert other.code == 0, f"exit code {other.code}\n{other.output}"
         process.send_signal(getattr(signal, second))
     return ended(process, place, begun), True
-
-
-def check_ended(done: Ran) -> None:
-    """Fail unless a command ended well."""
-    assert done.code == 0, f"exit code {done.code}\n{done.output}"
 
 
 def again(place: Path, case: Case, kill: Kill) -> Ran:
     """Repeat the command, and compare what there is with the undisturbed run."""
     done = ran(place, case.words, being="another version" if kill.state == "versions" else "")
-    check_ended(done)
+    assert done.code == 0, f"exit code {done.code}\n{done.output}"
     assert digest(place / "w") == case.digest, f"another digest\n{done.output}"
     left = [path for path in (place / "w").rglob("*") if path.name.endswith((".partial", ".beat"))]
     assert not left, left
     return done
 
 
-def data(named: Sequence[str]) -> set[str]:
-    """Return the files of blocks and tables: records are written again where they are mended."""
-    return {
-        name for name in named if "/manifest/" not in name and not name.endswith((".json", ".toml", ".html"))
-    }
-
-
-class Tried(NamedTuple):
-    """A kill, the last file that was named before it, and the share of the job's files that were made twice."""
-
-    kill: Kill
-    last: str
-    repeated: float
-    fault: str = ""
-
-
 def tries(
     room: Path, systems: Sequence[str], *, seed: int, first: int, times: int
-) -> Iterator[tuple[int, Tried]]:
-    """Yield the number of each try in which a run was disturbed before its end, and how it ended."""
+) -> Iterator[tuple[int, Kill, str, str]]:
+    """Yield the number and the kill of each try that was disturbed before its end, the last file made, and a fault."""
     cases: dict[str, Case] = {}
     spans: dict[tuple[str, str], float] = {}
     number, n_kills = first, 0
@@ -229,22 +207,18 @@ def tries(
         kill = drawn_kill(drawn, systems, number)
         if kill.system not in cases:
             cases[kill.system] = case_of(room, kill.system)
-        case = cases[kill.system]
-        place = room / f"try-{number}"
+        case, place, key = cases[kill.system], room / f"try-{number}", (kill.system, kill.state)
         n_files = put(case, kill, drawn, place)
-        key = (kill.system, kill.state)
-        last, fault, twice, was_killed = "nothing", "", 0.0, True
+        last, fault, was_killed = "nothing", "", True
         try:
             before, was_killed = disturbed(place, case, kill, n_files, spans.get(key, case.seconds))
             last = (before.named or [last])[-1]
-            after = again(place, case, kill)
-            spans[key] = max(after.seconds, 0.5 * spans.get(key, 0))
-            twice = len(data(before.named) & data(after.named)) / case.n_files
+            spans[key] = max(again(place, case, kill).seconds, 0.5 * spans.get(key, 0))
         except (AssertionError, OSError, ValueError) as error:
             fault = str(error)
         if was_killed or fault:
             n_kills += 1
-            yield number, Tried(kill, last, twice, fault)
+            yield number, kill, last, fault
         if not fault:
             shutil.rmtree(place)
         number += 1
@@ -258,23 +232,13 @@ def main(
     systems: tuple[str, ...] = (*SYSTEMS, *CORPUS),
     room: str = "",
 ) -> None:
-    done: list[Tried] = []
-    place = Path(tempfile.mkdtemp(prefix="kills-", dir=room or None))
+    n_faults, place = 0, Path(tempfile.mkdtemp(prefix="kills-", dir=room or None))
     forkserver.set_forkserver_preload(["tests.processes"])
-    for number, tried in tries(place, systems, seed=seed, first=first, times=times):
-        done.append(tried)
-        kill = tried.kill
+    for number, kill, last, fault in tries(place, systems, seed=seed, first=first, times=times):
         how = "at a file" if kill.file else f"at {kill.share:.2f} of its time"
-        end = f"FAULT {tried.fault}" if tried.fault else "equal"
-        tell(f"{seed}:{number} {kill.system} {kill.state} {kill.signals} {how}, after {tried.last}: {end}")
-    tell_head("system", "state", "kills", *SIGNALS, "without the digest", "repeated")
-    for key in sorted({(one.kill.system, one.kill.state) for one in done}):
-        of_key = [one for one in done if (one.kill.system, one.kill.state) == key]
-        by_signal = [sum(one.kill.signals == name for one in of_key) for name in SIGNALS]
-        twice = sum(one.repeated for one in of_key) / len(of_key)
-        tell_row(*key, len(of_key), *by_signal, sum(bool(one.fault) for one in of_key), f"{twice:.1%}")
-    n_faults = sum(bool(one.fault) for one in done)
-    tell(f"{len(done)} kills, {n_faults} without the digest of the undisturbed run")
+        end, n_faults = f"FAULT {fault}" if fault else "equal", n_faults + bool(fault)
+        tell(f"{seed}:{number} {kill.system} {kill.state} {kill.signals} {how}, after {last}: {end}")
+    tell(f"{times} kills, {n_faults} without the digest of the undisturbed run")
     if n_faults:
         sys.exit(f"the workspaces of the faults are in {place}")
     shutil.rmtree(place)

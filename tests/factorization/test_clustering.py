@@ -1,7 +1,5 @@
 """Spherical k-means: against the plain rounds, over blocks, and where it could go wrong."""
 
-from __future__ import annotations
-
 import dask
 import dask.array as da
 import numpy as np

@@ -1,7 +1,5 @@
 """What several starts have in common: agreement of labels, groups of topics, and the consensus of word factors."""
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 import pytest

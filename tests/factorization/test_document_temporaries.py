@@ -1,7 +1,5 @@
 """What the block functions of NMF, spherical k-means and their kin hold beside their arguments and their results."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import dask.array as da

@@ -1,7 +1,5 @@
 """Vectors of several files are joined by word, in every format; their rows are the same for any blocks and workers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import dask

@@ -1,7 +1,5 @@
 """Online LDA over blocks: scikit-learn's own result, and resumed after any pass."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import dask.array as da

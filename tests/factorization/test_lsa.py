@@ -1,7 +1,5 @@
 """LSA against scikit-learn and NumPy; all kinds of input; ranks and bad input."""
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 import pytest

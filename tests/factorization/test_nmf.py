@@ -1,7 +1,5 @@
 """NMF, orthogonal NMF and Semantic-NMF, with and without a graph: against the formulas, over blocks, on bad input."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from functools import partial

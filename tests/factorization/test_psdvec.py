@@ -1,7 +1,5 @@
 """PSDVec against plain dense EM and ridge, for every kind and chunking of input, and its bad input."""
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The authors' program on 160 English Wikipedia articles, 1,200 × 40, and its noncore words."""
 
-from __future__ import annotations
-
 import csv
 import lzma
 

@@ -1,7 +1,5 @@
 """Words solved in samples of documents equal those solved from the samples' own counts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import dask.array as da

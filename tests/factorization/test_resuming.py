@@ -1,7 +1,5 @@
 """Computations that keep states: killed at any of them, each goes on with the same bits and makes nothing again."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import dask

@@ -1,7 +1,5 @@
 """The subword map equals a dense ridge regression, for any number of workers, and refuses what it cannot learn from."""
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 import pytest

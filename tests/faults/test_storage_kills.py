@@ -1,7 +1,5 @@
 """Kill a writer at every write point and at random moments: the rerun gives the same bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -40,7 +38,7 @@ def check_kills(tmp_path, step):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kill_at_some_write_points(tmp_path):
-    assert check_kills(tmp_path, 307) > 5
+    assert check_kills(tmp_path, 449) > 5
 
 
 @pytest.mark.slow

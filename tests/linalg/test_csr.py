@@ -1,7 +1,5 @@
 """Block functions of CSR matrices."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Largest eigenpairs against dense eigendecompositions."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import dask.array as da

@@ -1,7 +1,5 @@
 """Products and transposes of row-chunked matrices against dense arithmetic."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Solvers by columns against dense solutions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

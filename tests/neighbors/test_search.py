@@ -1,7 +1,5 @@
 """Distances, neighbors and trees: of each kind of rows, lazy, equal for every cut, memory and scheduler."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import dask

@@ -1,7 +1,5 @@
 """Spanning trees over many blocks, and the graphs built on them."""
 
-from __future__ import annotations
-
 import dask.array as da
 import numpy as np
 import pytest

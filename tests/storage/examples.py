@@ -137,30 +137,19 @@ def record_disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     The beats of the lock are left out: they come at any time, from a thread of their own.
     """
     seen: list[tuple[str, str]] = []
-    fsync, replace, unlink, rmtree = os.fsync, os.replace, os.unlink, shutil.rmtree
 
-    def record(what: str, path: str) -> None:
-        if ".beat" not in path:
-            seen.append((what, path))
+    def recorded(what: str, real: Any, path_of: Any = lambda *given: given[-1]) -> Any:
+        def call(*given: Any, **options: Any) -> None:
+            path = str(path_of(*given))
+            real(*given, **options)
+            if ".beat" not in path:
+                seen.append((what, path))
 
-    def synced(handle: int) -> None:
-        fsync(handle)
-        record("sync", str(Path(f"/proc/self/fd/{handle}").readlink()))
+        return call
 
-    def renamed(old: str, new: str, **options: Any) -> None:
-        replace(old, new, **options)
-        record("rename", str(new))
-
-    def removed(path: Any, **options: Any) -> None:
-        record("remove", str(path))
-        unlink(path, **options)
-
-    def removed_tree(path: Any, **options: Any) -> None:
-        record("remove", str(path))
-        rmtree(path, **options)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(os, "replace", renamed)
-    monkeypatch.setattr(os, "unlink", removed)
-    monkeypatch.setattr(shutil, "rmtree", removed_tree)
+    of_handle = lambda handle: Path(f"/proc/self/fd/{handle}").readlink()  # noqa: E731
+    monkeypatch.setattr(os, "fsync", recorded("sync", os.fsync, of_handle))
+    monkeypatch.setattr(os, "replace", recorded("rename", os.replace))
+    monkeypatch.setattr(os, "unlink", recorded("remove", os.unlink))
+    monkeypatch.setattr(shutil, "rmtree", recorded("remove", shutil.rmtree, lambda path, *_: path))
     return seen

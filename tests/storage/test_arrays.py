@@ -1,7 +1,5 @@
 """Arrays of a workspace: what is stored is what is read, dense and sparse, in any row blocks, also by other readers."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Whatever stands where a file should be: `verify` names it and goes on, readers refuse it, and a run repairs it."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The order in which a workspace syncs, renames and removes: what a kill or a power cut can leave follows from it."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

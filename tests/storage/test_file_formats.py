@@ -1,7 +1,5 @@
 """The page of file formats: its reader, which uses no distembed, and its rules give what distembed gives."""
 
-from __future__ import annotations
-
 import json
 import re
 import struct

@@ -1,7 +1,5 @@
 """One writer, whatever machine, container or clock: who is alive keeps the lock, who is gone loses it."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

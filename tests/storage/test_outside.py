@@ -1,7 +1,5 @@
 """A stranger's workspace: whatever its records, its lock and its links say, nothing outside of it is touched."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Records, listings and blocks survive the trip through JSON and a disk, whatever they hold."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A run repairs exactly what `verify` names, and no stage rests on content of an input that was replaced."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

@@ -1,7 +1,5 @@
 """What a stage keeps of an interrupted or another run, what it takes of time and reads, and its tables."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections import Counter

@@ -1,7 +1,5 @@
 """Independent tasks: what all of them need stands once in their graph."""
 
-from __future__ import annotations
-
 import pickle
 import time
 from functools import partial

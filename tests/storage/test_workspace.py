@@ -1,7 +1,5 @@
 """Workspaces and stages: outputs, resume, repair, digests, names and refusals."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -197,32 +195,28 @@ def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path):
 
 @pytest.mark.parametrize("keys", [(), ("aaaaaa", "bbbbbb", "cccccc")])
 def test_store_files_resumes_by_item(tmp_path, keys):
-    runs = []
+    made = []
 
-    def make(index, prefix):
-        runs.append(index)
-        if len(runs) == 2:
+    def make(index, prefix, *, fails):
+        made.append(index)
+        if fails and index == 1:
             Path(prefix + ".left-over").write_text("half")
             raise RuntimeError("planned")
         return write_item(index, prefix)
 
-    # Dask's synchronous scheduler begins with the last item.
-    for expected in ([2, 1], [1, 0]):
-        runs.clear()
-        with writing(tmp_path / "ws") as (workspace, stage), dask.config.set(scheduler="sync"):
-            if expected == [2, 1]:
-                with pytest.raises(RuntimeError, match="planned"):
-                    stage.store_files("t", 3, make, keys=keys)
-            else:
-                again = lambda index, prefix: (runs.append(index), write_item(index, prefix))[1]  # noqa: E731
-                items = stage.store_files("t", 3, again, keys=keys)
-                assert [item.summary["n"] for item in items] == [0, 1, 2]
-                stage.commit()
-                assert workspace.verify() == []
-                places = [{Path(path).parent.name for path in item.paths} for item in items]
-                assert places == [{keys[i] if keys else f"{i:06d}"} for i in range(3)]
-                assert not list(tmp_path.rglob("*left-over"))
-        assert sorted(runs) == sorted(expected)
+    stopped = pytest.raises(RuntimeError, match="planned")
+    with writing(tmp_path / "ws") as (_, stage), dask.config.set(scheduler="sync"), stopped:
+        stage.store_files("t", 3, partial(make, fails=True), keys=keys)
+    assert made == [2, 1]  # Dask's synchronous scheduler begins with the last item
+    with writing(tmp_path / "ws") as (workspace, stage):
+        items = stage.store_files("t", 3, partial(make, fails=False), keys=keys)
+        stage.commit()
+        assert workspace.verify() == []
+    assert sorted(made) == [0, 1, 1, 2]
+    assert [item.summary["n"] for item in items] == [0, 1, 2]
+    places = [{Path(path).parent.name for path in item.paths} for item in items]
+    assert places == [{keys[i] if keys else f"{i:06d}"} for i in range(3)]
+    assert not list(tmp_path.rglob("*left-over"))
 
 
 @pytest.mark.parametrize("order", [list, reversed])
@@ -445,27 +439,27 @@ def held_is_stored_without_a_large_graph(workspace):
 
 
 def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(tmp_path, monkeypatch):
-    with Workspace.create(tmp_path / "w", owner="test") as workspace:
-        stage = store_all(workspace)
-        stage.store_bytes("core.json", b"{}")  # whose name comes before those of records
-        stage.commit()
-    n_files, real = sum(path.is_file() for path in (tmp_path / "w").rglob("*")), Folder.writing
+    def fill(root):
+        with Workspace.create(root, owner="test") as workspace:
+            workspace.stage("a", parameters={"scale": 1}, inputs={}).reopen()
+            stage = store_all(workspace)
+            stage.store_bytes("core.json", b"{}")  # whose name comes before those of records
+            stage.commit()
+            assert workspace.verify() == []
+            return workspace
+
+    whole, real = fill(tmp_path / "w"), Folder.writing
+    n_files = sum(path.is_file() for path in (tmp_path / "w").rglob("*"))
     for n_copied in range(1, n_files, 8):
         left = iter(range(n_copied))
 
-        def writing(self, name, left=left):
+        def stopped(self, name, left=left):
             if next(left, None) is None:
                 raise KeyboardInterrupt
             return real(self, name)
 
-        copy = tmp_path / f"{n_copied}"
         with monkeypatch.context() as patch:
-            patch.setattr(Folder, "writing", writing)
+            patch.setattr(Folder, "writing", stopped)
             with pytest.raises(KeyboardInterrupt):
-                workspace.copy_to(copy)
-        with Workspace.create(copy, owner="test") as again:
-            again.stage("a", parameters={"scale": 1}, inputs={}).reopen()
-            stage = store_all(again)
-            stage.store_bytes("core.json", b"{}")
-            stage.commit()
-            assert (again.digest(), again.verify()) == (workspace.digest(), [])
+                whole.copy_to(tmp_path / f"{n_copied}")
+        assert fill(tmp_path / f"{n_copied}").digest() == whole.digest()
