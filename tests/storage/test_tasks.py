@@ -16,35 +16,21 @@ def add_all(item, *, held):
     return item + int(held.sum())
 
 
-def test_a_function_and_what_it_holds_is_not_sent_with_every_task(monkeypatch):
-    sizes, done = [], []
-    run_blocks = tasks.run_blocks
+def test_what_a_function_holds_is_sent_once_and_very_many_items_are_several_graphs(monkeypatch):
+    """Dask's local schedulers begin in time that grows with the square of the items."""
+    graphs, done, run_blocks = [], [], tasks.run_blocks
 
     def measured(results, *rest, **options):
-        sizes.extend(sorted(len(pickle.dumps(task)) for task in results.__dask_graph__().to_dict().values()))
+        graphs.append(sorted(len(pickle.dumps(task)) for task in results.__dask_graph__().to_dict().values()))
+        assert results.npartitions <= 8
         run_blocks(results, *rest, **options)
 
     monkeypatch.setattr(tasks, "run_blocks", measured)
+    monkeypatch.setattr(tasks, "LOCAL_GRAPH_ITEMS", 8)
     tasks.run_each(partial(add_all, held=np.ones(10_000)), range(20), done.append)
     assert sorted(done) == list(range(10_000, 10_020))
-    assert sizes[-2] < 10_000 < sizes[-1]
-
-
-def test_very_many_items_are_several_graphs_here(monkeypatch):
-    """Dask's local schedulers begin in time that grows with the square of the items."""
-    sizes: list[int] = []
-    done: list[int] = []
-    run_blocks = tasks.run_blocks
-
-    def measured(results, *rest, **options):
-        sizes.append(results.npartitions)
-        run_blocks(results, *rest, **options)
-
-    monkeypatch.setattr(tasks, "run_blocks", measured)
-    monkeypatch.setattr(tasks, "LOCAL_GRAPH_ITEMS", 3)
-    tasks.run_each(abs, range(7), done.append)
-    assert sizes == [3, 3, 1]
-    assert sorted(done) == list(range(7))
+    assert len(graphs) == 3
+    assert all(sizes[-2] < 10_000 < sizes[-1] for sizes in graphs)
 
 
 def slow(item):
