@@ -164,7 +164,21 @@ def items_in_pieces(stage, meanwhile):
     stage.store_files("words", 1, make)
 
 
-@pytest.mark.parametrize("way", [block, files_of_a_block, table_of_pieces, items, items_in_pieces])
+def item_that_takes_hours(stage, meanwhile):
+    def make(_, prefix):
+        with contextlib.suppress(LockedError), replacing(prefix) as file:
+            Path(file).write_text("x")
+            meanwhile()
+        assert not list(Path(prefix).parent.iterdir())
+        return {}
+
+    stage.store_files("words", 1, make)
+
+
+WAYS = [block, files_of_a_block, table_of_pieces, items, items_in_pieces, item_that_takes_hours]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_a_robbed_owner_that_wakes_as_it_stores_writes_records_and_removes_nothing(tmp_path, way):
     with create(tmp_path) as robbed, dask.config.set(scheduler="threads"):
         stage = robbed.stage("a", parameters={}, inputs={})
