@@ -1,4 +1,4 @@
-"""A file appears whole or not at all; Parquet pages carry checksums wherever they are written and read."""
+"""Files appear whole or not at all, and the gate of all paths and URLs opens what carries bytes."""
 
 from __future__ import annotations
 

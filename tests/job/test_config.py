@@ -1,4 +1,4 @@
-"""A job file is checked whole, and a fault is named with the nearest remedy."""
+"""A job file is checked whole, each of its keys decides something, and what a user names is told once."""
 
 from __future__ import annotations
 

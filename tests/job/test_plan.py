@@ -1,4 +1,4 @@
-"""Plans: what a job takes by estimate and by count, and what is refused."""
+"""Plans: what a job takes by estimate and by count, what is refused, and the memory that goes back between stages."""
 
 from __future__ import annotations
 

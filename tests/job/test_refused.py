@@ -1,4 +1,4 @@
-"""What a run refuses of a small input, its plan refuses in the same words."""
+"""What a run refuses: with an exit code that says whether another try helps, and in the words of its plan."""
 
 from __future__ import annotations
 

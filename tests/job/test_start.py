@@ -1,4 +1,4 @@
-"""A start for someone without the repository: the keys of a system, a job file for one's own files, the demos."""
+"""A start: keys, a job file for own files, demos, and the presets and figures of papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reaches a terminal: nothing that steers it, whatever words and titles hold, and rounds at a rate to be read."""
+"""What reaches a terminal: nothing that steers it, and rounds at a rate that can be read."""
 
 from __future__ import annotations
 
