@@ -169,7 +169,11 @@ def test_what_is_no_vocabulary_is_refused(tmp_path, data, message):
         ({"min_documents": 0.5}, TypeError, "min_documents is 0.5; give a number of documents, or a share"),
         ({"keep": "cat"}, TypeError, "keep is the text 'cat'; give a list of words"),
         ({"min_documents": 11}, ValueError, "None of 2 words is in 11 or more documents"),
-        ({"stop_words": "klingon"}, ValueError, "stop_words is 'klingon'; give"),
+        (
+            {"stop_words": "klingon"},
+            ValueError,
+            "is 'klingon'; give the words themselves, or one of none, english",
+        ),
     ],
 )
 def test_options_that_leave_no_word_or_are_none(options, error, message):

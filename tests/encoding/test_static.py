@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import distembed as de
 from distembed.corpus.tokenizer import Tokenizer
-from distembed.encoding.static import tokenizer_json
+from distembed.encoding.static import model_card, tokenizer_json
 
 model2vec = pytest.importorskip("model2vec", reason="loads the folder: pip install 'distembed[test]'")
 
@@ -75,6 +75,8 @@ def test_the_card_has_a_head_that_a_hub_reads(folder: Path) -> None:
     assert {"model2vec", "static-embeddings"} <= set(card.data.tags)
     assert "apostrophes" in card.text
     assert "a = 0.001" in card.text
+    about = "## Corpus\n\nfour lines"  # where the vectors come from
+    assert model_card("m", encoder(), about=about).endswith(f"{about}\n")
 
 
 def test_a_model_of_ours_is_replaced(tmp_path: Path) -> None:
