@@ -26,8 +26,6 @@ name_column = "Company"
 label_column = "Sector"
 [known]
 path = "known.csv.xz"
-[evaluation]
-n_folds = 2
 [report]
 n_map_words = 20
 [resources]
@@ -132,7 +130,7 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
     change(folder, "[known]", 'names = "names.csv"\nnames_from = "name"\nnames_to = "like"\n[known]')
     done = succeed("run", job, "--replace")
     assert "484 names: 63 matched a known vector, 421 were imputed" in done.output
-    assert "Hold-out: 63 known names hidden in 2 folds" in done.output
+    assert "Hold-out: 63 known names hidden in 5 folds" in done.output
     assert "The table is weak for these vectors, because the centered cosine" in done.output
 
     succeed("export", workspace, "--to", folder / "vectors.csv")
