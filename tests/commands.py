@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from distembed.cli.main import cli
+from distembed.job.load import load_job
+from distembed.job.run import run_stages
 from distembed.storage.records import digest_of_json
+from distembed.storage.workspace import Workspace
 from tests.tiny_job import make_tiny_job
 
 DUMP = "{gensim}/test/test_data/enwiki-latest-pages-articles1.xml-p000000010p000030302-shortened.bz2"
@@ -76,6 +80,26 @@ def succeed(*words: object) -> Result:
     return done
 
 
+def refusal(*words: object) -> str:
+    """Run the command line in this process to its refusal; return what it says, in one line."""
+    done = run(*words)
+    assert done.exit_code == 2, done.output
+    assert "Traceback" not in done.output
+    return " ".join(done.stderr.split())
+
+
+def changes(settings: Mapping[str, object]) -> list[str]:
+    """Return the words of a command that set keys to values."""
+    found = ((key, json.dumps(value, default=str)) for key, value in settings.items())
+    return [word for key, value in found for word in ("--set", f"{key}={value}")]
+
+
+def made(job: Path, workspace: Path, *settings: str, until: str | None = None) -> Workspace:
+    """Run a job with settings to a stage, or to its end, and return its workspace."""
+    run_stages(load_job(job, workspace=str(workspace), settings=settings), until=until, replace=True)
+    return Workspace.open(str(workspace))
+
+
 def untimed(output: str) -> str:
     """Return the lines of a run without their times."""
     return re.sub(r"^\d{4}-\d\d-\d\dT\S+Z ", "", output, flags=re.MULTILINE)
@@ -100,7 +124,6 @@ def forget_stage(workspace: Path, stage: str) -> None:
 def reopen_stage(workspace: Path, stage: str, *without: str) -> None:
     """Withdraw the commit of a stage, as a run that was killed leaves it: without the first blocks of some outputs."""
     from distembed.storage.records import Problem
-    from distembed.storage.workspace import Workspace
 
     with Workspace.create(workspace, owner="test") as opened:
         made = opened.stages()[stage]
@@ -242,8 +265,6 @@ def cluster(tmp_path_factory):
 
 
 def _address(file: Path) -> str:
-    import json
-
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         if file.exists() and file.stat().st_size:

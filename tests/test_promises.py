@@ -20,24 +20,27 @@ from _pytest.mark.structures import ParameterSet
 import distembed as de
 from distembed.job.load import load_job
 from distembed.job.plan import plan_job
+from distembed.job.run import run_stages
 from tests.commands import digest_here, run, run_once, succeed, watched, written_once
 from tests.small_jobs import comparison, imputation, psdvec, topics, transfer, wordspaces
-
-ITSELF, FOUND = True, False
 
 
 class System(NamedTuple):
     """How the small job of a system is written, what is set in it, and its sizes as its plan says them.
 
-    Of wrong settings it says whether the job itself is wrong or a stage finds it, and has part of the sentence.
+    Of changed settings it says which stages run again, and of wrong ones, those that the job refuses and those that a
+    stage finds, part of the sentence.
     """
 
     write: Callable[[Path], None]
     settings: tuple[str, ...]
     sizes: str
-    wrong: dict[str, tuple[bool, str]]
+    redone: dict[str, str]
+    wrong: dict[str, str]
+    found_wrong: dict[str, str]
 
 
+ANALOGIES = "evaluation.sets=['{gensim}/test/test_data/questions-words.txt']"
 SYSTEMS = {
     "psdvec": System(
         psdvec.write,
@@ -49,63 +52,87 @@ SYSTEMS = {
         ),
         "8,000 tokens, 200 words, 13,381 pairs",
         {
-            "psdvec.n_componets=5": (ITSELF, "did you mean n_components"),
-            "psdvec.n_components=61": (ITSELF, "n_components"),
-            "psdvec.n_core=1000000": (FOUND, "n_core"),
-            "sides.weight=0": (ITSELF, "sides.weight"),
-            "sides.n_component=4": (ITSELF, "did you mean n_components"),
-            "vocabulary.min_count=10000000": (FOUND, "min_count"),
-            "matrices.keep=['tf_idf']": (ITSELF, "matrices.keep.0 = 'tf_idf' is not allowed"),
-            "corpus.paths=['nothing-*.bz2']": (ITSELF, "nothing-"),
+            "subwords.weight=0.3": "vectors distances evaluation report",
+            "sides.weight=0.3": "joined subwords vectors distances evaluation report",
+        },
+        {
+            "corpus.paths=['nothing-*.bz2']": "nothing-",
+            "matrices.keep=['tf_idf']": "matrices.keep.0 = 'tf_idf' is not allowed",
+            "psdvec.components_removed=8": "leaves none of the 8 components of the vectors; give at most 7",
+            "psdvec.n_components=61": "n_components",
+            "psdvec.n_componets=5": "did you mean n_components",
+            "sides.direction=symmetric": "sides.direction",
+            "sides.method=svd": "sides.method",
+            "sides.n_component=4": "did you mean n_components",
+            "sides.regularization=0.0": "sides.regularization",
+            "sides.weight=0": "sides.weight",
+            "sides.weight=nan": "sides.weight",
+            "subwords.min_n=7": "min_n is 7 and max_n is 6",
+        },
+        {
+            "psdvec.n_core=1000000": "n_core",
+            "sides.n_components=1": "one component",
+            "sides.subsample=1e-12": "[sides] counts no pair of words: raise sides.window",
+            "vocabulary.min_count=10000000": "min_count",
         },
     ),
     "imputation": System(
         imputation.write,
-        ("resources.block_memory=2KiB", "matrices.keep=['distances']"),
+        (
+            "resources.block_memory=2KiB",
+            "matrices.keep=['distances']",
+        ),
         "60 names x 3 numbers, vectors of 5 components",
+        {"imputation.tol=1e-3": "vectors hold_out neighbor_labels report"},
         {
-            "domain.path=none.csv": (ITSELF, "none.csv"),
-            "domain.drop=['zzz']": (FOUND, "no column 'zzz'"),
-            "imputation.min_degree=60": (FOUND, "min_degree = 60 needs more rows than the 60"),
-            "imputation.min_degre=5": (ITSELF, "did you mean min_degree?"),
-            "matching.ignore_underscores=false": (FOUND, "no name of the table"),
-            "corpus.paths=['a']": (ITSELF, "unknown key corpus"),
-            "job.system=imputations": (ITSELF, "job.system = 'imputations' is not allowed"),
+            "corpus.paths=['a']": "unknown key corpus",
+            "domain.path=none.csv": "none.csv",
+            "imputation.min_degre=5": "did you mean min_degree?",
+            "job.system=imputations": "job.system = 'imputations' is not allowed",
+        },
+        {
+            "domain.drop=['zzz']": "no column 'zzz'",
+            "imputation.min_degree=60": "min_degree = 60 needs more rows than the 60",
+            "matching.ignore_underscores=false": "no name of the table",
         },
     ),
     "wordspaces": System(
         wordspaces.write,
-        ("wordspaces.spaces=['lpp', 'lsa', 'maps']", "matrices.keep=['distances']"),
+        (
+            "wordspaces.spaces=['lpp', 'lsa', 'maps', 'both_sides']",
+            "matrices.keep=['distances']",
+        ),
         "160 documents, 6,401 tokens, 57 words",
+        {"recipes.lpp.alpha=1.0": "space_lpp scores_lpp report"},
         {
-            "evaluation.sets=['none.txt']": (ITSELF, "none.txt"),
-            "recipes.lpp.n_neighbors=500": (FOUND, "500 neighbors of each row are asked for, but each of"),
-            "recipes.lpp.n_component=5": (ITSELF, "recipes.lpp.n_component; did you mean n_components?"),
-            "recipes.lsa.of=log_entrop": (
-                ITSELF,
-                "'log_entrop', which is not there; did you mean log_entropy?",
-            ),
-            "recipes.lsa.n_components=5000": (FOUND, "n_components is 5000 but the matrix is"),
-            "recipes.lsa.alpha=0.5": (ITSELF, "'lsa' has no such key: methods with it are lpp"),
-            "recipes.lsa.of=lsa": (ITSELF, "recipes.lsa starts from itself"),
-            "recipes.lsa.of=documents": (
-                ITSELF,
-                "recipes.lsa makes 'lsa' of 'documents'; of that there is counts",
-            ),
-            "recipes.lsa.add_contexts=true": (
-                ITSELF,
-                "add_contexts = true needs columns that are the words of",
-            ),
-            "recipes.vsm.of=lsa": (ITSELF, "recipes.vsm makes 'counts' of 'lsa'"),
-            "recipes.lpp.graph_of=contexts": (ITSELF, "graph_of = 'contexts' is a table of counts"),
-            "recipes.contexts={of='documents', method='counts'}": (
-                ITSELF,
-                "bears the name of a table of counts",
-            ),
-            "wordspaces.spaces=['lsb']": (ITSELF, "wordspaces.spaces names 'lsb'"),
-            "wordspaces.vectors=vsm": (ITSELF, "name a dense space of the job"),
-            "evaluation.sets=['corpus.txt']": (FOUND, "corpus.txt"),
-            "hal.direction=symmetric": (ITSELF, "hal.direction = 'symmetric' is not allowed"),
+            "evaluation.dimensions=[0]": "evaluation.dimensions.0 = 0",
+            "evaluation.sets=['none.txt']": "none.txt",
+            "hal.direction=symmetric": "hal.direction = 'symmetric' is not allowed",
+            "recipes.contexts={of='documents', method='counts'}": "bears the name of a table of counts",
+            "recipes.lpp.graph_of=contexts": "graph_of = 'contexts' is a table of counts",
+            "recipes.lpp.n_component=5": "recipes.lpp.n_component; did you mean n_components?",
+            "recipes.lpp.svd_components=9": 'svd_components belongs to solver = "eigen"',
+            "recipes.lpp_eigen.affinity=local": "threshold joins words by their cosine",
+            "recipes.lpp_eigen.constant_column=true": "constant_column belongs to the regression",
+            "recipes.lpp_eigen.svd_components=3": "svd_components, 4 (n_components) or more; it is 3",
+            "recipes.lsa.add_contexts=true": "add_contexts = true needs columns that are the words of",
+            "recipes.lsa.alpha=0.5": "'lsa' has no such key: methods with it are lpp",
+            "recipes.lsa.of=documents": "recipes.lsa makes 'lsa' of 'documents'; of that there is counts",
+            "recipes.lsa.of=log_entrop": "'log_entrop', which is not there; did you mean log_entropy?",
+            "recipes.lsa.of=lsa": "recipes.lsa starts from itself",
+            "recipes.maps.affinity=binry": "recipes.maps.affinity = 'binry' is not allowed",
+            "recipes.vsm.of=lsa": "recipes.vsm makes 'counts' of 'lsa'",
+            "recipes.wc.solver=eigen": "unknown key recipes.wc.solver",
+            "wordspaces.spaces=['lsb']": "wordspaces.spaces names 'lsb'",
+            "wordspaces.vectors=vsm": "name a dense space of the job",
+        },
+        {
+            "evaluation.sets=['corpus.txt']": "corpus.txt",
+            ANALOGIES: "questions-words asks for analogies, which the sparse space both_sides",
+            "recipes.both_sides.n_columns=100000": "n_columns is 100000",
+            "recipes.lpp.n_neighbors=500": "500 neighbors of each row are asked for, but each of",
+            "recipes.lsa.n_components=5000": "n_components is 5000 but the matrix is",
+            "recipes.maps.n_components=300": "300 eigenvectors are wanted",
         },
     ),
     "topics": System(
@@ -113,57 +140,63 @@ SYSTEMS = {
         (),
         "60 words, 1,800 pairs",
         {
-            "corpus.paths=['none.jsonl']": (ITSELF, "none.jsonl"),
-            "corpus.text_field=body": (FOUND, 'has no field "body"'),
-            "documents.labels=['fish']": (FOUND, "the labels of the collection are x, y"),
-            "topics.method=lda": (ITSELF, "topics.method = 'lda' is not allowed"),
-            "semantic.workspace=nowhere": (ITSELF, "no distembed workspace"),
-            "topics.n_topics=7000": (FOUND, "7000 components or clusters were asked for"),
-            "topics.methods=['nmf']": (ITSELF, "did you mean"),
-            "vocabulary.min_documents=1000": (FOUND, "lower min_documents or raise max_share"),
+            "report.score_labels=true": "report",
+            "topics.shift=1.0": "topics evaluation report",
+        },
+        {
+            "corpus.paths=['none.jsonl']": "none.jsonl",
+            "semantic.workspace=nowhere": "no distembed workspace",
+            "topics.method=lda": "topics.method = 'lda' is not allowed",
+            "topics.methods=['nmf']": "did you mean",
+        },
+        {
+            "corpus.text_field=body": 'has no field "body"',
+            "documents.labels=['fish']": "the labels of the collection are x, y",
+            "topics.n_topics=7000": "7000 components or clusters were asked for",
+            "vocabulary.min_documents=1000": "lower min_documents or raise max_share",
         },
     ),
     "transfer": System(
         transfer.write,
-        ("evaluation.n_seeds=1", "topics.n_iter=11"),
+        (
+            "evaluation.n_seeds=1",
+            "topics.n_iter=11",
+        ),
         "240 documents, ",
+        {"alignment.regularization=1.0": "embedding evaluation report"},
         {
-            "collections.first.paths=['none.jsonl']": (ITSELF, "none.jsonl"),
-            "collections.first.id_field=label": (FOUND, "occurs twice in the first collection"),
-            "collections.second.text_field=three": (FOUND, 'no field "three"'),
-            "topics.n_topics=500": (FOUND, "500 components"),
-            "alignment.n_neighbors=120": (FOUND, "120 neighbors of each row are asked for"),
-            "pairs.shares=0.1": (ITSELF, "did you mean share?"),
-            "pairs.share=0.0": (ITSELF, "pairs.share"),
-            "representation.kind=tf_idf": (
-                ITSELF,
-                "'tf_idf' has no such key: methods with it are lsa",
-            ),
-            "evaluation.topic=4": (ITSELF, "there are 4 topics: choose 0 to 3"),
+            "collections.first.paths=['none.jsonl']": "none.jsonl",
+            "evaluation.topic=4": "there are 4 topics: choose 0 to 3",
+            "pairs.share=0.0": "pairs.share",
+            "pairs.shares=0.1": "did you mean share?",
+            "representation.kind=tf_idf": "'tf_idf' has no such key: methods with it are lsa",
+        },
+        {
+            "alignment.n_neighbors=120": "120 neighbors of each row are asked for",
+            "collections.first.id_field=label": "occurs twice in the first collection",
+            "collections.second.text_field=three": 'no field "three"',
+            "topics.n_topics=500": "500 components",
         },
     ),
     "comparison": System(
         comparison.write,
         (),
         "8,003 tokens, 54 words",
+        {"comparison.bootstrap=9": "differences report"},
         {
-            "corpus.label_field=era": (
-                FOUND,
-                "the corpus has no parts by the column 'label', and a comparison needs two",
-            ),
-            "corpus.label_field=id": (FOUND, "has one document or file alone"),
-            "parts.names=['old', 'old']": (FOUND, "parts.names has 'old' twice"),
-            "parts.names=['old']": (FOUND, "the corpus has the part 'old' alone"),
-            "parts.names=['old', 'older']": (FOUND, "'older'; the parts of the corpus are new, old"),
-            "parts.bins=[1800, 1900]": (FOUND, "has 'new', which is no date"),
-            "parts.column=era": (
-                FOUND,
-                "parts.column is 'era', and the documents have 'label', 'title', 'id', 'file'",
-            ),
-            "comparison.min_count=100000": (FOUND, "no word can be judged"),
-            "comparison.min_counts=3": (ITSELF, "did you mean min_count"),
-            "psdvec.n_components=1000": (FOUND, "n_components"),
-            "counting.direction=left": (ITSELF, "direction"),
+            "comparison.min_counts=3": "did you mean min_count",
+            "counting.direction=left": "direction",
+        },
+        {
+            "comparison.min_count=100000": "no word can be judged",
+            "corpus.label_field=era": "the corpus has no parts by the column 'label', and a comparison needs two",
+            "corpus.label_field=id": "has one document or file alone",
+            "parts.bins=[1800, 1900]": "has 'new', which is no date",
+            "parts.column=era": "parts.column is 'era', and the documents have 'label', 'title', 'id', 'file'",
+            "parts.names=['old', 'old']": "parts.names has 'old' twice",
+            "parts.names=['old', 'older']": "'older'; the parts of the corpus are new, old",
+            "parts.names=['old']": "the corpus has the part 'old' alone",
+            "psdvec.n_components=1000": "n_components",
         },
     ),
 }
@@ -186,6 +219,10 @@ class Finished(NamedTuple):
     made: list[str]
     """Lines, in order: "named" or "made", and the path."""
 
+    @property
+    def settings(self) -> tuple[str, ...]:
+        return SYSTEMS[self.system].settings
+
     def named(self) -> list[str]:
         """Return the files that got their names in the workspace, by their paths there, in order."""
         start = f"named {self.workspace}/"
@@ -201,7 +238,7 @@ class Finished(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)
-def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(request, tmp_path_factory):
     """Return a small job of a system, run once for all of pytest-xdist's workers and for the tests of the system."""
     system = SYSTEMS[request.param]
     words = tuple(word for setting in system.settings for word in ("--set", setting))
@@ -212,7 +249,7 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def copy(finished: Finished, tmp_path: Path) -> Path:
+def copy(finished, tmp_path):
     return Path(shutil.copytree(finished.workspace, tmp_path / "copy"))
 
 
@@ -222,7 +259,7 @@ def digest(finished: Finished, workspace: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def whole(finished: Finished) -> str:
+def whole(finished):
     """Return the digest of the finished workspace."""
     return digest(finished, finished.workspace)
 
@@ -248,9 +285,7 @@ def recorded(workspace: Path) -> dict[str, int]:
     cells({("psdvec", "two"), ("comparison", "two")}, [("two",), ("each",)]),
     indirect=["finished"],
 )
-def test_a_run_killed_in_its_stages_ends_with_the_same_bytes(
-    finished: Finished, whole: str, tmp_path: Path, stages: str
-) -> None:
+def test_a_run_killed_in_its_stages_ends_with_the_same_bytes(finished, whole, tmp_path, stages):
     """Each run dies half way through a stage, or through the report; no later one writes a finished block again.
 
     By default they die in the two stages that make the most files.
@@ -302,9 +337,7 @@ PARTS = {
     cells({("psdvec", "arrays"), *(("imputation", part) for part in PARTS)}, [(part,) for part in PARTS]),
     indirect=["finished"],
 )
-def test_damage_is_named_and_only_it_is_repaired(
-    finished: Finished, whole: str, copy: Path, part: str
-) -> None:
+def test_damage_is_named_and_only_it_is_repaired(finished, whole, copy, part):
     names = times(copy)
     damaged = kinds([name for name in names if re.match(PARTS[part], name)])
     assert damaged
@@ -331,20 +364,19 @@ def block_of(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def alone(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def alone(finished, tmp_path_factory):
     """Return the workspace of the job run by one thread, in a process that finds the kernels compiled."""
     return run_once(tmp_path_factory, Path(finished.job[0]), *finished.job[1:], "--workers", "1")[0]
 
 
 @pytest.mark.parametrize("finished", cells({("psdvec",)}), indirect=True)
-def test_one_thread_does_not_change_a_bit(finished: Finished, whole: str, alone: Path) -> None:
+def test_one_thread_does_not_change_a_bit(finished, whole, alone):
     assert digest(finished, alone) == whole
 
 
 @pytest.mark.parametrize("finished", cells({("psdvec",)}), indirect=True)
-def test_memory_stays_below_the_plan(finished: Finished, alone: Path) -> None:
-    settings = tuple(word for word in finished.job[1:] if word != "--set")
-    plan = plan_job(load_job(finished.job[0], workspace=str(alone), settings=settings))
+def test_memory_stays_below_the_plan(finished, alone):
+    plan = plan_job(load_job(finished.job[0], workspace=str(alone), settings=finished.settings))
     stages = de.Workspace.open(alone).stages().values()
     assert all(stage.facts["peak_process_bytes"] <= plan.planned_bytes(stage.stage) for stage in stages)
 
@@ -355,33 +387,35 @@ def test_memory_stays_below_the_plan(finished: Finished, alone: Path) -> None:
     cells({("imputation", "cluster")}, [("cluster",), ("processes",)]),
     indirect=["finished"],
 )
-def test_worker_processes_do_not_change_a_bit(
-    request: pytest.FixtureRequest, finished: Finished, whole: str, tmp_path: Path, workers: str
-) -> None:
+def test_worker_processes_do_not_change_a_bit(request, finished, whole, tmp_path, workers):
     scheduler = request.getfixturevalue("cluster") if workers == "cluster" else workers
     succeed("run", *finished.job, "--workspace", tmp_path / "w", "--scheduler", scheduler)
     assert digest(finished, tmp_path / "w") == whole
 
 
-def test_a_second_run_does_nothing(finished: Finished, copy: Path) -> None:
+def test_a_second_run_does_nothing_and_a_change_only_what_depends_on_it(finished, whole, copy):
     before = times(copy)
     done = succeed("run", *finished.job, "--workspace", copy)
     assert "nothing to do" in done.output
     assert times(copy) == before
+    for setting, stages in SYSTEMS[finished.system].redone.items():
+        changed = load_job(finished.job[0], workspace=str(copy), settings=(*finished.settings, setting))
+        assert " ".join(run_stages(changed, replace=True).ran) == stages, setting
+        is_same = f"digest {de.Workspace.open(copy).digest()}" == whole
+        assert is_same == (stages == "report"), setting
 
 
 CACHES = ("/__pycache__", "/numba", "/matplotlib")
 """Parts of the paths where Python, numba and matplotlib keep what they compile and find, on their first run."""
 
 
-def test_nothing_is_written_outside_the_workspace(finished: Finished) -> None:
-    """What Python opens for writing, makes or renames."""
+def test_nothing_is_written_outside_the_workspace(finished):
     places = {line.split(" ", 1)[1] for line in finished.made if not any(part in line for part in CACHES)}
     assert places
     assert {place for place in places if not f"{place}/".startswith(f"{finished.workspace}/")} == set()
 
 
-def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
+def test_plan_knows_every_stage_and_writes_nothing(finished):
     folder = finished.workspace.parent
     before = times(folder)
     for workspace in (finished.workspace, folder / "absent"):
@@ -394,12 +428,13 @@ def test_plan_knows_every_stage_and_writes_nothing(finished: Finished) -> None:
     assert not (folder / "absent").exists()
 
 
-def test_a_fault_is_one_sentence_and_loses_nothing(finished: Finished, whole: str, copy: Path) -> None:
-    for setting, (is_of_the_job, sentence) in SYSTEMS[finished.system].wrong.items():
+def test_a_fault_is_one_sentence_and_loses_nothing(finished, whole, copy):
+    system = SYSTEMS[finished.system]
+    for setting, sentence in (system.wrong | system.found_wrong).items():
         before = times(copy)
         done = run("run", *finished.job, "--workspace", copy, "--replace", "--set", setting)
         assert done.exit_code == 2, (setting, done.output)
-        if is_of_the_job:
+        if setting in system.wrong:
             assert times(copy) == before, setting
         assert sentence in done.stderr, setting
         assert len(done.stderr.strip().splitlines()) == 1, done.stderr

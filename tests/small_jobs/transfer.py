@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -70,3 +71,12 @@ def records() -> list[dict[str, str]]:
 def write(folder: Path) -> None:
     (folder / "both.jsonl").write_text("\n".join(map(json.dumps, records())) + "\n")
     (folder / "job.toml").write_text(JOB)
+
+
+def write_three(folder: Path) -> None:
+    """Write the job with a third collection of 90 of the documents, in other words, in another order."""
+    write(folder)
+    third = [records()[row] for row in np.random.default_rng(7).permutation(N_DOCUMENTS)[:90]]
+    lines = [{"id": one["id"], "text": re.sub(r"\be", "f", one["one"][10:])} for one in third]
+    (folder / "third.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    (folder / "job.toml").write_text(JOB + "[collections.third]\npaths = ['third.jsonl']\n")

@@ -22,22 +22,20 @@ from distembed.systems.comparison.changes import (
     own_contexts,
 )
 from distembed.systems.comparison.views import course, summary
-from distembed.views.finished_job import run_job
-from tests.commands import job_fixtures, run, succeed
+from tests.commands import job_fixtures, made, refusal, succeed
 from tests.small_jobs import comparison
 
 
-def changes_in(folder: Path, *settings: str):
-    job = load_job(folder / "job.toml", settings=settings)
-    run_job(job)
-    return changes_of(job, de.Workspace.open(folder / "w"))
+def changes_in(folder: Path, *settings: str, until="differences"):
+    made(folder / "job.toml", folder / "w", *settings, until=until)
+    return changes_of(load_job(folder / "job.toml", settings=settings), de.Workspace.open(folder / "w"))
 
 
 job, finished, copy = job_fixtures("comparison", comparison.write)
 
 
 @pytest.fixture
-def workspace(finished) -> Path:
+def workspace(finished):
     return finished[0]
 
 
@@ -45,6 +43,17 @@ def workspace(finished) -> Path:
 def plain(job, workspace):
     """Return the changes of the small job."""
     return changes_of(load_job(job), de.Workspace.open(workspace))
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return the documents of the small job, which is written anew; `write_rows` writes them back."""
+    comparison.write(tmp_path)
+    return [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
+
+
+def write_rows(folder, rows):
+    (folder / "text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def test_swapped_words_have_changed_and_words_of_other_topics_have_not(plain):
@@ -61,10 +70,8 @@ def test_swapped_words_have_changed_and_words_of_other_topics_have_not(plain):
     assert all(np.isnan(values[is_alone]).all() for values in plain.measures.values())
 
 
-def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(plain, tmp_path):
-    comparison.write(tmp_path)
-    lines = (tmp_path / "text.jsonl").read_text().splitlines()
-    (tmp_path / "text.jsonl").write_text("\n".join(lines[::-1]) + "\n")
+def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(plain, tmp_path, rows):
+    write_rows(tmp_path, rows[::-1])
     mixed = changes_in(tmp_path, "parts.names=['old', 'new']")
     assert mixed.words == plain.words
     assert mixed.floor == plain.floor
@@ -72,16 +79,11 @@ def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(plain, t
         np.testing.assert_array_equal(mixed.measures[name], values)
 
 
-def test_parts_that_change_names_have_the_same_distances(plain, tmp_path):
-    comparison.write(tmp_path)
+def test_parts_that_change_names_have_the_same_distances(plain, tmp_path, rows):
     named = {"new": "zebra", "old": "aardvark"}
-    lines = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
-    lines = [{**line, "age": named.get(line["age"])} for line in lines]
-    (tmp_path / "text.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = changes_in(tmp_path)
-    np.testing.assert_allclose(
-        found.measures["distance", "aardvark", "zebra"], plain.measures["distance", "new", "old"], atol=1e-4
-    )
+    write_rows(tmp_path, [{**row, "age": named.get(row["age"])} for row in rows])
+    found = changes_in(tmp_path).measures["distance", "aardvark", "zebra"]
+    np.testing.assert_allclose(found, plain.measures["distance", "new", "old"], atol=1e-4)
 
 
 def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp_path):
@@ -101,15 +103,12 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     assert succeed("explain", workspace, "ra").output.startswith("ra: its first 12 passages\n")
 
 
-def test_words_of_more_parts_have_the_course_of_their_change(tmp_path):
-    """The report has it, from the first part to each later one."""
-    comparison.write(tmp_path)
-    rows = [json.loads(line) for line in (tmp_path / "text.jsonl").read_text().splitlines()]
+def test_words_of_more_parts_have_the_course_of_their_change(tmp_path, rows):
     for number, row in enumerate(rows):
         if row["age"] == "old" and number // 8 % 2:
             row["age"] = "older"
-    (tmp_path / "text.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = changes_in(tmp_path)
+    write_rows(tmp_path, rows)
+    found = changes_in(tmp_path, until=None)
     curves, (x, low, high) = course(found, [found.words.index(name) for name in ("pa", "qa")])
     for name, (_, changes) in curves.items():
         word = found.words.index(name)
@@ -181,8 +180,8 @@ def test_words_of_few_novels_that_differ_have_no_change_below_zero(tmp_path):
     assert abs(columns["change"][is_judged].mean()) < 0.05
     below, above = columns["high"] < 0, columns["low"] > 0
     assert below[is_judged].mean() < 0.05
-    is_planted = np.isin(columns["word"], ["for", "but"])
-    assert abs(below[is_judged & ~is_planted].mean() - above[is_judged & ~is_planted].mean()) < 0.05
+    is_other = is_judged & ~np.isin(columns["word"], ["for", "but"])
+    assert abs(below[is_other].mean() - above[is_other].mean()) < 0.05
 
 
 def test_fewer_changes_than_by_chance_are_no_evidence(job, copy):
@@ -214,11 +213,11 @@ def test_many_parts_in_which_each_word_changed_once_are_evidence(job, workspace,
     assert ("no evidence" in said) == (share < 1)
 
 
-def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 1814") -> None:
+def write_novels(folder: Path) -> None:
     """Write a folder of novels, a line a paragraph, whose paths hold author and year."""
-    for number, document in enumerate(comparison.documents(len(years.split()) * 10)):
-        year = years.split()[number % len(years.split())]
-        place = folder / "novels" / "austen" / year
+    years = ["1801", "1803", "1805", "1807", "1811", "1812", "1813", "1814"]
+    for number, document in enumerate(comparison.documents(len(years) * 10)):
+        place = folder / "novels" / "austen" / years[number % len(years)]
         place.mkdir(parents=True, exist_ok=True)
         with (place / "novel.txt").open("a") as file:
             file.write(f"{document['text']}\n")
@@ -231,10 +230,17 @@ def novels(folder: Path, *, years: str = "1801 1803 1805 1807 1811 1812 1813 181
     )
 
 
-def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
-    novels(tmp_path)
-    changes_in(tmp_path, "parts.bins=[]", "parts.every=10")
-    parts = de.Workspace.open(tmp_path / "w").table("parts").to_pylist()
+@pytest.fixture(scope="module")
+def novels(tmp_path_factory):
+    """Return the folder of a job on novels, whose parts the tests choose."""
+    folder = tmp_path_factory.mktemp("here")
+    write_novels(folder)
+    return folder
+
+
+def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(novels):
+    decades = made(novels / "job.toml", novels / "w", "parts.bins=[]", "parts.every=10", until="parts")
+    parts = decades.table("parts").to_pylist()
     assert [(part["part"], part["n_units"], part["n_groups"]) for part in parts] == [
         ("1800-1809", 4, 4),
         ("1810-1819", 4, 4),
@@ -252,42 +258,31 @@ def test_decades_of_novels_come_from_their_paths_and_files_are_drawn(tmp_path):
         ("parts.bins=[1820, 1810]", None, "parts.bins has 1820 before 1810"),
         ("parts.column=decade", None, "parts.column is 'decade', and the documents have 'label', 'title', 'id', "),
         ("parts.bins=[]", None, "has one document or file alone"),
-        ("", "file,date\nnovel,1801\n", "the documents have 'label', 'title', 'id', 'file', 'date'"),
-        ("", "file,year\nausten/1801/novel.txt,1801\nausten/1803/novel.txt,spring\n", "has 'spring', which is no date"),
+        ("parts.unit=file", "file,date\nnovel,1801\n", "the documents have 'label', 'title', 'id', 'file', 'date'"),
+        ("parts.unit=file", "file,year\nausten/1801/novel.txt,spring\n", "has 'spring', which is no date"),
     ],
 )  # fmt: skip
-def test_parts_that_cannot_be_are_one_sentence(tmp_path, setting, metadata, sentence):
-    novels(tmp_path)
+def test_parts_that_cannot_be_are_one_sentence(novels, setting, metadata, sentence):
+    settings = ("--set", setting)
     if metadata is not None:
-        (tmp_path / "m.csv").write_text(metadata)
-        job = (tmp_path / "job.toml").read_text()
-        (tmp_path / "job.toml").write_text(
-            job.replace('path_fields = ["author", "year"]', 'metadata = "m.csv"')
-        )
-        setting = "parts.unit=file"
-    done = run("run", tmp_path / "job.toml", "--set", setting)
-    assert done.exit_code == 2, done.output
-    assert sentence in done.stderr
-    assert "Traceback" not in done.output
+        (novels / "m.csv").write_text(metadata)
+        settings += ("--set", "corpus.path_fields=[]", "--set", "corpus.metadata=m.csv")
+    assert sentence in refusal("run", novels / "job.toml", *settings)
 
 
 def test_small_files_that_are_read_together_are_drawn_whole(tmp_path, monkeypatch):
     """Also where their documents have ids of their own, and the names of files are what is compared."""
-    novels(tmp_path)
+    write_novels(tmp_path)
     monkeypatch.setattr(readers, "FEWEST_BUNDLES", 1)
     for number, file in enumerate(sorted((tmp_path / "novels").rglob("novel.txt"))):
-        lines = [
-            {"id": f"n{number}-{line}", "text": text}
-            for line, text in enumerate(file.read_text().splitlines())
-        ]
-        file.with_name(f"n{number}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        texts = file.read_text().splitlines()
+        lines = [json.dumps({"id": f"n{number}-{line}", "text": text}) for line, text in enumerate(texts)]
+        file.with_name(f"n{number}.jsonl").write_text("\n".join(lines))
         file.unlink()
-    succeed("run", tmp_path / "job.toml", "--until", "parts", "--set", "corpus.id_field='id'")
-    parts = de.Workspace.open(tmp_path / "w").table("parts")
-    assert parts["n_units"].to_pylist() == [4, 4]
-    of_files = ("--set", "parts.column='file'", "--set", "parts.bins=[]")
-    succeed("run", tmp_path / "job.toml", "--until", "parts", *of_files)
-    assert de.Workspace.open(tmp_path / "w").table("parts")["part"].to_pylist() == [f"n{n}" for n in range(8)]
+    job = (tmp_path / "job.toml", tmp_path / "w", "corpus.id_field=id")
+    assert made(*job, until="parts").table("parts")["n_units"].to_pylist() == [4, 4]
+    parts = made(*job, "parts.column=file", "parts.bins=[]", until="parts").table("parts")
+    assert parts["part"].to_pylist() == [f"n{n}" for n in range(8)]
 
 
 def test_contexts_of_one_side_are_those_that_it_has_more_often():
@@ -296,11 +291,11 @@ def test_contexts_of_one_side_are_those_that_it_has_more_often():
     assert found[2] == 0
 
 
-def test_what_is_drawn_does_not_depend_on_where_the_files_lie(tmp_path):
-    found = []
-    for place in ("here", "elsewhere/and/deeper"):
-        (tmp_path / place).mkdir(parents=True)
-        novels(tmp_path / place)
-        succeed("run", tmp_path / place / "job.toml", "--until", "parts")
-        found.append(de.Workspace.open(tmp_path / place / "w").table("document_groups"))
-    assert found[0].equals(found[1])
+def test_what_is_drawn_does_not_depend_on_where_the_files_lie(novels, tmp_path):
+    (tmp_path / "and" / "deeper").mkdir(parents=True)
+    write_novels(tmp_path / "and" / "deeper")
+    drawn = [
+        made(folder / "job.toml", folder / "w", until="parts").table("document_groups")
+        for folder in (novels, tmp_path / "and" / "deeper")
+    ]
+    assert drawn[0].equals(drawn[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,80 +14,67 @@ from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.stages.corpus import tokens_of, vocabulary_of
 from distembed.stages.corpus_sections import counting_options
+from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec.inference import NewWords, fitted_model, solved
-from tests.commands import run, succeed
+from tests.commands import made, refusal, succeed
 
 
-def vectors_of(workspace: de.Workspace) -> pd.DataFrame:
+def vectors_of(workspace: Workspace) -> pd.DataFrame:
     words = workspace.table("vocabulary")["word"].to_pylist()
     return pd.DataFrame(workspace.array("vectors").compute(), index=words)
 
 
-def test_finished_core_vectors_stay_and_other_words_are_solved(tiny: Path) -> None:
-    first = vectors_of(de.Workspace.open(str(tiny / "w")))
+def save_core(folder: Path, vectors: pd.DataFrame, words: Sequence[str]) -> None:
+    """Save the vectors of a core, of words that may be called otherwise."""
+    rows = vectors[: len(words)].to_numpy(np.float32)
+    de.WordVectors(list(words), rows).save(folder / "core.safetensors")
+
+
+GIVEN = "psdvec.core_vectors=core.safetensors"
+
+
+def test_finished_core_vectors_stay_and_other_words_are_solved(tiny):
+    first = vectors_of(Workspace.open(str(tiny / "w")))
     core = first.index[:20]
-    de.WordVectors(list(core), first.loc[core].to_numpy(np.float32)).save(tiny / "core.safetensors")
-    found = ("--set", "psdvec.core_vectors=core.safetensors", "--workspace", tiny / "given")
-    succeed("run", tiny / "job.toml", *found)
-    given = vectors_of(de.Workspace.open(str(tiny / "given")))
+    save_core(tiny, first, core)
+    given = vectors_of(made(tiny / "job.toml", tiny / "given", GIVEN, until="vectors"))
     pd.testing.assert_frame_equal(given.loc[core], first.loc[core], check_exact=True)
     assert (np.linalg.norm(given.drop(index=core), axis=1) > 0).all()
-    assert "nothing to do" in succeed("run", tiny / "job.toml", *found).output
-    done = run("run", tiny / "job.toml", *found, "--set", "psdvec.n_components=3", "--replace")
-    assert done.exit_code == 2
-    assert "have 4 components and psdvec.n_components is 3" in done.output
-    de.WordVectors([f"no {word}" for word in core], first.loc[core].to_numpy(np.float32)).save(
-        tiny / "other.safetensors"
-    )
-    done = run(
-        "run", tiny / "job.toml", *found, "--set", "psdvec.core_vectors=other.safetensors", "--replace"
-    )
-    assert (
-        "other.safetensors have none of the words of the core: are they of one language, and written"
-        in done.output
-    )
+    again = ("run", tiny / "job.toml", "--workspace", tiny / "given", "--replace", "--set", GIVEN)
+    told = refusal(*again, "--set", "psdvec.n_components=3")
+    assert "have 4 components and psdvec.n_components is 3" in told
+    save_core(tiny, first, [f"no {word}" for word in core])
+    told = refusal(*again)
+    assert "have none of the words of the core: are they of one language, and written" in told
 
 
-def test_finished_core_vectors_are_those_of_the_split(tiny: Path) -> None:
+def test_finished_core_vectors_are_those_of_the_split(tiny):
     """With the vectors of a core that was solved before, the other words get those of the job that solved both."""
-    settings = ("--set", "psdvec.n_core=20", "--until", "vectors")
-    succeed("run", tiny / "job.toml", "--workspace", tiny / "split", *settings)
-    split = vectors_of(de.Workspace.open(str(tiny / "split")))
-    de.WordVectors(list(split.index[:20]), split[:20].to_numpy(np.float32)).save(tiny / "core.safetensors")
-    given = ("--set", "psdvec.core_vectors=core.safetensors", "--until", "vectors")
-    succeed("run", tiny / "job.toml", "--workspace", tiny / "given", *given)
-    found = vectors_of(de.Workspace.open(str(tiny / "given")))
+    split = vectors_of(made(tiny / "job.toml", tiny / "split", "psdvec.n_core=20", until="vectors"))
+    save_core(tiny, split, split.index[:20])
+    found = vectors_of(made(tiny / "job.toml", tiny / "given", GIVEN, until="vectors"))
     np.testing.assert_allclose(found, split, atol=1e-5)
 
 
-def test_new_words_of_a_text_that_has_grown_are_solved_beside_the_vectors_of_a_workspace(tiny: Path) -> None:
-    before = vectors_of(de.Workspace.open(str(tiny / "w")))
+def test_new_words_of_a_text_that_has_grown_are_solved_beside_the_vectors_of_a_workspace(tiny):
+    before = vectors_of(Workspace.open(str(tiny / "w")))
     lines = [f"word{i} novel word{i + 1} modern word{i + 2}" for i in range(30)]
     (tiny / "text" / "b.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     given = ("--set", "psdvec.core_vectors=w", "--workspace", tiny / "grown", "--until", "vectors")
     assert "core: 40 words known, 2 words new" in succeed("run", tiny / "job.toml", *given).output
-    after = vectors_of(de.Workspace.open(str(tiny / "grown")))
+    after = vectors_of(Workspace.open(str(tiny / "grown")))
     pd.testing.assert_frame_equal(after.loc[before.index], before, check_exact=True)
     assert (np.linalg.norm(after.loc[["novel", "modern"]], axis=1) > 0).all()
 
 
-def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(tiny: Path) -> None:
+def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(tiny):
     """The words beside the given core are solved in the stage `core`, whose parameters hold all that it depends on."""
-    first = vectors_of(de.Workspace.open(str(tiny / "w")))
-    core = first.index[::2]
-
-    def save(factor: float) -> None:
-        vectors = factor * first.loc[core].to_numpy(np.float32)
-        de.WordVectors(list(core), vectors).save(tiny / "core.safetensors")
+    first = vectors_of(Workspace.open(str(tiny / "w")))
 
     def solved(folder: str, *settings: str) -> str:
-        chosen = [
-            word for one in ("psdvec.core_vectors=core.safetensors", *settings) for word in ("--set", one)
-        ]
-        succeed("run", tiny / "job.toml", "--workspace", tiny / folder, "--until", "vectors", *chosen)
-        return de.Workspace.open(str(tiny / folder)).describe("vectors").digest
+        return made(tiny / "job.toml", tiny / folder, GIVEN, *settings, until="vectors").digest(["vectors"])
 
-    save(1.0)
+    save_core(tiny, first, first.index[:20])
     before = solved("given")
     for number, settings in enumerate(
         (("psdvec.ridge=50",), ("psdvec.uniform_weight=0.7",), ("psdvec.ridge=[2,50]", "psdvec.bands=[5,15]"))
@@ -94,7 +82,7 @@ def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(t
         again, fresh = solved("given", *settings), solved(f"fresh{number}", *settings)
         assert again == fresh != before, settings
         before = again
-    save(0.5)
+    save_core(tiny, first / 2, first.index[:20])
     assert solved("given") == solved("fresh") != before
 
 
@@ -105,9 +93,8 @@ Finished = tuple[Path, str, str]
 TEXT = "the zorblat played the music of the city and the zorblat music was played in the city\n" * 60
 
 
-def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished: Finished) -> None:
+def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished, workspace):
     """From the same texts, with the same vocabulary: the noncore words of the last band, by its ridge."""
-    workspace = de.Workspace.open(finished[0])
     job, vocabulary = open_job(str(finished[0])), vocabulary_of(workspace)
     vectors, model = compute(workspace.array("vectors")), fitted_model(job, workspace)
     later = slice(300 + 200, 300 + 260)
@@ -118,20 +105,19 @@ def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished: Finish
     np.testing.assert_allclose(found, vectors[later], atol=1e-4 * np.abs(vectors[later]).max())
 
 
-def test_new_words_follow_those_of_the_job(finished: Finished, tmp_path: Path) -> None:
+def test_new_words_follow_those_of_the_job(finished, tmp_path, workspace):
     (tmp_path / "t.txt").write_text(TEXT + "unheard of\n")
     target = tmp_path / "all.safetensors"
     done = succeed("infer", finished[0], tmp_path / "t.txt", "--to", target)
     assert "1 new word" in done.output
     enlarged = de.WordVectors.load(target)
-    workspace = de.Workspace.open(finished[0])
     own = compute(workspace.array("vectors"))
     assert enlarged.words[-1] == "zorblat"
     np.testing.assert_array_equal(enlarged.vectors[:-1], own)
     assert {"music", "played", "city"} & {word for word, _ in enlarged.most_similar("zorblat", n=20)}
 
 
-def test_a_list_says_which_words_are_solved(finished: Finished, tmp_path: Path) -> None:
+def test_a_list_says_which_words_are_solved(finished, tmp_path):
     (tmp_path / "t.txt").write_text(TEXT + "unheard of music in a city\n")
     (tmp_path / "w.txt").write_text("unheard\nmusic\nabsent\n")
     target = tmp_path / "all.txt"
@@ -155,24 +141,10 @@ def test_a_list_says_which_words_are_solved(finished: Finished, tmp_path: Path) 
         ),
     ],
 )
-def test_texts_without_anything_to_solve_are_refused(
-    finished: Finished,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    text: str,
-    options: tuple[str, ...],
-    message: str,
-) -> None:
+def test_texts_without_anything_to_solve_are_refused(finished, tmp_path, monkeypatch, text, options, message):
     monkeypatch.chdir(tmp_path)
     Path("t.txt").write_text(text)
     Path("empty.txt").write_text("")
-    done = run("infer", finished[0], "t.txt", "--to", "all.txt", *options)
-    assert done.exit_code == 2
-    assert message in done.output
+    assert message in refusal("infer", finished[0], "t.txt", "--to", "all.txt", *options)
     assert not Path("all.txt").exists()
-
-
-def test_a_missing_text_is_named(tmp_path: Path, finished: Finished) -> None:
-    done = run("infer", finished[0], tmp_path / "missing.txt", "--to", tmp_path / "all.txt")
-    assert done.exit_code == 2
-    assert "missing.txt" in done.output
+    assert "missing.txt" in refusal("infer", finished[0], "missing.txt", "--to", "all.txt")

@@ -13,13 +13,12 @@ import distembed as de
 from distembed.job.load import load_job
 from distembed.job.plan import Plan, plan_job
 from distembed.plan import RESERVED_BYTES
-from tests.commands import by_a_new_interpreter, run, succeed
+from tests.commands import by_a_new_interpreter, changes, made, run, succeed
 from tests.small_jobs.imputation import JOB, write
 from tests.systems.test_imputation_job import JOBS
 
 
-def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> None:
-    """Known, imputed and left out, in a table of one row a name; the default of this system."""
+def test_the_names_are_given_away_with_where_they_come_from(tmp_path):
     folder = tmp_path / "input"
     folder.mkdir()
     prices = ["date,a,b,c,gone"] + [
@@ -35,12 +34,8 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     done = run("export", folder / "job.toml", "--to", tmp_path / "names.parquet")
     assert done.output.startswith("4 names: 1 known, 2 imputed, 1 left out; vectors of 5 dimensions in ")
     rows = pq.read_table(tmp_path / "names.parquet").to_pylist()
-    assert {row["name"]: row["origin"] for row in rows} == {
-        "a": "known",
-        "b": "imputed",
-        "c": "imputed",
-        "gone": "left out",
-    }
+    origins = {row["name"]: row["origin"] for row in rows}
+    assert origins == {"a": "known", "b": "imputed", "c": "imputed", "gone": "left out"}
     assert [row["vector"] is None for row in rows] == [False, False, False, True]
     assert rows[3]["reason"] == "a price is missing or not positive"
     assert rows[0]["vector"] == [1, 0, 0, 0, 0]
@@ -51,26 +46,24 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path: Path) -> N
     assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
 
 
-def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path: Path) -> None:
+def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path):
     """45 of the 60 names have the same category, so that the middle one of all distances is 0."""
     write(tmp_path)
     rows = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
     (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *rows]) + "\n")
     (tmp_path / "job.toml").write_text(JOB.replace('label_column = "kind"\n', ""))
-    succeed("run", tmp_path / "job.toml", "--until", "hold_out")
-    found = de.Workspace.open(tmp_path / "w").table("hold_out").to_pylist()
+    found = made(tmp_path / "job.toml", tmp_path / "w", until="hold_out").table("hold_out").to_pylist()
     assert np.isfinite([row["cosine"] for row in found]).all()
 
 
-def test_the_job_on_the_real_prices(shared: Path, tmp_path: Path) -> None:
+def test_the_job_on_the_real_prices(shared, tmp_path):
     folder = shared / "data" / "lsi"
     settings = {
         "domain.path": folder / "sp500_close_2015_2018.csv.xz",
         "domain.names": folder / "sp500_token.csv",
         "known.path": folder / "googleMat.csv.xz",
     }
-    words = [word for key, value in settings.items() for word in ("--set", f"{key}='{value}'")]
-    words += ["--set", "evaluation.n_folds=2", "--set", "report.n_map_words=20"]
+    words = changes(settings | {"evaluation.n_folds": 2, "report.n_map_words": 20})
     done = succeed("run", JOBS / "imputation_paper.toml", "--workspace", tmp_path / "w", *words)
     assert "480 names: 117 matched a known vector, 363 were imputed; 4 more were left out" in done.output
     assert "Boston_Scientific: Baxter" in done.output
@@ -99,7 +92,7 @@ def peaks_and_plan(job: Path) -> tuple[dict[str, int], Plan]:
 
 
 @pytest.mark.slow  # it measures two runs in interpreters of their own, one of 4,000 names
-def test_the_plan_bounds_the_measured_memory_closely(tmp_path: Path) -> None:
+def test_the_plan_bounds_the_measured_memory_closely(tmp_path):
     """The libraries, for which the plan allows much, are in both processes: what many names take more is compared."""
     compiled = run("run", job_of_names(tmp_path / "compiled", 100), "--until", "hold_out")
     assert compiled.exit_code == 0, compiled.output  # a process that compiles takes a hundred megabytes more

@@ -19,7 +19,7 @@ from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
 from distembed.systems.imputation import report, stages
 from distembed.tables.domain import read_domain
-from tests.commands import job_fixtures, run, succeed, untimed
+from tests.commands import changes, job_fixtures, made, refusal, run, succeed
 from tests.small_jobs.imputation import N_KNOWN, N_NAMES, write
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -28,45 +28,40 @@ JOBS = Path(__file__).resolve().parents[2] / "jobs"
 job, finished, copy = job_fixtures("imputation", write)
 
 
-def test_a_run_says_what_matched(finished: tuple[Path, str]) -> None:
-    workspace, output = finished
+def test_a_run_says_what_matched(output, page):
     assert "60 names: 20 matched a known vector, 40 were imputed" in output
     assert "1 known vector matches no name" in output
     assert "converged in" in output
     assert re.search(r"name 20: name_\d+ \d\.\d+", output)
-    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
-    for title in (
+    titles = (
         "Convergence",
         "Names by origin",
         "Names by label",
         "Nearest known",
         "Names rebuilt from a name",
         "Weights",
-    ):
-        assert title in page
+    )
+    assert [title for title in titles if title not in page] == []
 
 
-def test_the_table_is_read_for_the_plan_and_for_its_rows(
-    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_read_for_the_plan_and_for_its_rows(job, tmp_path, monkeypatch):
     read: list[Any] = []
     monkeypatch.setattr(
         stages, "read_domain", lambda *sections: read.append(sections) or read_domain(*sections)
     )
-    succeed("run", job, "--workspace", tmp_path / "w", "--until", "join")
+    made(job, tmp_path / "w", until="join")
     assert len(read) <= 2
 
 
 def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_them(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
+    job, finished, tmp_path, workspace
+):
     target = tmp_path / "all.parquet"
     succeed("export", finished[0], "--what", "words", "--to", target)
     exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
     assert len(exported) == N_NAMES + 1
     assert exported[known.words].tobytes() == known.vectors.tobytes()
 
-    workspace = de.Workspace.open(finished[0])
     X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
     model = de.LatentSemanticImputation(min_degree=4).fit(X, Y)
     assert exported.vectors[:N_NAMES].tobytes() == model.vectors_.tobytes()
@@ -74,13 +69,9 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     assert (graph != model.graph_).nnz == 0
 
 
-def test_a_name_with_a_blank_is_written_with_the_character_asked_for(
-    finished: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_a_name_with_a_blank_is_written_with_the_character_asked_for(finished, tmp_path):
     target = tmp_path / "all.txt"
-    refused = run("export", finished[0], "--to", target)
-    assert refused.exit_code == 2
-    assert "--space _ on the command line" in refused.stderr
+    assert "--space _ on the command line" in refusal("export", finished[0], "--to", target)
     succeed("export", finished[0], "--to", target, "--space", "_")
     words = de.WordVectors.load(target).words
     assert "name_59" in words
@@ -92,8 +83,7 @@ def hidden_names(workspace: Path) -> list[dict[str, Any]]:
     return [row for row in table if row["method"] == "imputation"]
 
 
-def test_the_report_says_how_well_hidden_names_are_found(finished: tuple[Path, str]) -> None:
-    workspace, output = finished
+def test_the_report_says_how_well_hidden_names_are_found(workspace, output, page):
     assert "Hold-out: 20 known names hidden in 2 folds; cosine to the true vector" in output
     assert re.search(
         r"The table is useful for these vectors, because the centered cosine .* is 0\.\d+", output
@@ -104,7 +94,7 @@ def test_the_report_says_how_well_hidden_names_are_found(finished: tuple[Path, s
     assert stages.METHODS[found[2]] in found[1].lower()
     names = hidden_names(workspace)
     assert sorted(name["word"] for name in names) == sorted(f"name_{i}" for i in range(N_KNOWN))
-    rows = de.Workspace.open(workspace).table("hold_out").to_pylist()
+    rows = workspace.table("hold_out").to_pylist()
     summary = {row["method"]: row for row in rows}
     imputed, shuffled = summary["imputation"], summary["shuffled table"]
     assert imputed["cosine"] == pytest.approx(np.mean([name["cosine"] for name in names]))
@@ -112,59 +102,55 @@ def test_the_report_says_how_well_hidden_names_are_found(finished: tuple[Path, s
     assert imputed["median_rank"] < shuffled["median_rank"]
     # the names were labelled even and odd, which says nothing of their vectors
     assert 0.2 < imputed["label_share"] < 0.8
-    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
     assert page.index("Hidden names found again") < page.index("Names that matched")
 
 
-def test_a_hidden_name_is_imputed_as_if_it_had_never_been_known(
-    job: Path, finished: tuple[Path, str]
-) -> None:
-    workspace = de.Workspace.open(finished[0])
+def test_a_hidden_name_is_imputed_as_if_it_had_never_been_known(job, finished, workspace):
     X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
     truth = Y.copy()
     fold = [name for name in hidden_names(finished[0]) if name["fold"] == 1]
     rows = [int(name["word"].removeprefix("name_")) for name in fold]
     Y[rows] = np.nan
     found = de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_[rows]
-    cosines = [
-        found[i] @ truth[row] / np.linalg.norm(found[i]) / np.linalg.norm(truth[row])
-        for i, row in enumerate(rows)
-    ]
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(truth[rows], axis=1)
+    cosines = (found * truth[rows]).sum(axis=1) / lengths
     np.testing.assert_allclose([name["cosine"] for name in fold], cosines, rtol=1e-6)
 
 
-def test_a_table_of_noise_is_said_to_predict_nothing(job: Path, tmp_path: Path) -> None:
+def test_a_table_of_noise_is_said_to_predict_nothing(job, tmp_path):
     words, rng = [f"name_{i}" for i in range(N_NAMES)], np.random.default_rng(5)
     de.WordVectors(words, rng.standard_normal((N_NAMES, 8))).save(tmp_path / "noise.txt")
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'noise.txt'}'")
-    assert "The table is useless for these vectors, because hidden names are found no better" in done.output
-    assert "Names imputed from it are no better than names drawn at random" in done.output
+    noise = changes({"known.path": tmp_path / "noise.txt"})
+    output = succeed("run", job, "--workspace", tmp_path / "w", *noise).output
+    assert "60 matched a known vector, 0 were imputed" in output  # all names are known, and come back
+    assert "The table is useless for these vectors, because hidden names are found no better" in output
+    assert "Names imputed from it are no better than names drawn at random" in output
     assert "no better than names drawn at random" in (tmp_path / "w/report/index.html").read_text()
 
 
-def test_a_column_that_outweighs_all_others_is_named(job: Path, tmp_path: Path) -> None:
+def test_a_column_that_outweighs_all_others_is_named(job, tmp_path):
     rng = np.random.default_rng(0)
     rows = [f"name {i},{rng.random()},{1e9 * rng.random()}" for i in range(N_NAMES)]
     (tmp_path / "domain.csv").write_text("name,a,revenue\n" + "\n".join(rows) + "\n")
-    domain = ("--set", f"domain.path='{tmp_path / 'domain.csv'}'", "--set", "domain.label_column='a'")
-    domain = (*domain, "--set", "domain.columns=['a','revenue']")
-    raw = (*domain, "--set", "domain.standardize=false", "--until", "join")
-    done = run("run", job, "--workspace", tmp_path / "raw", *raw)
-    assert "warning: the column 'revenue' carries 100.0% of the distance" in done.output
-    done = run("run", job, "--workspace", tmp_path / "w", *domain, "--until", "join")
-    assert "warning" not in done.output
+    domain = {"path": tmp_path / "domain.csv", "label_column": "a", "columns": ["a", "revenue"]}
+
+    def said(name: str, **options: object) -> str:
+        words = changes({f"domain.{key}": value for key, value in (domain | options).items()})
+        return succeed("run", job, "--workspace", tmp_path / name, "--until", "join", *words).output
+
+    warning = "warning: the column 'revenue' carries 100.0% of the distance"
+    assert warning in said("raw", standardize=False)
+    assert "warning" not in said("w")
 
 
-def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_done(
-    job: Path, tmp_path: Path
-) -> None:
+def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_done(job, tmp_path):
     rows = (job.parent / "domain.csv").read_text().splitlines()
     rows[3] = rows[3].rsplit(",", 1)[0] + ","  # name 2 has no number in c
     rows[5] = "," + rows[5].split(",", 1)[1]  # name 4 has lost its name
     rows[8] = rows[8].replace("name 7", "Name 7 Inc.")
     (tmp_path / "domain.csv").write_text("\n".join([*rows, rows[20]]) + "\n")
-    options = {"path": tmp_path / "domain.csv", "missing": "median", "duplicates": "first"}
-    settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
+    path = tmp_path / "domain.csv"
+    settings = changes({"domain.path": path, "domain.missing": "median", "domain.duplicates": "first"})
     done = succeed("run", job, "--workspace", tmp_path / "w", *settings)
     assert "59 names: 18 matched a known vector, 41 were imputed; 2 more were left out" in done.output
     assert "'Name 7 Inc.' is like 'name_7'" in done.output
@@ -173,23 +159,20 @@ def test_a_table_with_faults_runs_by_its_policies_and_the_report_says_what_was_d
     assert workspace.table("near_misses").to_pylist()[0]["word"] == "name_7"
     assert workspace.table("left_out").column_names == ["name", "reason", "suggestion"]
     page = (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
-    for words in (
+    said = (
         "How the tables were read",
         "took the median",
         "Names that nearly match",
         "without a name left out",
-    ):
-        assert words in page
+    )
+    assert [words for words in said if words not in page] == []
     planned = run("plan", job, "--workspace", tmp_path / "other", *settings)
     assert "1 cell without a number took the median" in planned.output
 
 
-def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[Path, str]) -> None:
-    workspace = de.Workspace.open(finished[0])
-    found = {
-        (row["rows"], row["votes"], row["n_neighbors"]): row
-        for row in workspace.table("neighbor_labels").to_pylist()
-    }
+def test_the_labels_of_neighbors_are_voted_for_before_and_after(workspace, page):
+    rows = workspace.table("neighbor_labels").to_pylist()
+    found = {(row["rows"], row["votes"], row["n_neighbors"]): row for row in rows}
     vectors = workspace.array("vectors").compute()[:N_NAMES]
     labels = workspace.table("vocabulary")["label"].to_pylist()[:N_NAMES]
     for votes in ("uniform", "distance"):
@@ -197,14 +180,10 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
         assert {k: found[stages.ALL, votes, k]["accuracy"] for k in wanted} == wanted
     assert found[stages.KNOWN, "uniform", 2]["n_names"] == N_KNOWN
     assert (stages.KNOWN, "uniform", 20) not in found  # 19 others are known
-    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert "Labels of neighbors" in page
     assert "labels shuffled, distance" not in page
-    curve = [found[stages.ALL, "distance", k]["accuracy"] for k in (2, 30)]
-    assert (
-        f"known and imputed vectors: 7 points, from {format_number(curve[0])} to {format_number(curve[1])}"
-        in page
-    )
+    begin, end = (format_number(found[stages.ALL, "distance", k]["accuracy"]) for k in (2, 30))
+    assert f"known and imputed vectors: 7 points, from {begin} to {end}" in page
 
 
 @pytest.mark.parametrize(
@@ -214,52 +193,24 @@ def test_the_labels_of_neighbors_are_voted_for_before_and_after(finished: tuple[
         (9, "auto", "9 names with a known vector are too few to choose a method by"),
     ],
 )
-def test_too_few_known_names_judge_and_choose_nothing(
-    job: Path, tmp_path: Path, n_known: int, method: str, why: str
-) -> None:
+def test_too_few_known_names_judge_and_choose_nothing(job, tmp_path, n_known, method, why):
     known = de.WordVectors.load(job.parent / "known.txt")
     de.WordVectors(known.words[:n_known], known.vectors[:n_known]).save(tmp_path / "few.txt")
-    settings = ("--set", f"known.path='{tmp_path / 'few.txt'}'", "--set", f"imputation.method={method}")
+    settings = changes({"known.path": tmp_path / "few.txt", "imputation.method": method})
     assert why in succeed("run", job, "--workspace", tmp_path / "w", *settings).output
     assert de.Workspace.open(tmp_path / "w").stages()["vectors"].facts["method"] == "graph"
 
 
-def test_distances_are_kept_beside_the_same_graph(
-    job: Path, finished: tuple[Path, str], tmp_path: Path
-) -> None:
-    kept = (job, "--set", "matrices.keep=['distances']")
-    succeed("run", *kept, "--workspace", tmp_path / "w", "--until", "vectors")
-    workspace = de.Workspace.open(tmp_path / "w")
-    for output in ("graph", "weights", "vectors"):
-        assert workspace.describe(output).digest == de.Workspace.open(finished[0]).describe(output).digest
-    X = workspace.array("domain").compute()
-    apart = np.linalg.norm(X[:, None] - X[None], axis=-1)
-    np.testing.assert_allclose(workspace.array("distances").compute(), apart, rtol=1e-6)
-    assert "\ndistances " in run("plan", *kept).output
-    assert "\ndistances " not in run("plan", job).output
-
-
-def test_one_option_redoes_only_what_depends_on_it(job: Path, finished: tuple[Path, str], copy: Path) -> None:
-    changed = ("--set", "imputation.tol=1e-3", "--until", "vectors")
-    done = run("run", job, "--workspace", copy, "--replace", *changed)
-    assert re.search(r"^vectors +\S+ s", untimed(done.output), re.MULTILINE)
-    assert not re.search(r"^(join|graph|weights) +\S+ s", untimed(done.output), re.MULTILINE)
-    vectors = [de.Workspace.open(place).describe("vectors").digest for place in (copy, finished[0])]
-    assert vectors[0] != vectors[1]
-
-
-def test_the_report_draws_the_convergence(finished: tuple[Path, str]) -> None:
+def test_the_report_draws_the_convergence(finished, page):
     table = de.Workspace.open(finished[0]).table("convergence")
     steps, residuals = np.asarray(table["step"]), np.asarray(table["measure"])
     np.testing.assert_array_equal(steps, np.arange(1, len(steps) + 1))
     assert residuals[-1] <= 1e-6 < residuals[0]
-    page = (finished[0] / "report" / "index.html").read_text(encoding="utf-8")
     assert "Convergence by step" in page
     assert f"worst column: {len(steps)} points" in page
 
 
-def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> None:
-    """They are read with the others, and written where they are kept."""
+def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job):
     kept, left = (
         plan_job(load_job(job, settings=(f"known.keep_others={choice}",))).stages["join"]
         for choice in ("true", "false")
@@ -273,68 +224,43 @@ def test_the_plan_counts_the_vectors_of_words_that_are_no_names(job: Path) -> No
     ("file", "line", "text", "message"),
     [
         (
-            "domain.csv",
+            "domain",
             4,
             "name 3,x,3,,3",
             "no finite number for 1 of 60 names in the column 'b', first 'name 3'",
         ),
-        ("domain.csv", 5, "name 3,x,3,2,3", "1 name twice ('name 3'): keep one"),
-        (
-            "domain.csv",
-            None,
-            "",
-            "min_degree = 4 needs more rows than the 1 of X: lower it, or give more rows",
-        ),
-        ("known.txt", 2, "name_2 1 2", "known.txt"),
-        ("known.txt", 2, "name_1 1 2 3", "name_1"),
+        ("domain", 5, "name 3,x,3,2,3", "1 name twice ('name 3'): keep one"),
+        ("domain", None, "", "min_degree = 4 needs more rows than the 1 of X: lower it, or give more rows"),
+        ("known", 2, "name_2 1 2", "known.txt"),
+        ("known", 2, "name_1 1 2 3", "name_1"),
     ],
 )
-def test_a_fault_of_an_input_names_file_and_place(
-    job: Path, tmp_path: Path, file: str, line: int | None, text: str, message: str
-) -> None:
+def test_a_fault_of_an_input_names_file_and_place(job, tmp_path, file, line, text, message):
     rows = ["name,kind,a,b,c"] + [f"name {i},x,{i},{i * i % 7},{i % 5}" for i in range(N_NAMES)]
-    lines = rows if file == "domain.csv" else [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
+    lines = rows if file == "domain" else [f"name_{i} 1 2 3" for i in range(N_KNOWN)]
     lines = lines[:2] if line is None else [*lines[:line], text, *lines[line + 1 :]]
-    (tmp_path / file).write_text("\n".join(lines) + "\n")
-    setting = f"{file.partition('.')[0]}.path='{tmp_path / file}'"
-    done = run("run", job, "--workspace", tmp_path / "w", "--set", setting)
-    assert done.exit_code == 2, done.output
-    assert message in done.output.splitlines()[-1]
+    path = tmp_path / {"domain": "domain.csv", "known": "known.txt"}[file]
+    path.write_text("\n".join(lines) + "\n")
+    assert message in refusal("run", job, "--workspace", tmp_path / "w", *changes({f"{file}.path": path}))
 
 
-def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are(
-    job: Path, tmp_path: Path
-) -> None:
+def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are(job, tmp_path):
     rows = ["name,kind,a,b,c"] + [f"name {i},x,{i // 2},1,{i // 2 % 5}" for i in range(N_NAMES)]
     (tmp_path / "domain.csv").write_text("\n".join(rows) + "\n")
-    words = [f"name_{i} {i} {i % 3}" for i in range(N_KNOWN)]
-    words[0] = "name_0 0 0"
+    words = ["name_0 0 0", *(f"name_{i} {i} {i % 3}" for i in range(1, N_KNOWN))]
     (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
-    paths = {"domain.path": tmp_path / "domain.csv", "known.path": tmp_path / "known.txt"}
-    settings = [word for key, path in paths.items() for word in ("--set", f"{key}='{path}'")]
-    succeed("run", job, "--workspace", tmp_path / "w", *settings)
-    vectors = de.Workspace.open(tmp_path / "w").array("vectors").compute()
+    settings = (f"domain.path='{tmp_path}/domain.csv'", f"known.path='{tmp_path}/known.txt'")
+    vectors = made(job, tmp_path / "w", *settings).array("vectors").compute()
     assert np.isfinite(vectors).all()
     assert not vectors[0].any()
 
 
-def test_when_all_names_are_known_they_come_back(job: Path, tmp_path: Path) -> None:
-    words = [f"name_{i}" for i in range(N_NAMES)]
-    rng = np.random.default_rng(0)
-    de.WordVectors(words, rng.standard_normal((N_NAMES, 4))).save(tmp_path / "all.txt")
-    done = succeed("run", job, "--workspace", tmp_path / "w", "--set", f"known.path='{tmp_path / 'all.txt'}'")
-    assert "60 matched a known vector, 0 were imputed" in done.output
-
-
-def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
-    finished: tuple[Path, str], tmp_path: Path
-) -> None:
+def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(finished, tmp_path, workspace):
     found = tmp_path / "why.json"
     succeed("explain", finished[0], "name 33", "-n", N_KNOWN, "--to", found)
     record = json.loads(found.read_text())
     *shares, total = record["tables"]["known names"]
     assert total["share %"] == pytest.approx(100)
-    workspace = de.Workspace.open(finished[0])
     words = workspace.table("vocabulary")["word"].to_pylist()
     vectors = de.WordVectors(words, np.asarray(compute(workspace.array("vectors"))))
     named = [row for row in shares if row["known name"] in vectors]
@@ -356,15 +282,11 @@ def test_an_imputed_name_is_explained_as_a_mixture_of_known_ones(
         (["name 33", "name 34"], "2 names given: name one imputed name"),
     ],
 )
-def test_a_name_that_is_no_mixture_is_refused(
-    finished: tuple[Path, str], names: list[str], message: str
-) -> None:
-    done = run("explain", finished[0], *names)
-    assert done.exit_code == 2
-    assert message in done.output
+def test_a_name_that_is_no_mixture_is_refused(finished, names, message):
+    assert message in refusal("explain", finished[0], *names)
 
 
-def test_the_page_to_explore_shows_the_weights_of_the_table(finished: tuple[Path, str]) -> None:
+def test_the_page_to_explore_shows_the_weights_of_the_table(finished):
     workspace = de.Workspace.open(str(finished[0]))
     items = report.items(open_job(workspace.url), workspace)
     words = workspace.table("vocabulary")["word"].to_pylist()

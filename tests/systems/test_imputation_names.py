@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,37 +15,31 @@ from distembed.systems.imputation import stages
 from distembed.systems.imputation.stages import REGRESSORS
 from distembed.tables.domain import read_known
 from distembed.tables.sections import KnownSection
-from tests.commands import job_fixtures, run, run_once, succeed
+from tests.commands import job_fixtures, made, run, run_once, succeed
 from tests.small_jobs.imputation import N_NAMES, write
 
 job, finished, copy = job_fixtures("imputation", write)
 
 
 @pytest.fixture(scope="module")
-def renamed(job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def renamed(job, tmp_path_factory):
     """Return the workspace of a job in which a table of names calls two names otherwise, one of them known.
 
     One row of the table has no number, and is left out.
     """
     folder = tmp_path_factory.mktemp("renamed")
-    rows = (
-        (job.parent / "domain.csv")
-        .read_text()
-        .replace("name 3,", "Third Inc.,")
-        .replace("name 33,", "Late AG,")
-    )
-    lines = rows.splitlines()
+    rows = (job.parent / "domain.csv").read_text()
+    lines = rows.replace("name 3,", "Third Inc.,").replace("name 33,", "Late AG,").splitlines()
     lines[51] = lines[51].rsplit(",", 1)[0] + ","
     (folder / "domain.csv").write_text("\n".join(lines) + "\n")
     (folder / "names.csv").write_text("name,like\nThird Inc.,name_3\nLate AG,late\n")
     options = {"path": folder / "domain.csv", "names": folder / "names.csv", "missing": "drop_row"}
     options |= {"names_from": "name", "names_to": "like"}
-    settings = [word for key, value in options.items() for word in ("--set", f"domain.{key}='{value}'")]
-    succeed("run", job, "--workspace", folder / "w", "--until", "vectors", *settings)
+    made(job, folder / "w", *(f"domain.{key}='{value}'" for key, value in options.items()), until="vectors")
     return folder / "w"
 
 
-def test_the_export_joins_to_the_table_by_its_own_spelling(renamed: Path, tmp_path: Path) -> None:
+def test_the_export_joins_to_the_table_by_its_own_spelling(renamed, tmp_path):
     succeed("export", renamed, "--to", tmp_path / "names.parquet")
     rows = {row["name"]: row for row in pq.read_table(tmp_path / "names.parquet").to_pylist()}
     of_table = [line.split(",")[0] for line in (renamed.parent / "domain.csv").read_text().splitlines()[1:]]
@@ -58,8 +50,7 @@ def test_the_export_joins_to_the_table_by_its_own_spelling(renamed: Path, tmp_pa
     assert rows["name 50"]["origin"] == "left out"
 
 
-def test_exported_names_are_loaded_again(job: Path, renamed: Path, tmp_path: Path) -> None:
-    """Rows that were left out have no vector, and were refused."""
+def test_exported_names_are_loaded_again(job, renamed, tmp_path):
     for name in ("names.parquet", "names.csv"):
         succeed("export", renamed, "--to", tmp_path / name)
     own = de.WordVectors(
@@ -75,7 +66,7 @@ def test_exported_names_are_loaded_again(job: Path, renamed: Path, tmp_path: Pat
     np.testing.assert_allclose(known["Late AG"], own["late"], rtol=1e-5)
 
 
-def test_neighbors_and_explain_take_the_names_of_the_table(renamed: Path) -> None:
+def test_neighbors_and_explain_take_the_names_of_the_table(renamed):
     by_table, by_word = (succeed("neighbors", renamed, name).output for name in ("Third Inc.", "name_3"))
     assert by_table.startswith("Third Inc. (in the vectors 'name_3'): ")
     assert by_table.partition("): ")[2] == by_word.partition(": ")[2]
@@ -84,12 +75,12 @@ def test_neighbors_and_explain_take_the_names_of_the_table(renamed: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def best(job: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def best(job, tmp_path_factory):
     """Return the workspace of the job with its method chosen, and what the run printed."""
     return run_once(tmp_path_factory, job, "--set", "imputation.method=auto")
 
 
-def test_the_method_is_the_best_row_of_the_hold_out(best: tuple[Path, str], finished: Any) -> None:
+def test_the_method_is_the_best_row_of_the_hold_out(best, finished):
     workspace = de.Workspace.open(best[0])
     rows = {row["method"]: row for row in workspace.table("hold_out").to_pylist()}
     assert list(rows) == [stages.CHOSEN, *stages.METHODS.values(), stages.SHUFFLED, *stages.BASELINES]
@@ -108,7 +99,7 @@ def test_the_method_is_the_best_row_of_the_hold_out(best: tuple[Path, str], fini
     )
 
 
-def test_the_graph_is_the_default_and_its_vectors_are_the_same(best: tuple[Path, str], finished: Any) -> None:
+def test_the_graph_is_the_default_and_its_vectors_are_the_same(best, finished):
     graph, other = de.Workspace.open(finished[0]), de.Workspace.open(best[0])
     assert graph.stages()["vectors"].facts["method"] == "graph"
     for output in ("domain", "graph", "weights"):
@@ -116,7 +107,7 @@ def test_the_graph_is_the_default_and_its_vectors_are_the_same(best: tuple[Path,
     assert graph.describe("vectors").digest != other.describe("vectors").digest
 
 
-def test_each_fold_takes_what_is_best_on_the_others(best: tuple[Path, str]) -> None:
+def test_each_fold_takes_what_is_best_on_the_others(best):
     names = de.Workspace.open(best[0]).table("hold_out_names").to_pylist()
     cosines = {
         (row, fold): [one["centered_cosine"] for one in names if (one["method"], one["fold"]) == (row, fold)]
@@ -129,9 +120,7 @@ def test_each_fold_takes_what_is_best_on_the_others(best: tuple[Path, str]) -> N
 
 
 @pytest.mark.parametrize("method", ["ridge", "kernel_ridge", "residuals"])
-def test_the_vectors_of_each_method_are_those_of_its_estimator(
-    job: Path, best: Any, tmp_path: Path, method: str
-) -> None:
+def test_the_vectors_of_each_method_are_those_of_its_estimator(job, best, tmp_path, method):
     workspace = tmp_path / "w"
     shutil.copytree(best[0], workspace)
     done = succeed("run", job, "--workspace", workspace, "--replace", "--set", f"imputation.method={method}")

@@ -10,24 +10,9 @@ import pytest
 
 import distembed as de
 from distembed.manifold.regressions import LinearRidge
-from tests.commands import run, succeed
+from tests.commands import made, refusal, succeed
+from tests.small_jobs.imputation import JOB
 
-JOB = """
-[job]
-system = "imputation"
-workspace = "w"
-[domain]
-path = "domain.csv"
-[known]
-path = "known.txt"
-[imputation]
-min_degree = 4
-method = "residuals"
-[evaluation]
-n_folds = 2
-[resources]
-workers = 1
-"""
 N_NAMES, N_KNOWN = 40, 20
 SCALES = np.array([1.0, 100.0, 1e-3])
 
@@ -38,41 +23,36 @@ def numbers() -> np.ndarray:
 
 
 def as_csv(names: list[str], rows: np.ndarray, header: str = "name,a,b,c") -> str:
-    lines = [
-        ",".join([name, *(f"{value:.12g}" for value in row)]) for name, row in zip(names, rows, strict=True)
-    ]
+    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(names, rows, strict=True)]
     return "\n".join([header, *lines]) + "\n"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("names")
     rng = np.random.default_rng(1)
     (folder / "domain.csv").write_text(as_csv([f"name {i}" for i in range(N_NAMES)], numbers()))
     vectors = np.tanh((numbers() - 7) / SCALES @ rng.standard_normal((3, 5))).astype(np.float32)
     words = [f"name_{i}" for i in range(N_KNOWN)] + ["elsewhere"]
     de.WordVectors(words, vectors[: N_KNOWN + 1]).save(folder / "known.txt")
-    (folder / "job.toml").write_text(JOB)
-    succeed("run", folder / "job.toml")
+    text = JOB.replace('label_column = "kind"\n', "")
+    (folder / "job.toml").write_text(text.replace("min_degree = 4", 'min_degree = 4\nmethod = "residuals"'))
+    made(folder / "job.toml", folder / "w")
     return folder / "w"
 
 
-def infer(workspace: Path, table: Path, *words: str) -> tuple[str, int, Path]:
-    target = table.with_suffix(".parquet")
-    done = run("infer", workspace, table, "--to", target, *words)
-    return done.output, done.exit_code, target
+def infer(workspace: Path, table: Path, *words: str) -> list[object]:
+    """Return the words of the command that infers the names of a table."""
+    return ["infer", workspace, table, "--to", table.with_suffix(".parquet"), *words]
 
 
-def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(finished, tmp_path):
     """The standardization is that of the job's table: one row has none of its own."""
     new = 7 + np.random.default_rng(2).standard_normal((3, 3)) * SCALES
     table = tmp_path / "new.csv"
     table.write_text(as_csv(["first new", "name 3", "third"], new[:, ::-1], header="name,c,b,a"))
-    output, code, target = infer(finished, table)
+    output, target = succeed(*infer(finished, table)).output, table.with_suffix(".parquet")
     assert pq.read_table(target).column_names == ["word", "origin", "vector"]
-    assert code == 0, output
     assert output.startswith(f"2 new names; {N_NAMES + 3} words x 5 dimensions in ")
     assert "1 name ('name 3') had a vector already, which is kept" in " ".join(output.split())
     found, workspace = de.WordVectors.load(target), de.Workspace.open(finished)
@@ -92,54 +72,41 @@ def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(
     np.testing.assert_allclose(found.vectors[-2:], model.infer(kept, X, Y), rtol=1e-3, atol=1e-5)
 
 
-def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(finished, tmp_path):
     table = tmp_path / "new.csv"
     table.write_text("name,a,b,c\nx,7,,7.001\ny,8,3,7.0\n")
-    output, code, _ = infer(finished, table)
-    assert code == 2
-    assert "no finite number for 1 of 2 names in the column 'b', first 'x'" in " ".join(output.split())
-    output, code, holed = infer(finished, table, "--set", "domain.missing=median")
-    assert code == 0, output
-    vectors = de.WordVectors.load(holed).vectors[-2:]
-    table.write_text(f"name,a,b,c\nx,7,{np.median(numbers()[:, 1]):.15g},7.001\ny,8,3,7.0\n")
-    output, code, whole = infer(finished, table)
-    np.testing.assert_allclose(vectors, de.WordVectors.load(whole).vectors[-2:], rtol=1e-5)
+    told = refusal(*infer(finished, table))
+    assert "no finite number for 1 of 2 names in the column 'b', first 'x'" in told
+    succeed(*infer(finished, table, "--set", "domain.missing=median"))
+    holed = de.WordVectors.load(table.with_suffix(".parquet")).vectors[-2:]
+    table.write_text(f"name,a,b,c\nx,7,{float(np.median(numbers()[:, 1]))!r},7.001\ny,8,3,7.0\n")
+    succeed(*infer(finished, table))
+    whole = de.WordVectors.load(table.with_suffix(".parquet")).vectors[-2:]
+    np.testing.assert_allclose(holed, whole, rtol=1e-5)
+
+
+FITTING = "name,a,b,c\nx,1,2,3\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "words", "message"),
     [
-        ("name,a,c\nx,1,2\n", "has no column 'b'; it has 'name', 'a', 'c'"),
-        ("name,a,b,c\nx,1,many,2\n", "holds text in the column 'b', not numbers"),
-        ("name,a,b,c\n", "has no row: give one per new name"),
-        ("a,b,c\n1,2,3\n", "has numbers of the job in the column 'a', where names are looked for"),
-        ("name,a,b,c\nname 1,1,2,3\n", "holds no new name: 1 name ('name 1') of it had a vector before"),
-        ("name,a,b,c\nx,1,2,3\nx,1,2,4\n", "has 1 name twice ('x')"),
+        ("name,a,c\nx,1,2\n", "", "has no column 'b'; it has 'name', 'a', 'c'"),
+        ("name,a,b,c\nx,1,many,2\n", "", "holds text in the column 'b', not numbers"),
+        ("name,a,b,c\n", "", "has no row: give one per new name"),
+        ("a,b,c\n1,2,3\n", "", "has numbers of the job in the column 'a', where names are looked for"),
+        ("name,a,b,c\nname 1,1,2,3\n", "", "holds no new name: 1 name ('name 1') of it had a vector before"),
+        ("name,a,b,c\nx,1,2,3\nx,1,2,4\n", "", "has 1 name twice ('x')"),
+        (FITTING, "--set domain.transform=return_correlation", "a new series changes the table"),
+        (FITTING, "--min-count 3", "leave out --words and --min-count"),
+        (FITTING, "--space _", "new.parquet keeps spaces as they are: leave out --space"),
+        (FITTING, "another.csv", "2 files are given, and an imputation job reads one table"),
     ],
 )
-def test_a_table_that_does_not_fit_is_refused_in_a_sentence(
-    finished: Path, tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_table_that_does_not_fit_is_refused_in_a_sentence(finished, tmp_path, text, words, message):
     table = tmp_path / "new.csv"
     table.write_text(text)
-    output, code, target = infer(finished, table)
-    assert code == 2
-    assert message in " ".join(output.split())
-    assert not target.exists()
-
-
-def test_prices_and_lists_of_words_are_refused(finished: Path, tmp_path: Path) -> None:
-    table = tmp_path / "new.csv"
-    table.write_text("name,a,b,c\nx,1,2,3\n")
-    output, code, _ = infer(finished, table, "--set", "domain.transform=return_correlation")
-    assert code == 2
-    assert "a new series changes the table" in output
-    assert "2 files are given, and an imputation job reads one table" in infer(finished, table, table)[0]
-    done = run("infer", finished, table, "--to", tmp_path / "o.csv", "--space", "_")
-    assert "o.csv keeps spaces as they are: leave out --space" in done.output
-    assert not (tmp_path / "o.csv").exists()
-    output, code, _ = infer(finished, table, "--min-count", "3")
-    assert code == 2
-    assert "leave out --words and --min-count" in " ".join(output.split())
+    (tmp_path / "another.csv").write_text(text)
+    more = (str(tmp_path / word) if word.endswith(".csv") else word for word in words.split())
+    assert message in refusal(*infer(finished, table, *more))
+    assert not table.with_suffix(".parquet").exists()

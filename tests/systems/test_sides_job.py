@@ -16,7 +16,7 @@ from distembed.job.opening import open_job
 from distembed.stages.corpus import tokens_of, vocabulary_of
 from distembed.systems.psdvec.inference import NewWords, new_sides
 from distembed.systems.psdvec.views import page, part_neighbors
-from tests.commands import run, succeed
+from tests.commands import made, succeed
 from tests.small_jobs import psdvec
 
 SIDES = """
@@ -28,7 +28,7 @@ weight = 0.7
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A finished job with sides and without subwords."""
     folder = tmp_path_factory.mktemp("sides")
     psdvec.write(folder)
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def own(folder: Path, tmp_path: Path) -> Path:
+def own(folder, tmp_path):
     return Path(shutil.copytree(folder, tmp_path / "own"))
 
 
@@ -56,13 +56,13 @@ def directions(vectors: np.ndarray) -> np.ndarray:
     return centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-300)
 
 
-def test_the_vectors_are_the_weighted_directions_of_both_parts(folder: Path) -> None:
+def test_the_vectors_are_the_weighted_directions_of_both_parts(folder):
     solved = np.concatenate([array(folder, "core_vectors"), array(folder, "noncore_vectors")])
     expected = np.hstack([directions(solved), 0.7 * directions(array(folder, "sides"))])
     np.testing.assert_allclose(array(folder, "vectors"), expected, atol=1e-6)
 
 
-def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder: Path) -> None:
+def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder):
     """By NumPy's decomposition, of counts that the library counts of the same text; up to the sign of a component."""
     workspace = de.Workspace.open(str(folder / "w"))
     vocabulary = vocabulary_of(workspace)
@@ -74,7 +74,7 @@ def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder: Path) -> No
     np.testing.assert_allclose(np.abs((left * found).sum(axis=0)), 1, atol=1e-3)
 
 
-def test_later_words_are_placed_where_the_fit_has_placed_them(folder: Path) -> None:
+def test_later_words_are_placed_where_the_fit_has_placed_them(folder):
     """Words of the fit as if they came later, from the same text: singular vectors are the same up to convergence."""
     workspace = de.Workspace.open(str(folder / "w"))
     job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
@@ -85,7 +85,7 @@ def test_later_words_are_placed_where_the_fit_has_placed_them(folder: Path) -> N
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
 
 
-def test_contexts_of_later_words_are_renumbered(folder: Path, tmp_path: Path) -> None:
+def test_contexts_of_later_words_are_renumbered(folder, tmp_path):
     """In a text with other words, in which the job's words have other numbers, the contexts are the same."""
     workspace = de.Workspace.open(str(folder / "w"))
     job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
@@ -104,7 +104,7 @@ def test_contexts_of_later_words_are_renumbered(folder: Path, tmp_path: Path) ->
     np.testing.assert_allclose(found, weighted @ array(folder, "sides_axes"), atol=1e-4)
 
 
-def test_new_words_are_joined_as_those_of_the_job(folder: Path, tmp_path: Path) -> None:
+def test_new_words_are_joined_as_those_of_the_job(folder, tmp_path):
     (tmp_path / "t.txt").write_text("zorb word1 word2 word3\nword5 zorb word1 word2\n" * 30)
     target = tmp_path / "all.safetensors"
     succeed("infer", folder / "w", tmp_path / "t.txt", "--to", target, "--min-count", "1")
@@ -115,7 +115,7 @@ def test_new_words_are_joined_as_those_of_the_job(folder: Path, tmp_path: Path) 
     np.testing.assert_allclose(lengths, [1, 0.7], atol=1e-5)
 
 
-def test_explain_says_which_part_makes_two_words_near(folder: Path, tmp_path: Path) -> None:
+def test_explain_says_which_part_makes_two_words_near(folder, tmp_path):
     succeed("explain", folder / "w", "word2", "word4", "--to", tmp_path / "found.json")
     record = json.loads((tmp_path / "found.json").read_text())
     rows = record["tables"]["parts"]
@@ -128,37 +128,25 @@ def test_explain_says_which_part_makes_two_words_near(folder: Path, tmp_path: Pa
     assert any(f"{largest} makes the words nearest" in sentence for sentence in record["sentences"])
 
 
-def test_a_weight_is_changed_without_counting_again(own: Path) -> None:
-    done = succeed("run", own / "job.toml", "--replace", "--set", "sides.weight=0.3")
-    assert "sides_counts" not in done.output.replace("done before", "")
-    assert np.linalg.norm(array(own, "vectors")[0, 4:9]) == pytest.approx(0.3, abs=1e-5)
-
-
-def test_sides_have_a_regularization_of_their_own(own: Path) -> None:
+def test_sides_have_a_regularization_of_their_own(own):
     """The n-grams of the words are one map, of which the components of the sides have their own lambda."""
-    common = ("--replace", "--until", "vectors", "--set", "subwords.enabled=true")
-    succeed("run", own / "job.toml", *common)
+    subwords = (own / "job.toml", own / "w", "subwords.enabled=true")
+    made(*subwords, until="vectors")
     before = array(own, "subword_vectors").T
-    done = succeed("run", own / "job.toml", *common, "--set", "sides.regularization=5.0")
-    assert "joined" not in done.output.replace("done before", "")
+    made(*subwords, "sides.regularization=5.0", until="vectors")
     found = array(own, "subword_vectors").T
     np.testing.assert_allclose(found[:, :4], before[:, :4], atol=1e-2)
     assert (np.linalg.norm(found[:, 4:], axis=0) / np.linalg.norm(before[:, 4:], axis=0) < 0.5).all()
 
 
-def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(
-    own: Path, tmp_path: Path
-) -> None:
-    """Of the words of the job, of later words and of composed ones, by NumPy's eigenvectors."""
+def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(own, tmp_path):
     (tmp_path / "t.txt").write_text("zorb word1 word2 word3\nword5 zorb word1 word2\n" * 30)
 
     def vectors(*settings: str) -> tuple[np.ndarray, np.ndarray]:
-        options = [word for setting in ("subwords.enabled=true", *settings) for word in ("--set", setting)]
-        succeed("run", own / "job.toml", "--replace", "--until", "vectors", *options)
-        succeed(
-            "infer", own / "w", tmp_path / "t.txt", "--to", tmp_path / "all.safetensors", "--min-count", "1"
-        )
-        enlarged = de.WordVectors.load(str(tmp_path / "all.safetensors"))
+        made(own / "job.toml", own / "w", "subwords.enabled=true", *settings, until="vectors")
+        target = tmp_path / "all.safetensors"
+        succeed("infer", own / "w", tmp_path / "t.txt", "--to", target, "--min-count", "1")
+        enlarged = de.WordVectors.load(str(target))
         return enlarged.vectors.astype(float), enlarged["wordly"].astype(float)
 
     before, composed = vectors()
@@ -173,33 +161,11 @@ def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(
     np.testing.assert_allclose(composed_after, removed(composed), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("setting", "code", "message"),
-    [
-        ("sides.regularization=0.0", 2, "sides.regularization"),
-        ("sides.weight=0.0", 2, "sides.weight"),
-        ("sides.weight=nan", 2, "sides.weight"),
-        ("sides.direction='symmetric'", 2, "sides.direction"),
-        ("sides.method='svd'", 2, "sides.method"),
-        ("sides.subsample=1e-12", 2, "[sides] counts no pair of words: raise sides.window"),
-        ("sides.n_components=1", 2, "one component"),
-        ("psdvec.components_removed=9", 2, "leaves none of the 9 components of the vectors; give at most 8"),
-    ],
-)
-def test_wrong_sides_are_one_sentence(own: Path, setting: str, code: int, message: str) -> None:
-    done = run("run", own / "job.toml", "--replace", "--set", setting)
-    assert done.exit_code == code, done.output
-    assert message in done.output
-
-
-def test_the_report_shows_the_neighbors_of_words_in_each_part(folder: Path) -> None:
-    """Each row is one part: its own nearest words by the directions that are joined."""
+def test_the_report_shows_the_neighbors_of_words_in_each_part(folder):
     job, workspace = open_job(str(folder / "job.toml")), de.Workspace.open(str(folder / "w"))
     rows = part_neighbors(job, workspace, ["word4", "word7"])
-    assert [(row["part"], row["components"], row["weight"]) for row in rows] == [
-        ("psdvec", 4, 1.0),
-        ("sides", 5, 0.7),
-    ]
+    said = [(row["part"], row["components"], row["weight"]) for row in rows]
+    assert said == [("psdvec", 4, 1.0), ("sides", 5, 0.7)]
     known, found = vocabulary_of(workspace).words, directions(array(folder, "sides"))
     cosines = found @ found[known.index("word4")]
     cosines[known.index("word4")] = -2
