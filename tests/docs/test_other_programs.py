@@ -20,9 +20,7 @@ TITLE = "## Open the arrays of a workspace in other programs\n"
 
 
 @pytest.fixture
-def opened(
-    finished: tuple[Path, str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
+def opened(finished, tmp_path, monkeypatch):
     """Return the names that the code of the page leaves, run on the workspace of a small job."""
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "english").symlink_to(finished[0])
@@ -39,9 +37,7 @@ def opened(
     return names
 
 
-def test_other_programs_read_what_distembed_reads(
-    finished: tuple[Path, str, str], opened: dict[str, Any]
-) -> None:
+def test_other_programs_read_what_distembed_reads(finished, opened):
     workspace = de.Workspace.open(finished[0])
     vectors = np.asarray(compute(workspace.array("vectors")))
     np.testing.assert_array_equal(opened["vectors"].compute(), vectors)
@@ -55,7 +51,7 @@ def test_other_programs_read_what_distembed_reads(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
-def test_chunks_of_which_the_last_has_fewer_rows_are_read_by_others(tmp_path: Path, dtype: Any) -> None:
+def test_chunks_of_which_the_last_has_fewer_rows_are_read_by_others(tmp_path, dtype):
     """Zarr stores the last chunk as large as the others."""
     expected = np.arange(14, dtype=dtype).reshape(7, 2)
     with de.Workspace.create(tmp_path / "w", owner="test") as workspace:

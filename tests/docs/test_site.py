@@ -58,22 +58,19 @@ def broken_links(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+def test_every_link_of_a_page_leads_somewhere(page):
     assert broken_links(page) == []
 
 
-def test_every_page_that_the_program_names_exists() -> None:
-    files = tracked(
-        "distembed/*.py", "distembed/demos/*", "jobs/*", "deploy/*", "tests/*.py", "README.md", ".ci/*"
-    )
+def test_every_page_that_the_program_names_exists():
+    kinds = ("distembed/*.py", "distembed/demos/*", "jobs/*", "deploy/*", "tests/*.py", "README.md", ".ci/*")
+    files = tracked(*kinds)
     named = {(file.name, path) for file in files for path in NAMED.findall(file.read_text(encoding="utf-8"))}
     assert named  # the pattern finds something
-    assert {
-        (file, path) for file, path in named if not (ROOT / path).exists() and "_build" not in path
-    } == set()
+    assert [one for one in named if not (ROOT / one[1]).exists() and "_build" not in one[1]] == []
 
 
-def test_every_folder_of_the_site_is_in_its_navigation() -> None:
+def test_every_folder_of_the_site_is_in_its_navigation():
     """The index of its folder names the page, or has a glob, and the index is in the first page's tree."""
     home = (DOCS / "index.md").read_text(encoding="utf-8")
     for page in tracked("docs/*.md", "docs/*.ipynb"):
@@ -94,7 +91,7 @@ def is_quoted(file: Path, options: dict[str, str]) -> bool:
     return options.get("start-at", "").strip("'") in text
 
 
-def test_every_quotation_of_code_is_in_its_file() -> None:
+def test_every_quotation_of_code_is_in_its_file():
     quoted = [(page, *found) for page in PAGES for found in QUOTED.findall(page.read_text(encoding="utf-8"))]
     assert quoted
     wrong = [
@@ -105,10 +102,9 @@ def test_every_quotation_of_code_is_in_its_file() -> None:
     assert wrong == []
 
 
-def test_every_public_name_is_on_the_page_of_the_library() -> None:
-    listed = re.findall(
-        r"^   (\w+)$", (DOCS / "reference" / "api.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+def test_every_public_name_is_on_the_page_of_the_library():
+    page = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^   (\w+)$", page, re.MULTILINE)
     assert sorted(listed) == sorted(set(distembed.__all__) - {"__version__"})
 
 
@@ -118,21 +114,26 @@ def extension(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_every_key_is_on_the_page_of_its_system(system: str) -> None:
-    page = extension("generated_pages")["page_of"](system)
-    sections = dict(part.split("`]\n".replace("`]", "]`"), 1) for part in page.split("\n## `[")[1:])
+def test_the_pages_of_a_system_have_every_key_and_every_output(system):
+    pages = extension("generated_pages")
+    page = pages["page_of"](system)
+    sections = dict(part.split("]`\n", 1) for part in page.split("\n## `[")[1:])
     assert page.startswith("# ")
     for key in keys_of(system):
         assert f'\n| <a id="{key.section}.{key.name}" ' in sections[key.section]
+    section = pages["outputs_page"]().partition(f"\n## `{system}`\n")[2].partition("\n## ")[0]
+    for output in system_named(system).outputs:
+        assert f"| `{output.name}` |" in section
+        assert output.meaning in section
 
 
-def test_every_command_is_on_the_page_of_commands() -> None:
+def test_every_command_is_on_the_page_of_commands():
     """The page is written from the group that the commands join, to its last level."""
     page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
     assert ".. click:: distembed.cli.main:cli\n   :prog: distembed\n   :nested: full\n" in page
 
 
-def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:
+def test_links_are_made_relative_to_the_page_that_shows_a_file():
     relinked = extension("repository_links")["relinked"]
     shown = {ROOT / "jobs/README.md": DOCS / "reference/jobs.md"}
     at = {"page": DOCS / "reference/plans.md", "shown": shown}
@@ -144,31 +145,20 @@ def test_links_are_made_relative_to_the_page_that_shows_a_file() -> None:
     assert relinked(code, folder=ROOT / "jobs", **at) == code
 
 
-def test_every_extra_is_on_the_page_of_installing() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
+def test_every_extra_is_on_the_page_of_installing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
     page = (DOCS / "start" / "install.md").read_text(encoding="utf-8")
     assert [name for name in extras if f"`{name}`" not in page] == []
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_the_page_of_outputs_has_every_array_table_and_file_of_a_system(system):
-    page = extension("generated_pages")["outputs_page"]()
-    declared = system_named(system).outputs
-    section = page.partition(f"\n## `{system}`\n")[2].partition("\n## ")[0]
-    for output in declared:
-        assert f"| `{output.name}` |" in section
-        assert output.meaning in section
-
-
-def test_the_home_page_shows_the_page_to_explore_that_the_build_makes() -> None:
+def test_the_home_page_shows_the_page_to_explore_that_the_build_makes():
     shown = extension("live_explorer")["TARGET"]
     assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
 
 
-def test_a_page_has_no_path_of_the_machine_that_builds_it() -> None:
+def test_a_page_has_no_path_of_the_machine_that_builds_it():
     without_paths = extension("builder_paths")["without_paths"]
     built = f"<bdi>/home/me/.venv/lib/python3.11/site-packages/gensim/x.bz2</bdi> {gettempdir()}/tmp2b1r83p1/alone"
     assert without_paths(built) == "<bdi>.../site-packages/gensim/x.bz2</bdi> .../alone"

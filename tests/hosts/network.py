@@ -82,18 +82,8 @@ class Network:
 
     def start_worker(self, host: str, **more: str) -> None:
         """Start the worker of a host under a manager that starts it again: without its scheduler it ends itself."""
-        words = (
-            "--protocol",
-            "tls",
-            "--nthreads",
-            "1",
-            "--memory-limit",
-            "2GiB",
-            "--no-dashboard",
-            "--name",
-            host,
-        )
-        own = ("--local-directory", str(self.folder / "local" / host))
+        words = ("--protocol", "tls", "--nthreads", "1", "--memory-limit", "2GiB", "--no-dashboard")
+        own = ("--name", host, "--local-directory", str(self.folder / "local" / host))
         program = (sys.executable, "-m", "dask", "worker", SCHEDULER)
         self.start(host, *AGAIN_AND_AGAIN, *program, *words, *own, *self.tls("worker"), **more)
 
@@ -110,6 +100,18 @@ class Network:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(WAIT)
+
+    def obey(self, order: str, *, wait: float = 0.0) -> None:
+        """Kill a host, start the scheduler or wait, or have the switch obey."""
+        word, _, host = order.partition(" ")
+        if word == "kill":
+            self.kill(host)
+        elif word == "start":
+            self.start_scheduler()
+        elif word == "wait":
+            time.sleep(wait)
+        else:
+            self.tell(order)
 
     def close(self) -> None:
         for host in list(self.started):
