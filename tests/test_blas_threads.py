@@ -1,7 +1,7 @@
 """At the cause of equal bits: while anything of the public interface computes, no second thread of BLAS works.
 
-`tests/test_execution.py` asks with how many threads matrices are decomposed. A product is no function call that Python
-could show, so that here the threads of BLAS themselves are asked for the processor time that they have taken.
+A product is no function call that Python could show, so that the threads of BLAS themselves are asked for the processor
+time that they have taken; `tests/test_architecture.py` looks for decompositions in the source.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import distembed as de
@@ -123,14 +124,13 @@ def later_words(counts: Any) -> Any:
     return model.transform(counts[later, core], counts[core, later], TOTALS[later])
 
 
-def features_of_new_rows() -> None:
-    model = de.FeaturePreservingEmbedding(K, max_iter=3).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS)
-    model.predict(np.tile(X, (4, 1)) + 0.1)
+def embedding(**options: Any) -> Any:
+    model = de.FeaturePreservingEmbedding(K, max_iter=3, **options)
+    return model.fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS)
 
 
 def imputed_later(**options: Any) -> None:
-    model = de.LatentSemanticImputation(**options).fit(X, KNOWN)
-    model.infer(X[:50] + 0.1, X, KNOWN)
+    de.LatentSemanticImputation(**options).fit(X, KNOWN).infer(X[:50] + 0.1, X, KNOWN)
 
 
 def evaluated() -> None:
@@ -143,11 +143,18 @@ def evaluated() -> None:
         de.evaluate(VECTORS, [analogies, categories])
 
 
-def whitened() -> None:
-    encoder = de.TextEncoder(VECTORS, counts=np.arange(N) + 1, whitening="full").fit(SENTENCES)
+def evaluate_sentences(*asked: Any, **more: Any) -> None:
+    de.evaluate_sentences(de.TextEncoder(VECTORS, weighting="mean"), [EvaluationSet("s", *asked, **more)])
+
+
+def encoded(**options: Any) -> None:
+    encoder = de.TextEncoder(VECTORS, counts=np.arange(N) + 1, **options).fit(SENTENCES)
     encoder.transform(SENTENCES)
 
 
+HALVES = ["a", "b"] * (N // 2)
+TWO_SENTENCES = list(zip(SENTENCES[: N // 2], SENTENCES[N // 2 :], strict=True))
+PROJECTION = de.LocalityPreservingProjection(K, n_neighbors=10)
 WORK = {
     "LSA": lambda: de.LSA(K).fit_transform(TABLE),
     "PSDVec": lambda: de.PSDVec(D // 2, n_core=N // 2, first_passes=2).fit(TABLE, TOTALS),
@@ -157,54 +164,30 @@ WORK = {
     "orthogonal NMF": lambda: de.NMF(K, solver="orthogonal", max_iter=3, tol=0).fit_transform(TABLE),
     "consensus of NMF": lambda: de.NMF(K, max_iter=3, n_init=3).fit(TABLE),
     "SphericalKMeans": lambda: de.SphericalKMeans(K, max_iter=3).fit(TABLE).transform(TABLE),
-    "LocalityPreservingProjection": lambda: de.LocalityPreservingProjection(K, n_neighbors=10).fit_transform(
-        X
-    ),
-    "LocalityPreservingProjection by eigenvectors": lambda: de.LocalityPreservingProjection(
-        K, n_neighbors=10, solver="eigen"
-    ).fit_transform(X),
+    "projection": lambda: clone(PROJECTION).fit_transform(X),
+    "projection by eigenvectors": lambda: clone(PROJECTION).set_params(solver="eigen").fit_transform(X),
     "imputation": imputed_later,
     "imputation of residuals": lambda: imputed_later(regressor=LinearRidge()),
     "imputation of residuals of a kernel": lambda: imputed_later(regressor=KernelRidge()),
-    "recovery": lambda: recovery(X[: N // 2], np.arange(N // 2), X[:, ::-1], labels=["a", "b"] * (N // 2)),
+    "recovery": lambda: recovery(X[: N // 2], np.arange(N // 2), X[:, ::-1], labels=HALVES),
     "nearest_mean": lambda: nearest_mean(X, KNOWN),
-    "neighbor_label_accuracy": lambda: neighbor_label_accuracy(X, ["a", "b"] * (N // 2)),
+    "neighbor_label_accuracy": lambda: neighbor_label_accuracy(X, HALVES),
     "score_retrieval": lambda: score_retrieval(X, X, np.arange(N)),
     "nearest_words": lambda: nearest_words(da.from_array(X, chunks=(N // 2, -1)), NAMES, NAMES),
-    "FeaturePreservingEmbedding": features_of_new_rows,
-    "FeaturePreservingEmbedding that propagates": lambda: de.FeaturePreservingEmbedding(
-        K, max_iter=3, propagate=True
-    ).fit(X, X[:, ::-1], np.abs(X[:, :60]), PAIRS),
+    "embedding": lambda: embedding().predict(np.tile(X, (4, 1)) + 0.1),
+    "embedding that propagates": lambda: embedding(propagate=True),
     "SubwordMap": lambda: de.SubwordMap().fit(NAMES, X),
     "nearest words": lambda: VECTORS.most_similar("w1"),
     "analogy": lambda: VECTORS.most_similar(positive=["w2", "w3"], negative=["w1"]),
     "postprocess": lambda: VECTORS.postprocess(n_components_removed=3),
     "postprocess with n-grams": lambda: COMPOSED.postprocess(n_components_removed=60),
-    "TextEncoder": lambda: de.TextEncoder(VECTORS, counts=np.arange(N) + 1).fit_transform(SENTENCES),
-    "TextEncoder, whitened": whitened,
-    "evaluate_sentences": lambda: de.evaluate_sentences(
-        de.TextEncoder(VECTORS, weighting="mean"),
-        [
-            EvaluationSet(
-                "s",
-                "sentences",
-                list(zip(SENTENCES[: N // 2], SENTENCES[N // 2 :], strict=True)),
-                RANDOM.random(N // 2),
-            )
-        ],
+    "TextEncoder": encoded,
+    "TextEncoder, whitened": lambda: encoded(whitening="full"),
+    "sentences": lambda: evaluate_sentences("sentences", TWO_SENTENCES, RANDOM.random(N // 2)),
+    "classes of sentences": lambda: evaluate_sentences(
+        "classification", [(text,) for text in SENTENCES], groups=[(name, "") for name in HALVES]
     ),
     "evaluate": evaluated,
-    "evaluate_sentences of classes": lambda: de.evaluate_sentences(
-        de.TextEncoder(VECTORS, weighting="mean"),
-        [
-            EvaluationSet(
-                "c",
-                "classification",
-                [(text,) for text in SENTENCES],
-                groups=[("a", ""), ("b", "")] * (N // 2),
-            )
-        ],
-    ),
     "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
     "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),
 }
@@ -228,9 +211,7 @@ COMPUTED_LATER = {
     "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
     "PSDVec": lambda: later_words(COUNTED),
     "NMF": lambda: de.NMF(K, max_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
-    "LocalityPreservingProjection": lambda: (
-        de.LocalityPreservingProjection(K, n_neighbors=10).fit(ROWS).transform(ROWS)
-    ),
+    "projection": lambda: clone(PROJECTION).fit(ROWS).transform(ROWS),
     "imputation of residuals": lambda: (
         de.LatentSemanticImputation(regressor=LinearRidge()).fit(ROWS, da.from_array(KNOWN)).vectors_
     ),

@@ -15,7 +15,7 @@ from distembed import compiled
 
 
 @pytest.fixture
-def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def sealed(tmp_path, monkeypatch):
     """A package that is not there to be written, a user without a home, and temporary files of the test's own."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv(
@@ -28,9 +28,7 @@ def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "file" / "package"
 
 
-def test_kernels_are_kept_in_a_temporary_folder_of_the_user_where_nothing_else_can_be_written(
-    sealed: Path,
-) -> None:
+def test_kernels_are_kept_in_a_temporary_folder_of_the_user_where_nothing_else_can_be_written(sealed):
     compiled.find_place(sealed)
     place = Path(os.environ[compiled.VARIABLE])
     assert place.parent == sealed.parents[1]
@@ -40,7 +38,7 @@ def test_kernels_are_kept_in_a_temporary_folder_of_the_user_where_nothing_else_c
     assert done.stdout.split() == ["2", str(place)]
 
 
-def test_a_folder_that_others_can_write_is_not_taken(sealed: Path) -> None:
+def test_a_folder_that_others_can_write_is_not_taken(sealed):
     compiled.find_place(sealed)
     shared = Path(os.environ.pop(compiled.VARIABLE))
     shared.chmod(0o777)
@@ -48,9 +46,7 @@ def test_a_folder_that_others_can_write_is_not_taken(sealed: Path) -> None:
     assert os.environ[compiled.VARIABLE] != str(shared)
 
 
-def test_nothing_is_changed_where_the_package_or_the_cache_can_be_written(
-    sealed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_changed_where_the_package_or_the_cache_can_be_written(sealed, tmp_path, monkeypatch):
     compiled.find_place(tmp_path)
     assert not os.environ[compiled.VARIABLE]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

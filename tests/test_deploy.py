@@ -35,7 +35,7 @@ def option(words: list[str], name: str) -> str:
     return words[words.index(name) + 1]
 
 
-def test_compose_job_finds_the_scheduler_and_shares_its_volume() -> None:
+def test_compose_job_finds_the_scheduler_and_shares_its_volume():
     services = load("compose.yaml")["services"]
     makes_certificates = services.pop("certificates")
     assert set(services) == {"scheduler", "worker", "job"}
@@ -50,7 +50,7 @@ def test_compose_job_finds_the_scheduler_and_shares_its_volume() -> None:
     assert services["worker"]["deploy"]["replicas"] == 2
 
 
-def test_compose_makes_the_certificates_that_its_dask_is_told_of(tmp_path: Path) -> None:
+def test_compose_makes_the_certificates_that_its_dask_is_told_of(tmp_path):
     if shutil.which("openssl") is None or shutil.which("bash") is None:
         pytest.skip("needs openssl and bash to make certificates")
     service = load("compose.yaml")["services"]["certificates"]
@@ -86,20 +86,25 @@ def commands_of_dask() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("place", commands_of_dask())
-def test_every_dask_process_speaks_tls_and_shows_its_dashboard_to_its_own_machine(place: str) -> None:
+def test_every_dask_process_speaks_tls_and_shows_its_dashboard_to_its_own_machine(place):
     command = commands_of_dask()[place]
     assert "--protocol tls" in command
     assert "--dashboard-address 127.0.0.1:" in command or "--no-dashboard" in command
 
 
-def test_compose_worker_has_one_thread_and_a_limit_below_its_container() -> None:
-    worker = load("compose.yaml")["services"]["worker"]
-    assert option(worker["entrypoint"], "--nthreads") == "1"
-    limit = parse_bytes(option(worker["entrypoint"], "--memory-limit"))
-    assert limit < parse_bytes(worker["deploy"]["resources"]["limits"]["memory"].replace("g", "GiB"))
+def test_a_worker_has_one_thread_and_a_limit_below_that_of_its_container():
+    compose = load("compose.yaml")["services"]["worker"]
+    kubernetes = container_of(load("kubernetes/cluster.yaml")["spec"]["worker"]["spec"])
+    for words, limits in (
+        (compose["entrypoint"], compose["deploy"]["resources"]["limits"]),
+        (kubernetes["args"], kubernetes["resources"]["limits"]),
+    ):
+        assert option(words, "--nthreads") == "1"
+        container = re.sub("(g|Gi)$", "GiB", limits["memory"])
+        assert parse_bytes(option(words, "--memory-limit")) < parse_bytes(container)
 
 
-def test_kubernetes_job_finds_the_service_and_the_claim() -> None:
+def test_kubernetes_job_finds_the_service_and_the_claim():
     cluster, job, claim = (load(f"kubernetes/{name}.yaml") for name in ("cluster", "job", "storage"))
     service = cluster["spec"]["scheduler"]["service"]
     assert service["selector"]["dask.org/cluster-name"] == cluster["metadata"]["name"]
@@ -124,14 +129,7 @@ def test_kubernetes_job_finds_the_service_and_the_claim() -> None:
         )
 
 
-def test_kubernetes_worker_has_one_thread_and_a_limit_below_its_pod() -> None:
-    worker = container_of(load("kubernetes/cluster.yaml")["spec"]["worker"]["spec"])
-    assert option(worker["args"], "--nthreads") == "1"
-    pod_limit = worker["resources"]["limits"]["memory"].replace("Gi", "GiB")
-    assert parse_bytes(option(worker["args"], "--memory-limit")) < parse_bytes(pod_limit)
-
-
-def test_a_job_that_is_moved_has_time_to_give_its_lock_back() -> None:
+def test_a_job_that_is_moved_has_time_to_give_its_lock_back():
     job = load("kubernetes/job.yaml")["spec"]
     pod = job["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] >= 60
@@ -142,14 +140,14 @@ def test_a_job_that_is_moved_has_time_to_give_its_lock_back() -> None:
     assert {"#SBATCH --requeue", "#SBATCH --signal=B:TERM@120"} <= set(script.splitlines())
 
 
-def test_the_image_takes_no_file_of_the_build_that_installs_its_libraries() -> None:
+def test_the_image_takes_no_file_of_the_build_that_installs_its_libraries():
     # that build has an empty distembed/__init__.py, newer than the checkout's, which setuptools would take
     dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
     libraries = dockerfile[dockerfile.index("RUN mkdir distembed") : dockerfile.index("COPY distembed")]
     assert "rm -rf build distembed ./*.egg-info" in libraries
 
 
-def test_every_file_named_in_the_readme_exists() -> None:
+def test_every_file_named_in_the_readme_exists():
     named = re.findall(r"\b((?:deploy|tests)/[\w./-]+\w)", (DEPLOY / "README.md").read_text(encoding="utf-8"))
     assert len(named) > 8
     assert [name for name in named if not (ROOT / name).exists()] == []
@@ -172,7 +170,7 @@ wait
 """
 
 DISTEMBED = """#!{python}
-import json, os, sys, time
+import json, os, sys
 from distributed import Client
 address = sys.argv[sys.argv.index("--scheduler") + 1]
 with Client(address, timeout=60) as client:
@@ -183,10 +181,19 @@ with Client(address, timeout=60) as client:
     report = dict(argv=sys.argv[1:], power=power, threads=list(threads.values()),
                   nthreads=[w["nthreads"] for w in workers], limits=[w["memory_limit"] for w in workers])
 open(os.environ["REPORT"], "w").write(json.dumps(report))
-if os.environ["JOB_EXIT"] == "sleep":
-    time.sleep(60)
-sys.exit(int(os.environ["JOB_EXIT"]))
+sys.exit(3)
 """
+
+WAITING_DISTEMBED = """#!/usr/bin/env bash
+touch "$REPORT"
+exec sleep 300
+"""
+WAITING_DASK = """#!/usr/bin/env bash
+while [[ $# -gt 0 && "$1" != --scheduler-file ]]; do shift; done
+[ -s "$2" ] || echo '{"address": "tls://nobody:1"}' > "$2"
+exec sleep 300
+"""
+"""Stand-ins for what is only started and stopped."""
 
 
 def alive(pid: int) -> bool:
@@ -205,6 +212,12 @@ class Submission(NamedTuple):
     command: list[str]
     environment: dict[str, str]
 
+    def offer(self, name: str, text: str) -> None:
+        """Put a command where the script finds it."""
+        command = self.folder / "bin" / name
+        command.write_text(text)
+        command.chmod(0o755)
+
     def stopped(self) -> bool:
         """Return whether three processes were started, and none of them is left."""
         pids = [int(pid) for pid in (self.folder / "srun.log.pids").read_text().split()]
@@ -212,17 +225,11 @@ class Submission(NamedTuple):
 
 
 @pytest.fixture
-def submission(tmp_path: Path) -> Submission:
+def submission(tmp_path):
     if not (shutil.which("bash") and shutil.which("openssl")) or not Path("/proc/self/stat").exists():
         pytest.skip("needs bash, openssl and /proc")
-    commands = {"srun": SRUN, "distembed": DISTEMBED.format(python=sys.executable)}
-    commands["dask"] = f'#!/usr/bin/env bash\nexec "{sys.executable}" -m dask "$@"\n'
-    commands["python"] = f'#!/usr/bin/env bash\nexec "{sys.executable}" "$@"\n'
     bin_folder = tmp_path / "bin"
     bin_folder.mkdir()
-    for name, text in commands.items():
-        (bin_folder / name).write_text(text)
-        (bin_folder / name).chmod(0o755)
     environment = {
         **os.environ,
         "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}",
@@ -232,19 +239,21 @@ def submission(tmp_path: Path) -> Submission:
         "SLURM_MEM_PER_CPU": "500",
         "SRUN_LOG": str(tmp_path / "srun.log"),
         "REPORT": str(tmp_path / "report.json"),
-        "JOB_EXIT": "0",
         "CERTIFICATES": str(DEPLOY / "tls" / "certificates.sh"),
     }
     workspace = tmp_path / "shared" / "run"
     command = ["bash", str(DEPLOY / "slurm" / "distembed.sbatch"), "job.toml", str(workspace)]
-    return Submission(tmp_path, workspace, command, environment)
+    made = Submission(tmp_path, workspace, command, environment)
+    made.offer("srun", SRUN)
+    made.offer("python", f'#!/usr/bin/env bash\nexec "{sys.executable}" "$@"\n')
+    return made
 
 
 @pytest.mark.cluster
-def test_slurm_script_runs_the_job_and_stops_the_cluster_and_ends_as_the_job_does(
-    submission: Submission,
-) -> None:
-    environment = submission.environment | {"JOB_EXIT": "3"}
+def test_slurm_script_runs_the_job_and_stops_the_cluster_and_ends_as_the_job_does(submission):
+    submission.offer("dask", f'#!/usr/bin/env bash\nexec "{sys.executable}" -m dask "$@"\n')
+    submission.offer("distembed", DISTEMBED.format(python=sys.executable))
+    environment = submission.environment
     done = subprocess.run(
         submission.command, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
@@ -260,11 +269,11 @@ def test_slurm_script_runs_the_job_and_stops_the_cluster_and_ends_as_the_job_doe
     assert submission.stopped()
 
 
-@pytest.mark.cluster
-def test_slurm_script_stops_the_cluster_on_sigterm(submission: Submission) -> None:
-    environment = submission.environment | {"JOB_EXIT": "sleep"}
+def test_slurm_script_stops_the_cluster_on_sigterm(submission):
+    submission.offer("dask", WAITING_DASK)
+    submission.offer("distembed", WAITING_DISTEMBED)
     script = subprocess.Popen(
-        submission.command, env=environment, stderr=subprocess.PIPE, start_new_session=True
+        submission.command, env=submission.environment, stderr=subprocess.PIPE, start_new_session=True
     )
     try:
         deadline = time.monotonic() + 60

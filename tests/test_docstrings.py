@@ -39,7 +39,7 @@ def failures(test: doctest.DocTest) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_runs(tmp_path_factory):
     """Return the folder `runs` that the example of `distembed.run_job` makes, which other examples read."""
     folder = tmp_path_factory.mktemp("examples")
     with pytest.MonkeyPatch.context() as patch:
@@ -49,9 +49,7 @@ def finished_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_the_examples_of_a_module_print_what_they_say(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_the_examples_of_a_module_print_what_they_say(path, tmp_path, monkeypatch, request):
     wrong = []
     for number, test in enumerate(examples_of(import_module(name_of(path)), name_of(path))):
         folder = tmp_path / str(number)
@@ -98,19 +96,18 @@ def shows_something(docstring: str) -> bool:
     return bool(heading) and any(one.want for one in examples) and "doctest: +SKIP" not in section
 
 
-def is_explained(thing: Any) -> bool:
-    """Return whether a public name is a function or a class that is used, not an error or a record of results."""
-    is_record = inspect.isclass(thing) and issubclass(thing, Exception | tuple)
-    return (inspect.isfunction(thing) or inspect.isclass(thing)) and not is_record
-
-
 def public_names() -> dict[str, Any]:
-    """Return what `import distembed` offers."""
+    """Return the functions and classes of `import distembed`, without errors and records of results."""
     names = {name: getattr(distembed, name) for name in distembed.__all__}
-    return {name: thing for name, thing in names.items() if is_explained(thing)}
+    records = (Exception, tuple)
+    return {
+        name: thing
+        for name, thing in names.items()
+        if inspect.isfunction(thing) or (inspect.isclass(thing) and not issubclass(thing, records))
+    }
 
 
-def test_every_public_name_has_an_example() -> None:
+def test_every_public_name_has_an_example():
     assert without_example(public_names()) == []
 
 
@@ -149,12 +146,9 @@ class Counter:
         return 1
 
 
-def test_what_lacks_an_example_is_found() -> None:
+def test_what_lacks_an_example_or_prints_otherwise_is_found():
     found = without_example({"undocumented": undocumented, "Counter": Counter})
     assert found == ["undocumented", "Counter.silent", "Counter.skipped"]
-
-
-def test_an_example_that_prints_otherwise_fails() -> None:
     test, *_ = examples_of(Counter, "Counter")
     assert failures(test) == ""
     test.examples[0].want = "3\n"

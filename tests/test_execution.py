@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import os
 import pickle
 import signal
@@ -19,19 +18,11 @@ import numpy as np
 import pytest
 from dask.base import tokenize
 from dask.utils import key_split
+from distributed import Client, LocalCluster, wait
 from scipy.sparse import csr_array, random_array
 from threadpoolctl import threadpool_info
 
-from distembed import (
-    LSA,
-    NMF,
-    FeaturePreservingEmbedding,
-    LatentSemanticImputation,
-    LocalityPreservingProjection,
-    PSDVec,
-    SemanticNMF,
-    execution,
-)
+from distembed import execution
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary
@@ -201,8 +192,6 @@ def test_block_functions_and_callers_get_aligned_arrays(make):
 
 @pytest.fixture(scope="module")
 def processes():
-    from distributed import LocalCluster
-
     with (
         forked_workers(),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
@@ -211,81 +200,11 @@ def processes():
 
 
 def test_block_functions_get_aligned_arrays_from_other_processes(processes):
-    from distributed import Client
-
     with Client(processes):
         dense = da.from_array(DENSE, chunks=(5, -1)).persist()
         sparse = row_blocks(SPARSE, values_per_block=30).rechunk((5, -1)).persist()
         for name, lift in lifts_of(dense, sparse).items():
             assert np.all(np.asarray(compute(lift)) == 1), name
-
-
-def test_a_cluster_turns_and_multiplies_row_blocks_with_the_bits_of_one_process(processes):
-    from distributed import Client
-
-    def results():
-        lazy = row_blocks(SPARSE, values_per_block=30).persist()
-        turned = transpose_row_blocks(lazy)
-        vectors = da.from_array(DENSE[: SPARSE.shape[0]], chunks=(5, -1)).persist()
-        return dask.compute(turned, sparse_times(turned, vectors))
-
-    here = results()
-    with Client(processes):
-        there = results()
-    assert (here[0] != there[0]).nnz == 0
-    np.testing.assert_array_equal(here[1], there[1])
-
-
-def embedded(counts, _):
-    """Embed two sets of a hundred rows, of which ten are pairs."""
-    parts = counts[:100, :20], counts[100:200, 20:40]
-    sets = (da.from_array(part, chunks=(30, -1)) for part in parts)
-    return (
-        FeaturePreservingEmbedding(4).fit(*sets, counts[:100, 40:44], [(i, i) for i in range(10)]).embedding_
-    )
-
-
-def imputed(counts, _):
-    X, Y = da.from_array(counts[:100], chunks=(30, -1)), np.where(np.arange(100) < 20, 1.0, np.nan)
-    return LatentSemanticImputation().fit(X, Y[:, None] * counts[:100, :20]).vectors_
-
-
-FITS = {
-    "LSA": lambda _, rows: LSA(12).fit_transform(rows),
-    "PSDVec": lambda counts, rows: (
-        PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(rows, counts.sum(axis=0) + 1.0).vectors_
-    ),
-    "NMF": lambda _, rows: NMF(12, max_iter=4, tol=0).fit(rows).word_factors_,
-    "SemanticNMF": lambda _, rows: (
-        SemanticNMF(12, max_iter=4).fit(rows, np.log1p(rows + rows.T)).document_factors_
-    ),
-    "LatentSemanticImputation": imputed,
-    "LocalityPreservingProjection": lambda _, rows: LocalityPreservingProjection(
-        8, n_neighbors=5
-    ).fit_transform(rows),
-    "FeaturePreservingEmbedding": embedded,
-}
-"""What each estimator learns from counts, or from the sparse blocks of their rows."""
-
-
-@pytest.mark.parametrize("kind", FITS)
-def test_fits_have_the_same_bits_in_threads_and_in_processes(processes, kind):
-    from distributed import Client
-
-    expected = np.random.default_rng(0).dirichlet(np.full(20, 0.2), 400)
-    counts = np.random.default_rng(1).poisson(40 * expected @ expected.T).astype(np.float32)
-    digests = []
-    for client in (None, partial(Client, processes)):
-        lazy = da.from_array(counts, chunks=(80, -1)).map_blocks(
-            csr_array, meta=csr_array((0, 0), dtype="f4")
-        )
-        if client is None:
-            found = compute(FITS[kind](counts, lazy))
-        else:
-            with client():
-                found = compute(FITS[kind](counts, lazy))
-        digests.append(hashlib.sha256(np.ascontiguousarray(found).tobytes()).hexdigest())
-    assert digests[0] == digests[1]
 
 
 def dense_graph(rows):
@@ -306,6 +225,7 @@ HELD = {
     "graph": dense_graph,
     "lists": lambda rows: propagation._search_lists(rows, rows[::-1], 5),
     "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
+    "product": lambda rows: sparse_times(transpose_row_blocks(csr_blocks(rows)), rows),
     "pairs of words": lambda rows: in_memory(
         select_pairs(csr_blocks(abs(rows[:, :1]) * np.arange(60.0)), np.arange(40))
     ),
@@ -315,9 +235,7 @@ HELD = {
 
 @pytest.mark.parametrize("kind", HELD)
 def test_what_a_cluster_holds_is_read_like_any_other_array(processes, kind):
-    """The tasks had no reference to it, so that the workers forgot it, or the task did not find it."""
-    from distributed import Client
-
+    """With the bits of one process, while the tasks hold a reference to it."""
     rows = da.from_array(np.random.default_rng(0).standard_normal((60, 8)), chunks=(20, -1))
     expected = compute(HELD[kind](rows))
     with Client(processes) as client:
@@ -330,8 +248,8 @@ def test_what_a_cluster_holds_is_read_like_any_other_array(processes, kind):
 # --- one thread ------------------------------------------------------------------------------------------------
 
 
-def blas_threads():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+def threads_of(api):
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == api}
 
 
 @pytest.fixture
@@ -352,40 +270,34 @@ def test_uses_that_overlap_restore_what_was_there(two_threads):
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert set(blas_threads()) == {1}
+    assert threads_of("blas") == {1}
     second.__exit__(None, None, None)
-    assert set(blas_threads()) == {2}
+    assert threads_of("blas") == {2}
 
 
 def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two_threads):
-    inside, leave = threading.Event(), threading.Event()
-    seen = []
+    inside, leave, seen = threading.Event(), threading.Event(), []
 
     def other():
-        def openmp():
-            return [
-                library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"
-            ]
-
-        before = openmp()
+        before = threads_of("openmp")
         with one_blas_thread():
             inside.set()
             leave.wait(30)
-            seen.append(set(openmp()))
-        seen.append(openmp() == before)
+            seen.append(threads_of("openmp"))
+        seen.append(threads_of("openmp") == before)
 
     thread = threading.Thread(target=other)
     with one_blas_thread():
         with one_blas_thread():
             thread.start()
             inside.wait(30)
-        assert {library["num_threads"] for library in threadpool_info()} == {1}
-    assert set(blas_threads()) == {1}  # of the other thread's use
-    assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "openmp"} == {2}
+        assert threads_of("blas") == threads_of("openmp") == {1}
+    assert threads_of("blas") == {1}  # of the other thread's use
+    assert threads_of("openmp") == {2}
     leave.set()
     thread.join(30)
     assert seen == [{1}, True]
-    assert set(blas_threads()) == {2}
+    assert threads_of("blas") == {2}
 
 
 def test_libraries_are_looked_for_again_when_a_module_was_imported(two_threads, monkeypatch):
@@ -396,14 +308,14 @@ def test_libraries_are_looked_for_again_when_a_module_was_imported(two_threads, 
     execution._libraries.cache_clear()
     for _ in range(3):
         with one_blas_thread():
-            assert set(blas_threads()) == {1}
+            assert threads_of("blas") == {1}
     assert len(searches) == 1
     monkeypatch.setitem(sys.modules, "a_module_that_brings_a_library", execution)
     with one_blas_thread():
         assert len(searches) == 2
 
 
-def test_rounds_are_heard_where_somebody_listens_and_nowhere_else() -> None:
+def test_rounds_are_heard_where_somebody_listens_and_nowhere_else():
     heard: list[tuple[str, int, int | None]] = []
     tell("rounds", 1, 9)
     with heard_by(lambda *step: heard.append(step)):
@@ -470,8 +382,6 @@ def toarray(block):
 
 def test_a_large_value_reaches_a_cluster_outside_the_graph(processes, tmp_path):
     """Dask warned of graphs of 59 MiB: a vocabulary, or a factor of each round, was in them."""
-    from distributed import Client
-
     with Client(processes), dask.config.set({"distributed.admin.large-graph-warning-threshold": "1MB"}):
         with pytest.warns(UserWarning, match="large graph"):
             da.from_array(np.ones(N_LARGE), chunks=-1).sum().compute()
@@ -484,10 +394,12 @@ def test_a_large_value_reaches_a_cluster_outside_the_graph(processes, tmp_path):
 
 def test_a_large_value_that_is_sent_again_is_another_one_to_the_cluster(processes):
     """Under one key the release of the first took the second with it: `cancelled for reason: lost dependencies`."""
-    from distributed import Client
-
     vector = np.ones(N_LARGE)
+    assert sent(vector) is vector  # without a cluster it stays where it is
+    np.testing.assert_array_equal(compute(whole(vector)), vector)
+    value = dask.delayed(np.zeros)(3)
     with Client(processes):
+        assert sent(value) is value
         keys = [next(iter(sent(vector).__dask_graph__().values())).key for _ in range(2)]
     assert keys[0] != keys[1]
     assert [key_split(key) for key in keys] == ["shared", "shared"]
@@ -495,8 +407,6 @@ def test_a_large_value_that_is_sent_again_is_another_one_to_the_cluster(processe
 
 def test_a_large_value_outlives_the_workers_that_hold_it(processes):
     """What a client scatters is lost with its last holder, and Dask lets one holder keep it."""
-    from distributed import Client, wait
-
     vector = np.arange(N_LARGE)
     with Client(processes) as client:
         shared = whole(vector).persist()
@@ -504,14 +414,3 @@ def test_a_large_value_outlives_the_workers_that_hold_it(processes):
         for pid in client.run(os.getpid).values():
             os.kill(pid, signal.SIGKILL)
         assert compute(shared.sum()) == vector.sum()
-
-
-def test_without_a_cluster_a_large_value_stays_where_it_is():
-    vector = np.ones(N_LARGE)
-    assert sent(vector) is vector
-    np.testing.assert_array_equal(compute(whole(vector)), vector)
-
-
-def test_a_delayed_value_is_sent_as_it_is():
-    value = dask.delayed(np.zeros)(3)
-    assert sent(value) is value

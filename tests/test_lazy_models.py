@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -36,13 +36,8 @@ def documents(n_blocks: int) -> da.Array:
 
 
 def fitted(model: Any) -> Any:
-    random = np.random.default_rng(1)
-    X = random.poisson(0.02, (60, COLUMNS)).astype(np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if isinstance(model, de.SemanticNMF):
-            return model.fit(X, csr_array(X.T @ X))
-        return model.fit(X, X[:, :2])
+    X = np.random.default_rng(1).poisson(0.02, (60, COLUMNS)).astype(np.float32)
+    return model.fit(X, csr_array(X.T @ X) if isinstance(model, de.SemanticNMF) else X[:, :2])
 
 
 def of_rows(model: Any, method: str = "transform") -> Callable[[], Callable[[int], da.Array]]:
@@ -56,24 +51,19 @@ def of_rows(model: Any, method: str = "transform") -> Callable[[], Callable[[int
 def embedding_of_a_lazy_set() -> Callable[[int], da.Array]:
     model = de.FeaturePreservingEmbedding(2, n_neighbors=4, max_iter=2)
     lazy = documents(4)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(lazy, np.asarray(lazy)[:, :2])
+    model.fit(lazy, np.asarray(lazy)[:, :2])
     return lambda n_blocks: model.transform(documents(n_blocks))
+
+
+def sparse(rows: da.Array) -> da.Array:
+    return rows.map_blocks(csr_array, meta=csr_array((0, 0), dtype=np.float32))
 
 
 def vectors_of_new_words() -> Callable[[int], da.Array]:
     counts = np.random.default_rng(2).integers(1, 99, (N_CORE, N_CORE))
     model = de.PSDVec(RANK, n_iter=1).fit(counts, counts.sum(axis=0))
-
-    def vectors(n_blocks: int) -> da.Array:
-        rows = documents(n_blocks)[:, :N_CORE].map_blocks(csr_array, meta=csr_array((0, 0), dtype=np.float32))
-        columns = da.ones((N_CORE, 40), chunks=(-1, -1), dtype=np.float32).map_blocks(
-            csr_array, meta=csr_array((0, 0), dtype=np.float32)
-        )
-        return model.transform(rows, columns, np.ones(40))
-
-    return vectors
+    columns = sparse(da.ones((N_CORE, 40), chunks=(-1, -1), dtype=np.float32))
+    return lambda n_blocks: model.transform(sparse(documents(n_blocks)[:, :N_CORE]), columns, np.ones(40))
 
 
 def words(n_blocks: int) -> da.Array:
@@ -88,11 +78,7 @@ def vectors_of_texts() -> Callable[[int], da.Array]:
 
 def vectors_of_strings(*, lazy: bool = False) -> Callable[[int], da.Array]:
     vectors = np.random.default_rng(3).random((len(WORDS), 20)).astype(np.float32)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = de.SubwordMap(tol=0.1).fit(
-            WORDS, da.from_array(vectors, chunks=(500, -1)) if lazy else vectors
-        )
+    model = de.SubwordMap(tol=0.1).fit(WORDS, da.from_array(vectors, chunks=(500, -1)) if lazy else vectors)
     return lambda n_blocks: model.transform(words(n_blocks))
 
 
@@ -127,13 +113,15 @@ MODELS = {
 
 
 @pytest.fixture(scope="module", params=MODELS)
-def answer(request: pytest.FixtureRequest) -> Callable[[int], da.Array]:
+def answer(request):
     """Return what a fitted model gives for rows in so many blocks."""
-    return MODELS[request.param]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rounds do not converge
+        return MODELS[request.param]()
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
+def client():
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
     with Client(processes=False, set_as_default=False, **options) as one:
         yield one
@@ -149,7 +137,7 @@ def task_bytes(lazy: da.Array) -> list[int]:
     return [len(cloudpickle.dumps(task)) for task in dict(optimized.__dask_graph__()).values()]
 
 
-def test_a_call_computes_nothing(answer: Callable[[int], da.Array]) -> None:
+def test_a_call_computes_nothing(answer):
     with dask.config.set(scheduler=refusing):
         lazy = answer(4)
         assert isinstance(lazy, da.Array)
@@ -158,15 +146,13 @@ def test_a_call_computes_nothing(answer: Callable[[int], da.Array]) -> None:
     assert lazy.numblocks[0] >= 4  # of whatever it computes, rows stay apart
 
 
-def test_a_graph_holds_the_model_once(answer: Callable[[int], da.Array]) -> None:
+def test_a_graph_holds_the_model_once(answer):
     few, many = (sum(task_bytes(answer(n_blocks))) for n_blocks in (2, 20))
     assert many - few < 18 * 8_000  # the smallest of the models takes 120 kB
 
 
 @pytest.mark.parametrize("answer", sorted({*MODELS} - {LAZY}), indirect=True)
-def test_a_graph_of_a_cluster_holds_no_model(
-    answer: Callable[[int], da.Array], client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_of_a_cluster_holds_no_model(answer, client, monkeypatch):
     monkeypatch.setattr(execution, "LARGEST_LITERAL", 30_000)
     expected = answer(1).compute(scheduler="synchronous")
     with client.as_current(), dask.config.set(scheduler=client):

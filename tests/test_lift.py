@@ -53,7 +53,7 @@ def counted_tasks() -> Iterator[Counter[str]]:
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_blocks_give_what_the_whole_gives(cut: tuple[int, ...]) -> None:
+def test_blocks_give_what_the_whole_gives(cut):
     weights = np.arange(103.0, dtype=np.float32)
     lazy = da.from_array(ROWS, chunks=(cut, -1))
     whole = lift(_scaled, "wc,w->wc", ROWS, weights, by=2.0)
@@ -64,9 +64,7 @@ def test_blocks_give_what_the_whole_gives(cut: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_an_axis_that_the_result_lacks_is_given_whole_or_as_a_list(
-    cut: tuple[int, ...], sparse: bool
-) -> None:
+def test_an_axis_that_the_result_lacks_is_given_whole_or_as_a_list(cut, sparse):
     left = sp.random_array((40, 103), density=0.2, format="csr", dtype=np.float32, rng=1)
     lazy, given = (
         da.from_array(ROWS, chunks=(cut, -1)),
@@ -83,7 +81,7 @@ def test_an_axis_that_the_result_lacks_is_given_whole_or_as_a_list(
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 8, 9, 70])
-def test_a_sum_is_that_of_dask_s_tree(n_blocks: int) -> None:
+def test_a_sum_is_that_of_dask_s_tree(n_blocks):
     rows = np.random.default_rng(1).normal(size=(n_blocks * 3, 5)).astype(np.float32)
     lazy = da.from_array(rows, chunks=(3, -1))
     stacked = lazy.map_blocks(
@@ -96,7 +94,7 @@ def test_a_sum_is_that_of_dask_s_tree(n_blocks: int) -> None:
     assert np.array_equal(fold(total(_squares), "wc", rows, shape=(5,)), _squares(rows))
 
 
-def test_a_row_of_sums_may_combine_and_finalize_otherwise() -> None:
+def test_a_row_of_sums_may_combine_and_finalize_otherwise():
     largest = Sum(
         lambda rows: rows.max(axis=0),
         lambda found: np.max(found, axis=0),
@@ -107,7 +105,7 @@ def test_a_row_of_sums_may_combine_and_finalize_otherwise() -> None:
     assert fold(largest, "wc", ROWS, shape=(1,))[0] == ROWS.max()
 
 
-def test_a_step_of_several_results_is_one_task_for_each_row_block() -> None:
+def test_a_step_of_several_results_is_one_task_for_each_row_block():
     lazy, small = da.from_array(ROWS, chunks=(6, -1)).persist(), np.ones((6, 4), np.float32)
     step = lift(_step, "wc,cr->wr", lazy, small, dtype=object, sizes={"w": 1, "r": 1})
     with counted_tasks() as seen:
@@ -123,7 +121,7 @@ def test_a_step_of_several_results_is_one_task_for_each_row_block() -> None:
     assert np.array_equal(compute(following), compute(made) * 2)
 
 
-def test_a_chain_is_one_task_for_each_row_block() -> None:
+def test_a_chain_is_one_task_for_each_row_block():
     lazy = da.from_array(ROWS, chunks=(6, -1)).persist()
     weights = da.from_array(np.ones(103, np.float32), chunks=6).persist()
     twice = lift(_scaled, "wc,w->wc", lift(_scaled, "wc,w->wc", lazy, weights, by=2.0), weights, by=3.0)
@@ -134,7 +132,7 @@ def test_a_chain_is_one_task_for_each_row_block() -> None:
     )
 
 
-def test_rows_know_their_numbers() -> None:
+def test_rows_know_their_numbers():
     def numbers(rows: Any, first: Any) -> Any:
         return rows[:, :1] * 0 + first[0] + np.arange(len(rows))[:, None]
 
@@ -145,30 +143,30 @@ def test_rows_know_their_numbers() -> None:
         assert np.array_equal(compute(made), expected)
 
 
-def test_a_result_in_other_order_is_made_contiguous() -> None:
+def test_a_result_in_other_order_is_made_contiguous():
     assert lift(np.transpose, "ab->ba", ROWS).flags.c_contiguous
 
 
-def test_what_a_function_declares_is_found_behind_a_partial() -> None:
+def test_what_a_function_declares_is_found_behind_a_partial():
     assert temporaries_of(partial(partial(_scaled, by=2))) == 1
     with pytest.raises(AttributeError):
         temporaries_of(_squares)
 
 
-def test_where_arrays_are_cut_differently_the_first_decides() -> None:
+def test_where_arrays_are_cut_differently_the_first_decides():
     rows = da.from_array(ROWS, chunks=(50, -1))
     made = lift(lambda block, first: block + first, "wc,w->wc", rows, first_rows(rows))
     assert made.chunks == rows.chunks
     np.testing.assert_array_equal(compute(made), ROWS + np.repeat([0, 50, 100], [50, 50, 3])[:, None])
 
 
-def test_options_may_have_the_names_of_those_of_dask() -> None:
+def test_options_may_have_the_names_of_those_of_dask():
     rows = da.from_array(ROWS, chunks=(50, -1))
     made = lift(lambda block, name, token: block * name + token, "wc->wc", rows, name=2, token=1)
     np.testing.assert_array_equal(compute(made), 2 * ROWS + 1)
 
 
-def test_arrays_that_are_cut_differently_are_refused() -> None:
+def test_arrays_that_are_cut_differently_are_refused():
     one, other = (da.from_array(ROWS, chunks=(size, -1)) for size in (10, 20))
     with pytest.raises(
         ValueError, match="cut differently along the axis w: into 6 blocks of 20 and more, and into 11"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +18,11 @@ import distembed as de
 from distembed.demos import titles
 from distembed.execution import compute
 from distembed.scratch import Scratch
+from tests.processes import CONTEXT
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+def client():
     with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as client:
         yield client
 
@@ -34,7 +35,7 @@ def counts_of(scratch: Path, what: str) -> object:
     return de.ppmi(de.count_cooccurrences(corpus, vocabulary, window=3))
 
 
-def test_a_folder_goes_with_the_last_that_refers_to_it(tmp_path: Path) -> None:
+def test_a_folder_goes_with_the_last_that_refers_to_it(tmp_path):
     scratch = Scratch("a-", tmp_path)
     folder, copy = Path(scratch.url), pickle.loads(pickle.dumps(scratch))
     assert folder.parent == tmp_path
@@ -46,9 +47,7 @@ def test_a_folder_goes_with_the_last_that_refers_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["documents", "pairs"])
-def test_what_is_persisted_is_computed_though_its_graph_is_gone(
-    what: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_persisted_is_computed_though_its_graph_is_gone(what, client, tmp_path, monkeypatch):
     """The token files and the partial counts were removed before the workers had read them."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     lazy = counts_of(tmp_path, what)
@@ -66,11 +65,11 @@ def test_what_is_persisted_is_computed_though_its_graph_is_gone(
     assert not any(tmp_path.iterdir())
 
 
-def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
+def test_nothing_is_left_when_the_process_ends(tmp_path):
     program = (
         "import time\nfrom distributed import Client\nfrom distembed.scratch import Scratch\n"
         "client = Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=':0')\n"
-        "waiting = client.submit(time.sleep, 1)\n"
+        "waiting = client.submit(time.sleep, 0.3)\n"
         f"scratch = Scratch('a-', {str(tmp_path)!r})\n"
         "url = scratch.url\ndel scratch\nimport os\nprint(os.path.isdir(url))\n"
     )
@@ -81,13 +80,17 @@ def test_nothing_is_left_when_the_process_ends(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
-def test_what_a_killed_process_left_goes_when_the_next_folder_is_created(tmp_path: Path) -> None:
-    program = (
-        "import os\nfrom distembed.scratch import Scratch\n"
-        f"scratch = Scratch('a-', {str(tmp_path)!r})\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -9
+def be_killed(folder: Path) -> None:
+    scratch = Scratch("a-", folder)
+    assert Path(scratch.url).is_dir()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_a_killed_process_left_goes_when_the_next_folder_is_created(tmp_path):
+    process = CONTEXT.Process(target=be_killed, args=(tmp_path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
     [left] = tmp_path.iterdir()
     of_others = tmp_path / "a-of-another"
     of_others.mkdir()
