@@ -30,6 +30,7 @@ from distembed.evaluation.words import score_records
 from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
+from distembed.spelling import is_form_of
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.answers import Answer, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
@@ -271,6 +272,10 @@ def _score_row(path: str, score: Score) -> dict[str, Any]:
     return {"vectors": path, **record, "low": low, "high": high}
 
 
+MOST_FORMS = 1000
+"""Neighbors among which the forms of a word are looked for."""
+
+
 @command(
     "distembed neighbors runs/psdvec king music",
     "distembed neighbors vectors.bin king -n 5",
@@ -279,8 +284,13 @@ def _score_row(path: str, score: Score) -> dict[str, Any]:
 @argument("vectors")
 @click.argument("words", nargs=-1, required=True)
 @number("-n n", "How many neighbors of each word.", default=10)
+@flag(
+    "--without-spelling", "Leave out forms and compounds of a word: what begins like it, or is a part of it."
+)
 @answer_target()
-def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) -> None:
+def neighbors(
+    vectors: str, words: tuple[str, ...], n: int, without_spelling: bool, target: str | None
+) -> None:
     """Print the nearest words by cosine.
 
     VECTORS is a vector file, a workspace or a job file. Write the names of a table as the table or the vectors have
@@ -296,10 +306,12 @@ def neighbors(vectors: str, words: tuple[str, ...], n: int, target: str | None) 
         write(shown(line), err=True)
     for word in meant:
         try:
-            near = model.most_similar(word if word in model else in_table.get(word, word), n=n)
+            name = word if word in model else in_table.get(word, word)
+            near = model.most_similar(name, n=(MOST_FORMS + n) if without_spelling else n)
         except UnknownWordError as error:
             unknown.append(str(error))
             continue
+        near = [each for each in near if not (without_spelling and is_form_of(name, each.word))][:n]
         origin = "" if word in model else model.describe(word)
         if word not in model and word in in_table:
             origin = f"in the vectors {in_table[word]!r}"
