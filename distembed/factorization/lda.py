@@ -82,6 +82,7 @@ def online_lda(
     ----------
     Hoffman, Blei & Bach, Online learning for latent Dirichlet allocation, NIPS 2010.
     """
+    counts = counts.astype(np.float64)  # as scikit-learn has its topics, with which it would not take others
     n_documents, n_words = counts.shape
     if n_documents < n_topics:
         raise ValueError(

@@ -49,7 +49,7 @@ def test_planted_topics_are_found(planted):
 
 def test_the_topics_are_those_of_scikit_learn(planted):
     counts = planted[0]
-    mine = online_lda(blocks(counts, 40, 50), N_TOPICS, n_passes=2, tol=0)
+    mine = online_lda(blocks(counts.astype(np.float32), 40, 50), N_TOPICS, n_passes=2, tol=0)
     model = lda._model(np.random.RandomState(0).gamma(100.0, 0.01, (N_TOPICS, N_WORDS)), N_DOCUMENTS)
     model.n_batch_iter_ = 1
     for number in range(2):
