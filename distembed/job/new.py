@@ -57,6 +57,8 @@ WORDS_PER_COMPONENT, FEWEST_WORDS, FEW_COMPONENTS = 75, 3, 50
 better than 400, and on 2 million, 22,000 words, the two are level. Up to `FEW_COMPONENTS` take no more than
 `FEWEST_WORDS` each; a text that has not even these keeps its rare words.
 """
+DOCUMENTS_PER_TOPIC = 10
+"""Fewer documents than so many for each topic say nothing that another start says again."""
 
 FIELD_NAMES = {
     "text_field": ("text", "body", "content", "article", "abstract", "review", "message"),
@@ -393,7 +395,7 @@ def settings_that_fit(keys: Sequence[Key], best: Settings, text: Found) -> Setti
             "psdvec.n_components": n_components,
             "sides.n_components": max(1, n_components // 2),
             "wordspaces.n_components": min(n_words // FEWEST_WORDS, text.n_documents),
-            "topics.n_topics": text.n_documents,
+            "topics.n_topics": text.n_documents // DOCUMENTS_PER_TOPIC,
         }
         small = {place: max(2, most) for place, most in room.items() if (every.get(place) or 0) > most}
         if few == FEW_COMPONENTS:
