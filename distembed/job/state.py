@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from distembed.display import format_seconds
+from distembed.display import format_seconds, measured
 from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_inputs, texts_in
 from distembed.job.model import Job, JobError
 from distembed.job.provenance import differences
@@ -228,8 +228,7 @@ def seconds_of(before: StageManifest | Begun) -> float:
     """Return the recorded work in a stage: of all runs that a commit took, or until an interruption."""
     if not isinstance(before, StageManifest):
         return before.seconds
-    facts = before.facts
-    return float(facts.get("wall_seconds", 0)) + float(facts.get("earlier_seconds", 0))
+    return sum(measured(before.facts, name) or 0 for name in ("wall_seconds", "earlier_seconds"))
 
 
 def refusal(lost: Sequence[Loss]) -> str:

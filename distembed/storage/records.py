@@ -319,8 +319,19 @@ class OutputRecord(_Record):
         return [name for block in self.blocks for name in block.files]
 
 
+LARGEST_FACT = 2**63
+"""No count, size or time of a stage reaches it."""
+
+
 class StageFacts(dict[str, Any]):
-    """The facts of a stage, which says in one sentence what its record lacks."""
+    """The facts of a stage, which says in one sentence what its record lacks; a number that cannot be is lacking."""
+
+    def __init__(self, facts: Mapping[str, Any] | tuple[()] = ()) -> None:
+        super().__init__(
+            (name, value)
+            for name, value in dict(facts).items()
+            if not isinstance(value, int | float) or not abs(value) >= LARGEST_FACT
+        )
 
     def __missing__(self, name: str) -> Any:
         raise ManifestError(f"The record of a stage lacks its fact {name!r}: run the job again to repair it.")
@@ -341,7 +352,7 @@ class Begun(_Record):
     inputs: dict[StageName, str]
     input_digests: dict[str, str] = {}
     made_with: dict[str, str] = {}
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, ge=0, lt=LARGEST_FACT)
 
 
 class StageManifest(Begun):

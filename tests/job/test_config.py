@@ -233,6 +233,7 @@ def test_a_stage_without_its_figures_is_shown_without_them():
     assert spent_text({}) == "         –   peak – per process, – together"
     with pytest.raises(ManifestError, match="lacks its fact 'n_words'"):
         StageFacts({"n_tokens": 1})["n_words"]
+    assert spent_text(StageFacts({"wall_seconds": 1e308, "peak_process_bytes": 10**300})) == spent_text({})
 
 
 LEAST = dict.fromkeys(("comparison", "psdvec", "topics"), "[corpus]\npaths = ['text']") | {
