@@ -432,8 +432,13 @@ def naming_a_full_disk(path: str) -> Iterator[None]:
             r"\(os error (\d+)\)", str(error)
         ):  # as libraries that are written in Rust tell it
             number = number or int(told[1])
-        if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT):
+        if isinstance(error, DiskFullError) or number not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
+        if number == errno.EFBIG:
+            limit = f"{path} was not written: it is larger than this shell or its disk lets a file be"
+            raise DiskFullError(
+                number, f"{limit}; raise the limit (ulimit -f) or name another place"
+            ) from error
         folder = Path(path).absolute().parent
         mount = next((place for place in (folder, *folder.parents) if place.is_mount()), folder)
         raise DiskFullError(

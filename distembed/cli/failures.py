@@ -7,6 +7,7 @@ import functools
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -39,9 +40,15 @@ ADVICE = {
 """What to do about errors of the operating system that name a path."""
 ADVICE_BY_NUMBER = {
     errno.EROFS: "its disk is mounted for reading only; mount it for writing, or name another place",
+    errno.ENOSPC: "it has no room; make room there, or name another place",
+    errno.EFBIG: "a file may not be as large; raise the limit (ulimit -f), or name another place",
     errno.EMFILE: "this process may open too few files; raise the limit (ulimit -n 1024)",
 }
 """The same for errors that have no class of their own."""
+ADVICE_BY_TEXT = {
+    "can't start new thread": "no thread can be started: raise the limits (ulimit -v, ulimit -u)"
+}
+"""The same for errors that have no number either."""
 
 
 def one_sentence(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,6 +95,7 @@ CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
 def _sentence(error: BaseException) -> str:
     """Return what an error says, without numbers of the operating system and with what to install."""
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    text = ADVICE_BY_TEXT.get(text, text)
     missing = next((name for name in CLOUD_PACKAGES if name in text), None)
     if isinstance(error, ImportError) and missing:
         return f"{CLOUD_PACKAGES[missing]} is reached by {missing}, which is missing: pip install 'distembed[cloud]'"
@@ -96,8 +104,10 @@ def _sentence(error: BaseException) -> str:
             "s3:// asks who you are, and no keys are found: log in with its own tools (~/.aws/credentials, or "
             "AWS_PROFILE), or set FSSPEC_S3='{\"anon\": true}' for a public bucket"
         )
-    if isinstance(error, OSError) and error.filename is not None and text.startswith("[Errno"):
-        place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(error.filename))
+    is_full = text in (f"[Errno {number}] {os.strerror(number)}" for number in (errno.ENOSPC, errno.EFBIG))
+    if isinstance(error, OSError) and (is_full or (error.filename is not None and text.startswith("[Errno"))):
+        place = error.filename or f"what is printed, or a temporary file in {tempfile.gettempdir()}"
+        place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(place))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
         advice = advice or ADVICE_BY_NUMBER.get(error.errno or 0)
         return f"{place}: {advice or error.strerror}"

@@ -54,6 +54,11 @@ def main() -> None:
             os._exit(STOPPED)
         if isinstance(end, KeyboardInterrupt | click.Abort) or (STOPPING.is_set() and not is_done):
             end_stopped()  # of a command that an interrupt broke anywhere
+        if isinstance(end, OSError | ImportError | MemoryError) and "DISTEMBED_DEBUG" not in os.environ:
+            # of an import: commands say themselves how they fail
+            sys.exit(
+                f"distembed: a library cannot be loaded ({end}): raise the memory limit, or install it again"
+            )
         raise
 
 

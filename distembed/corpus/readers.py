@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import codecs
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from distembed.corpus.records import HEADS, BadRecord, CorpusError, Partition
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.display import MAX_ROWS, first_words, html_view, plural
 from distembed.execution import compute, delayed
+from distembed.formats.encodings import text_encoding
 from distembed.options import PositiveInt, check_options
 from distembed.scratch import Scratch
 
@@ -355,13 +355,11 @@ def read_corpus(
                 f'documents would have the column "{name}" twice: rename or leave out one of them.'
             )
     files = tuple(find_files(named))
-    try:
-        codecs.lookup(encoding or "utf-8")
-    except LookupError as error:
+    if encoding and text_encoding(encoding) is None:
         raise ValueError(
-            f'encoding is {encoding!r}, which Python does not know; give "utf-16", "latin-1", "cp1252" or another of '
-            "its names"
-        ) from error
+            f'encoding is {encoding!r}, which is no encoding of text that Python knows; give "utf-16", "latin-1", '
+            '"cp1252" or another of its names'
+        )
     partitions, refused = plan_files(files, template, partition_bytes, encoding)
     folder = None if scratch is None else str(scratch)
     paths_table = folders_of(partitions, path_fields) if path_fields else None

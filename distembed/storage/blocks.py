@@ -167,8 +167,9 @@ def write_block(folder: Folder, output: records.Output, index: int, rows: int, b
     except (ConnectionError, RefusedError, records.LockedError):
         raise
     except OSError as error:
+        reason = str(error.strerror or error).rstrip(".")
         message = (
-            f"Cannot write block {index} of {output.name!r} in {folder.url}: {error.strerror or error}. "
+            f"Cannot write block {index} of {output.name!r} in {folder.url}: {reason}. "
             "Blocks stored before are kept; correct this and run again."
         )
         raise OSError(error.errno or 0, message) from error

@@ -274,7 +274,7 @@ def read_vectors(
         word = rows.words[repeated[0]]
         raise VectorFileError(
             f"{source.at(repeated[0])}: the word {word!r} stands already in {source.unit} "
-            f'{source.first + seen[word]}; give duplicates="first" to keep the first of each'
+            f'{source.first + seen[word]}; remove one of the lines (or in Python give duplicates="first")'
         )
     return rows._replace(words=list(seen), vectors=rows.vectors[[*seen.values()]]) if repeated else rows
 

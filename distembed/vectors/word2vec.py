@@ -37,7 +37,7 @@ def _take_header(stream: Stream, name: str) -> tuple[int, int]:
     if len(fields) != 2 or len(numbers) != 2 or numbers[1] == 0:
         raise VectorFileError(
             f"{name}, line 1: {shown(line)} is not a word2vec header `n_words n_components`; "
-            'give format="glove" for a text file without a header'
+            'name a text file without a header .glove, or in Python give format="glove"'
         )
     return numbers[0], numbers[1]
 
@@ -76,7 +76,7 @@ def _whole_lines(stream: Stream, name: str) -> Iterator[bytes]:
         if len(rest) > MAX_LINE_BYTES:
             raise VectorFileError(
                 f"{name}: no line end within {MAX_LINE_BYTES >> 20} MiB, so it is no text file of vectors; "
-                'give format="word2vec-binary" if it is binary'
+                'name a binary file .bin, or in Python give format="word2vec-binary"'
             )
     if rest:
         yield rest + b"\n"

@@ -76,7 +76,11 @@ FAULTS = [
         2,
         'table.csv has no column "Nr" (it has Nummer, Inhalt); give id_field=.',
     ),
-    ('corpus.encoding="german"', 2, "encoding is 'german', which Python does not know; give"),
+    (
+        'corpus.encoding="german"',
+        2,
+        "encoding is 'german', which is no encoding of text that Python knows; give",
+    ),
     ('corpus.encoding="utf-8"', 2, "old.txt is not UTF-8: line 1, byte 0x"),
     ('evaluation.sets=["pairs.csv"]', 2, "has to read"),
     (

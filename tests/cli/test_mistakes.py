@@ -131,6 +131,9 @@ def test_an_error_of_the_disk_has_no_number_and_a_name_its_remedy() -> None:
     errors = pytest.importorskip("botocore.exceptions", reason="needs: pip install 'distembed[cloud]'")
     assert "AWS_PROFILE" in _sentence(errors.NoCredentialsError())
     assert _sentence(OSError(errno.ENOSPC, "Cannot write w: no room.")) == "Cannot write w: no room."
+    full = _sentence(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    assert full.startswith("what is printed, or a temporary file in ")
+    assert full.endswith("or name another place")
     nothing = "https://example.org/a.txt: there is no such file, or it cannot be reached; check its name"
     assert _sentence(FileNotFoundError("https://example.org/a.txt")) == nothing
     assert _sentence(OSError(errno.EROFS, "Read-only file system", "w")).startswith(

@@ -77,7 +77,8 @@ REFUSED = [
     ("t.txt", b"x", {"bad_records": "drop"}, "bad_records is"),
     ("t.txt", b"x", {"partition_bytes": 0}, "partition_bytes is"),
     ("t.txt", b"x", {"piece_words": 0}, "piece_words is 0: give an integer of 1 or more"),
-    ("t.txt", b"x", {"encoding": "latin1x"}, "encoding is 'latin1x', which Python does not know; give"),
+    ("t.txt", b"x", {"encoding": "latin1x"}, "encoding is 'latin1x', which is no encoding of text that"),
+    ("t.txt", b"x", {"encoding": "rot13"}, "encoding is 'rot13', which is no encoding of text that"),
     ("t.txt", b"x", {"path_fields": [f"f{n}" for n in range(40)]}, r"lies in \d+ folders, and path_fields= names 40"),
 ]  # fmt: skip
 

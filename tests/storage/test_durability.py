@@ -71,6 +71,7 @@ def test_a_copy_is_on_the_disk_when_it_is_done(tmp_path, monkeypatch):
 
 SENTENCES = {
     errno.EIO: r"Cannot write /.*: Input/output error\. Correct this and run again\.",
+    errno.EFBIG: r"/.* was not written: it is larger than .*; raise the limit \(ulimit -f\) or name",
     errno.EDQUOT: r"/.* was not written: Disk quota exceeded, /.*; make room there and give",
 }
 
@@ -96,7 +97,7 @@ def test_whichever_sync_fails_the_run_says_so_and_the_next_one_finishes(tmp_path
     assert n_syncs > 10
     for place in range(n_syncs):
         root = tmp_path / str(place)
-        number = (errno.EIO, errno.EDQUOT)[place % 2]
+        number = list(SENTENCES)[place % len(SENTENCES)]
         with pytest.raises(OSError, match=SENTENCES[number]):
             run(root, place, number)
         run(root, -1)

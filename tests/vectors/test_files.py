@@ -105,7 +105,7 @@ BAD = [
     ("bad.txt", b"2 2\na 1 nan\nb 1 2\n", "line 2: the vector of 'a' holds nan; remove"),
     ("bad.txt", b"a 1 2\nb 1 -inf\n", "line 2: the vector of 'b' holds -inf"),
     ("bad.txt", b"a 1 2\nb 1 1e39\n", "line 2: the vector of 'b' holds inf"),
-    ("bad.txt", b"3 1\na 1\nb 2\na 3\n", 'line 4: the word .a. stands already in line 2; give duplicates="first"'),
+    ("bad.txt", b"3 1\na 1\nb 2\na 3\n", 'line 4: the word .a. stands already in line 2; remove one of the lines'),
     ("bad.txt", b"5 1\na 1\nb 2\n", "line 1: the header promises 5 words and the file holds 2; download"),
     ("bad.txt", b"1 1\na 1\nb 2\n", "the header promises 1 words and the file holds 2; .*max_words=1"),
     ("bad.txt", b"2 5\na 1 2\nb 2 1\n", "line 2: 2 values after the word 'a', expected 5"),
