@@ -33,7 +33,7 @@ class HalSection(CountingSection):
 
 LPP = {"method": "lpp", "unit_rows": True, "alpha": 1.0}
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
-    "best": {},
+    "best": {"wordspaces": {"vectors": "lsa"}},
     "paper": {
         "corpus": {"pattern": "ascii", "min_border_tokens": 1000},
         "vocabulary": {"max_size": 100_000, "min_count": 1},
