@@ -141,7 +141,7 @@ def test_a_cluster_with_a_worker_that_does_not_fit_is_refused_before_the_first_s
     (tmp_path / "shared").mkdir()
     place = tmp_path / "shared" / "w"
     with beside(cluster, tmp_path, *words, program=program):
-        done = run("run", job, "--workspace", place, "--scheduler", cluster, "--until", "tokens")
+        done = run("run", job, "--workspace", place, "--scheduler", cluster)
     assert done.exit_code == 2, done.output
     stages = plan_job(open_job(str(job))).stages.values()
     largest = -(-(RESERVED_BYTES + max(stage.task_bytes for stage in stages)) // 2**20)
