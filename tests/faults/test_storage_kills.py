@@ -53,7 +53,7 @@ def test_kill_at_random_moments_with_threads(tmp_path):
         expected = workspace.digest()
     root = tmp_path / "killed"
     for n_blocks in (1, 9):
-        process = start(killed_writer, root, 0.02)
+        process = start(killed_writer, root, 0.1)
         while len(records := list(root.glob("journal/slow/x/0*.json"))) < n_blocks:
             assert process.poll() is None
             time.sleep(0.005)
@@ -72,7 +72,7 @@ def test_kill_at_random_moments_with_threads(tmp_path):
 
 def test_two_processes_contend_for_the_lock(tmp_path):
     root = tmp_path / "ws"
-    process = start(killed_writer, root, 0.05)
+    process = start(killed_writer, root, 1)
     while not list(root.glob("journal/slow/x/0*.json")):
         assert process.poll() is None
         time.sleep(0.005)

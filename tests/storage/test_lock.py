@@ -277,7 +277,7 @@ needs_namespaces = pytest.mark.skipif(
 @needs_namespaces
 def test_containers_do_not_rob_each_other_and_a_killed_one_is_succeeded(tmp_path, monkeypatch):
     root = tmp_path / "ws"
-    command = isolated(sys.executable, "-m", killed_writer.__name__, str(root), "0.05", "0.1")
+    command = isolated(sys.executable, "-m", killed_writer.__name__, str(root), "1", "0.1")
     process = subprocess.Popen(command, env=environment())
     while not list(root.glob("journal/slow/x/0*.json")):
         assert process.poll() is None
