@@ -110,7 +110,10 @@ def explain(job: PSDVecJob, workspace: Workspace, request: Request) -> Answer:
     found = explain_words(workspace, request, window=job.counting.window)
     if job.sides is None or len(request.names) == 1:
         return found
-    rows = part_rows(job, workspace, [found.facts["first"], found.facts["second"]])
+    pair = [found.facts["first"], found.facts["second"]]
+    if (vocabulary_of(workspace).index(pair) < 0).any():
+        return found  # a word that is composed from its n-grams has no vector in a part
+    rows = part_rows(job, workspace, pair)
     cosine, nearest = sum(row["share"] for row in rows), max(rows, key=lambda row: row["share"])
     sentence = (
         f"Of the parts that are joined, {nearest['part']} makes the words nearest: {nearest['share']:.3f} of a joined "
