@@ -231,6 +231,9 @@ def test_damage_to_one_array_is_found_where_it_is_read(tmp_path):
                 workspace.array("x").blocks[index].compute(scheduler="sync")
         workspace.array("x").blocks[2].compute()
         assert {problem.block for problem in workspace.verify()} == {0, 1}
+    flip(tmp_path / "dense/arrays.zarr/x/c/2/0")
+    with pytest.raises(DamagedError, match="does not fit its checksum"):
+        Workspace.open(tmp_path / "dense").array("x").blocks[2].compute(scheduler="sync")
 
 
 def test_a_table_or_file_that_was_swapped_is_told_where_it_is_read(tmp_path):
