@@ -308,9 +308,14 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
             states_fit = plan.stages[name].states_bytes <= room
         else:
             states_fit = plan.states_fit(name)
+
+        def heard(what: str, done: int, total: int | None) -> None:
+            reporter.advance(name, done, total, unit=what)
+            stage.note(what, done, total)
+
         with (
             run.workers.metered() as spent,
-            heard_by(lambda what, done, total: reporter.advance(name, done, total, unit=what)),
+            heard_by(heard),
             keeping(stage, has_room=states_fit),
             run.workers.at_most(max(1, plan.n_workers(name))),
         ):

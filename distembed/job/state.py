@@ -227,7 +227,7 @@ def losses(
 def seconds_of(before: StageManifest | Begun) -> float:
     """Return the recorded work in a stage: of all runs that a commit took, or until an interruption."""
     if not isinstance(before, StageManifest):
-        return before.seconds
+        return before.worked.seconds
     return sum(measured(before.facts, name) or 0 for name in ("wall_seconds", "earlier_seconds"))
 
 

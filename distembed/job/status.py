@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distembed.display import format_bytes, format_seconds, measured, plural
+from distembed.display import format_bytes, format_seconds, measured
 from distembed.job.model import Job
 from distembed.job.opening import existing_workspace
 from distembed.job.stage import stages_of, system_of
@@ -68,7 +68,7 @@ def _stage_record(state: StageState, workspace: Workspace) -> dict[str, Any]:
     facts = {} if committed is None else committed.facts
     outputs = {} if committed is None else committed.outputs
     begun = workspace.progress(name) if state.word == BEGUN else {}
-    states = [output for output in begun if output.startswith(f"{STATES}/")]
+    worked = {} if before is None or not begun else before.worked.model_dump()
     return {
         "stage": name,
         "state": state.word,
@@ -76,9 +76,9 @@ def _stage_record(state: StageState, workspace: Workspace) -> dict[str, Any]:
         "progress": [
             {"output": output, "done": done, "total": total}
             for output, (done, total) in begun.items()
-            if output not in states
+            if not output.startswith(f"{STATES}/")
         ],
-        "states": len(states),
+        "rounds": worked or None,
         **{fact: measured(facts, fact) for fact in SPENT},
         "outputs": [
             {
@@ -176,9 +176,11 @@ def _stage_text(stage: Mapping[str, Any], *, verbose: bool) -> str:
     if stage["state"] == NOT_BEGUN:
         return "not finished: not begun"
     parts = [f"{one['output']} {one['done']} of {one['total']} blocks" for one in stage["progress"]]
-    if stage["states"]:
-        parts.append(f"{plural(stage['states'], 'state')} of its iteration on disk")
-    return f"not finished: {', '.join(parts) or 'begun'}"
+    if (rounds := stage["rounds"]) and rounds["unit"]:
+        of = "" if rounds["total"] is None else f" of {rounds['total']:,}"
+        left = "" if rounds["left"] is None else f", about {format_seconds(rounds['left'])} of them left"
+        parts.insert(0, f"{rounds['done']:,}{of} {rounds['unit']}{left}")
+    return f"not finished: {'; '.join(parts) or 'begun'}"
 
 
 def spent_text(facts: Mapping[str, Any]) -> str:

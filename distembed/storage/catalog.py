@@ -112,7 +112,7 @@ class Catalog:
         """Return what the journal of a stage says that it is made from, and how long it has worked."""
         begun = read_record(self.folder, begun_file(stage), records.Begun)
         worked = begun and read_record(self.folder, f"{records.JOURNAL}/{stage}/worked.json", records.Worked)
-        return begun.model_copy(update={"seconds": worked.seconds}) if begun and worked else begun
+        return begun.model_copy(update={"worked": worked}) if begun and worked else begun
 
     def outdated(self) -> list[str]:
         """Return every stage that rests on a commit which has been replaced, each before those it depends on.

@@ -57,6 +57,10 @@ class Journal:
         self._is_begun = False
         self._beginning = threading.RLock()  # threads of one stage may begin at once
         self._since, self._written = time.monotonic(), 0.0
+        self._worked, self._first = (
+            records.Worked(),
+            (0.0, 0),
+        )  # when the present rounds began, and how many were done
 
     # --- the stage -----------------------------------------------------------------------------------------
 
@@ -66,7 +70,7 @@ class Journal:
             if not self._is_begun:
                 begun, own = self._catalog.begun_of(self.stage), self.made_from
                 if begun and (begun.fingerprint, begun.made_with) == (own.fingerprint, own.made_with):
-                    self._since -= begun.seconds
+                    self._since -= begun.worked.seconds
                     self.outputs = {
                         name: Stored(record.spec, {block.index: block for block in record.blocks})
                         for name, record in read_journal(self._folder, self.stage).items()
@@ -192,12 +196,26 @@ class Journal:
         stored = self.outputs[spec.name]
         self._folder.write(f"{spec.journal}/{block.index:06d}.json", records.dumped(block))
         stored.blocks[block.index] = block
-        seconds = time.monotonic() - self._since
-        if seconds - self._written >= WORKED_SECONDS:
-            self._written = seconds
-            worked = records.dumped(records.Worked(seconds=round(seconds, 3)))
-            self._folder.write(f"{records.JOURNAL}/{self.stage}/worked.json", worked)
+        self._write_worked()
         _tell(stored)
+
+    def note(self, unit: str, done: int, total: int | None) -> None:
+        """Record that so many rounds, blocks or the like of a total are done, and about how long the others take."""
+        seconds = time.monotonic() - self._since
+        if unit != self._worked.unit or done < self._worked.done:
+            self._first = seconds, done
+        began, n_before = self._first
+        each = (seconds - began) / (done - n_before) if done > n_before else None
+        left = None if total is None or each is None else round(each * (total - done), 3)
+        self._worked = records.Worked(unit=unit, done=done, total=total, left=left)
+        self._write_worked()
+
+    def _write_worked(self) -> None:
+        seconds = time.monotonic() - self._since
+        if self._is_begun and seconds - self._written >= WORKED_SECONDS:
+            self._written = seconds
+            worked = self._worked.model_copy(update={"seconds": round(seconds, 3)})
+            self._folder.write(f"{records.JOURNAL}/{self.stage}/worked.json", records.dumped(worked))
 
     def forget(self, name: str) -> None:
         """Remove an output, with all that is known of it."""

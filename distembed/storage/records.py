@@ -337,12 +337,26 @@ class StageFacts(dict[str, Any]):
         raise ManifestError(f"The record of a stage lacks its fact {name!r}: run the job again to repair it.")
 
 
+Seconds = Annotated[float, Field(ge=0, lt=LARGEST_FACT)]
+
+
+class Worked(_Record):
+    """How long a stage that runs has worked, but for pauses between runs, and how far it is in rounds or the like."""
+
+    seconds: Seconds = 0.0
+    unit: str = ""
+    done: NonNegativeInt = 0
+    total: NonNegativeInt | None = None
+    left: Seconds | None = None
+    """About how many seconds are left of these rounds; None where that is not known."""
+
+
 class Begun(_Record):
     """What a stage is made from: the head of its journal while it runs, and of its manifest when it is done.
 
     ``inputs`` holds the fingerprints of the stages that it is computed from, ``input_digests`` the digests of their
     content ("" of one that was not committed). ``made_with``, the versions of the code, takes no part in a digest.
-    ``seconds`` are those that an interrupted stage had worked.
+    ``worked`` is how long an interrupted stage had worked, and how far it was.
     """
 
     version: int
@@ -352,7 +366,7 @@ class Begun(_Record):
     inputs: dict[StageName, str]
     input_digests: dict[str, str] = {}
     made_with: dict[str, str] = {}
-    seconds: float = Field(default=0.0, ge=0, lt=LARGEST_FACT)
+    worked: Worked = Worked()
 
 
 class StageManifest(Begun):
@@ -391,12 +405,6 @@ class StageManifest(Begun):
         """Return how many blocks each processor with its BLAS kernel computed."""
         blocks = (block for record in self.outputs.values() for block in record.blocks)
         return Counter(block.kernel for block in blocks if block.kernel)
-
-
-class Worked(_Record):
-    """How long a stage that runs has worked; pauses between runs do not count."""
-
-    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class Header(_Record):

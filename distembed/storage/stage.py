@@ -170,6 +170,10 @@ class Stage:
         """Return the names of the outputs that this run or an interrupted one has begun."""
         return list(self._journal.outputs) if self._journal.resumes() else []
 
+    def note(self, unit: str, done: int, total: int | None) -> None:
+        """Record how far the stage is, as `tell` says it, for those who ask for its status."""
+        self._journal.note(unit, done, total)
+
     def forget(self, name: str) -> None:
         """Remove an output of a stage that is not committed, and that nothing reads any more."""
         if self.manifest is None:
@@ -384,7 +388,7 @@ class Stage:
                 "it again."
             )
         manifest = records.StageManifest(
-            **begun.model_dump(exclude={"seconds"}),
+            **begun.model_dump(exclude={"worked"}),
             outputs=lasting,
             facts=json.loads(records.canonical_json(dict(facts or {}), f"facts of stage {self.name!r}")),
         )

@@ -15,6 +15,7 @@ import dask.array as da
 import pytest
 
 from distembed.states import keep, keeping
+from distembed.storage import journal
 from distembed.storage.workspace import Workspace
 from tests.commands import environment, reopen_stage, run
 
@@ -115,15 +116,21 @@ def test_the_example_of_the_page_makes_the_job(tiny: Path, tool: str, file: str)
     assert (tiny / "runs/a/report/index.html").exists()
 
 
-def test_the_states_of_an_iteration_are_counted_and_not_named(tiny: Path) -> None:
+def test_an_unfinished_stage_says_how_far_it_is_and_names_none_of_its_states(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A stage of a large job has sixty of them."""
+    monkeypatch.setattr(journal, "WORKED_SECONDS", 0.0)
     reopen_stage(tiny / "w", "core")
     with Workspace.create(tiny / "w", owner="test") as workspace:
         manifest = workspace.begun()["core"]
         stage = workspace.stage(
             "core", parameters=manifest.parameters, inputs=manifest.inputs, made_with=manifest.made_with
         )
-        for name in ("basis-0", "basis-1"):
-            with keeping(stage):
-                keep(name, lambda: da.ones((2, 2)))
-    assert "2 states of its iteration on disk" in run("status", tiny / "w").output
+        with keeping(stage):
+            keep("basis-0", lambda: da.ones((2, 2)))
+        stage.note("rounds", 1, 8)
+        stage.note("rounds", 2, 8)
+    line = next(line for line in run("status", tiny / "w").output.splitlines() if " core " in line)
+    assert re.search(r"not finished: 2 of 8 rounds, about \S+ \S+ of them left", line)
+    assert "basis" not in line
