@@ -1,7 +1,7 @@
 """Run the stages of every method with one and more workers, and say how fast their graphs let many workers be.
 
     python -m benchmarks.speedup FOLDER words noncore topics starts imputation --workers 1 2 \
-        --schedulers threads processes hosts --figure docs/_static/speedup.svg
+        --schedulers threads processes hosts --figure speedup.svg
 
 `words`       all of data/english (82 M tokens) as jobs/english_all.toml has it: counting, and all words core
 `noncore`     the same with 25,000 core words: the core, and 55,000 words against it
