@@ -159,6 +159,9 @@ def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(own,
 
     np.testing.assert_allclose(after, removed(before), atol=1e-5)
     np.testing.assert_allclose(composed_after, removed(composed), atol=1e-5)
+    said = succeed("explain", own / "w", "wordly", "wordish").output  # which have no vector in a part
+    assert "cosine" in said
+    assert "joined" not in said
 
 
 def test_the_report_shows_the_neighbors_of_words_in_each_part(folder):
