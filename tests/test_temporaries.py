@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,36 +103,36 @@ def declared() -> dict[Callable[..., Any], float]:
 Found = dict[Callable[..., Any], list[tuple[float, int]]]
 
 
-def held(rounds: list[Found]) -> dict[Callable[..., Any], float]:
-    """Return what functions hold in each round of a run: other threads may allocate in some."""
-    return {
+def differences(rounds: list[Found]) -> dict[str, tuple[float, float]]:
+    """Return what functions declare and hold in each round, of those that do not hold what they declare."""
+    declares = declared()
+    most = {
         one: min(max(times for times, _ in found[one]) for found in rounds if one in found)
-        for one in rounds[0]
+        for one in rounds[-1]
+        if one in declares
+    }
+    return {
+        name_of(one): (declares[one], round(times, 2))
+        for one, times in most.items()
+        if not declares[one] - BELOW <= times <= declares[one] + ABOVE
     }
 
 
 def test_block_functions_hold_what_they_declare():
-    declares, rounds, wrong = declared(), dict[Callable[[], None], list[Found]](), dict[str, Any]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of searches that end before they have converged
-        again: Iterable[Callable[[], None]] = RUNS
-        for _ in range(4):  # the first may compile
-            for run in again:
-                with measured() as found:
+        for run in RUNS:  # which compiles
+            run()
+        rounds = list[Found]()
+        for _ in range(3):  # other threads may allocate in some
+            with measured() as found:
+                for run in RUNS:
                     run()
-                rounds.setdefault(run, []).append(found)
-            most: dict[Callable[..., Any], float] = {}
-            for of_run in map(held, rounds.values()):
-                most |= {one: max(times, most.get(one, 0)) for one, times in of_run.items()}
-            wrong = {
-                one: (declares[one], round(times, 2))
-                for one, times in most.items()
-                if one in declares and not declares[one] - BELOW <= times <= declares[one] + ABOVE
-            }
-            again = [run for run, (first, *_) in rounds.items() if wrong.keys() & first.keys()]
-    elsewhere = measured_elsewhere()
-    missing = {name_of(one) for one in declares if one not in most and one.__name__ not in elsewhere}
+            rounds.append(found)
+            if not (wrong := differences(rounds)):
+                break
+    declares, elsewhere = declared(), measured_elsewhere()
+    missing = {name_of(one) for one in declares if one not in found and one.__name__ not in elsewhere}
     assert missing <= {*UNMEASURED} <= {*map(name_of, declares)}
-    assert not [name_of(one) for one in most if one not in declares], "they declare nothing"
-    measures = {name_of(one): pair for one, pair in wrong.items()}
-    assert not wrong, f"declared and measured multiples of the largest array: {measures}"
+    assert not [name_of(one) for one in found if one not in declares], "they declare nothing"
+    assert not wrong, f"declared and measured multiples of the largest array: {wrong}"

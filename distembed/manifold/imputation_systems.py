@@ -380,6 +380,7 @@ def power_sweeps(
     q, of_known = inside.shape[0], Y[known]
     B = np.asarray(carried @ of_known.astype(np.float64))
     mean = of_known.mean(axis=0, dtype=np.float64)[None]
+    del of_known
     done = (state.shape[1] - q - 1) // 2
     vectors = np.ascontiguousarray(state[:, :q].T) if done else np.repeat(mean, q, axis=0)
     moves, sizes = (np.pad(old, ((0, 0), (0, last - done))) for old in np.split(state[:, q + 1 :], 2, axis=1))

@@ -25,14 +25,15 @@ READERS = {
     "by batches of a buffer": "list(read_batches(ParquetFile(file, buffer_bytes=1 << 16), 100))",
 }
 PROGRAM = """
-import sys, psutil
+import os, sys, psutil
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 import pyarrow.parquet
 before = psutil.Process().num_threads()
 for code in sys.argv[2:]:
     with open(sys.argv[1], "rb") as file:
         eval(code)
-    print(psutil.Process().num_threads() - before)
+    print(psutil.Process().num_threads() - before, flush=True)
+os._exit(0)  # the threads of Arrow's own way may abort a process that ends
 """
 
 

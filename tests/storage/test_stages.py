@@ -101,7 +101,7 @@ def test_seconds_of_work_do_not_count_pauses(tmp_path, monkeypatch):
             time_of = file.stat().st_mtime
             os.utime(file, (time_of - 86_400, time_of - 86_400))
         begun = Workspace.open(tmp_path / "ws").begun()["a"]
-        assert (begun.parameters, begun.inputs, begun.seconds) == ({"k": 2}, {"b": "f"}, worked), run
+        assert (begun.parameters, begun.inputs, begun.worked.seconds) == ({"k": 2}, {"b": "f"}, worked), run
 
 
 def test_a_stage_of_two_processors_is_resumed_by_the_block_and_names_both(tmp_path, monkeypatch):
