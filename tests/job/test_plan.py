@@ -24,7 +24,7 @@ from distembed import heaps
 from distembed.job import plan as plan_module
 from distembed.job import workers
 from distembed.job.load import load_job
-from distembed.job.model import Job
+from distembed.job.model import Job, JobError
 from distembed.job.plan import Plan, plan_job
 from distembed.job.run import run_stages
 from distembed.job.status import spent_text
@@ -100,6 +100,15 @@ def test_a_refusal_names_the_two_keys_that_help(english):
         "the limit of 600.0 MiB: lower resources.block_memory (it is 64.0 MiB), or set "
         'resources.memory_limit = "1534MiB"'
     )
+
+
+def test_a_job_that_is_refused_leaves_no_folder(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("cat dog\n" * 50)
+    (tmp_path / "job.toml").write_text('[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n')
+    monkeypatch.setattr(plan_module, "MAX_TASKS", 3)
+    with pytest.raises(JobError, match="tasks, over 3, of which stage"):
+        run_stages(load_job(tmp_path / "job.toml"))
+    assert not (tmp_path / "w").exists()
 
 
 def test_fewer_workers_run_a_stage_that_has_no_room_for_all(english):
