@@ -7,6 +7,8 @@ pytest-xdist's workers did at the start of a suite on a fresh checkout.
 from __future__ import annotations
 
 import fcntl
+import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,9 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
 PACKAGE = str(Path(__file__).resolve().parents[1] / "distembed")
+
+TRIES = 600
+"""Tenths of a second that a process waits for the one that compiles, which may have been stopped; then both compile."""
 
 
 @cache  # twice around, a process would wait for the lock that it holds
@@ -30,7 +35,11 @@ def compile_once() -> None:
             if module in locked or not module.startswith(PACKAGE):
                 return compile_here(kernel, signature)
             with Path(module).open() as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                for _ in range(TRIES):
+                    with suppress(BlockingIOError):
+                        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    time.sleep(0.1)
                 locked.add(module)
                 try:
                     return compile_here(kernel, signature)
