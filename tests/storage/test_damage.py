@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distembed.storage import lock, verify
+from distembed.storage import verify
 from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import (
@@ -112,14 +112,6 @@ KINDS = {
 """A file of each kind, and the block that is made again where it is damaged."""
 
 
-def test_the_table_has_every_kind_of_file(root):
-    def kind(name):
-        name = re.sub(r"\d+", "0", name).replace("/b.json", "/a.json").replace("twice", "dense")
-        return re.sub("(data|indices|indptr)/", "data/", name).replace("part.txt", "part-more.txt")
-
-    assert {kind(name) for name in times_of(root)} == {kind(name) for name in KINDS}
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 def test_damage_to_any_file_is_named_and_repaired_and_nothing_else_made_again(two_stages, root, fault):
     """Each alone: what a damaged record names could be made again for that reason. A fourth of them is repaired."""
@@ -207,16 +199,6 @@ def test_pipes_are_all_named_and_none_is_read(root):
     assert {problem.file for problem in Workspace.open(root).verify()} == names
 
 
-def test_both_manifests_damaged_make_the_stage_again_and_what_rests_on_it_is_kept(root, two_stages):
-    for name in ("manifest/a.json", "manifest/copies/a.json"):
-        flip(root / name)
-    problems = [p[3:] for p in Workspace.open(root).verify()]
-    assert [p for p in problems if p[0] == "manifest/a.json"] == [("manifest/a.json", verify.FLIPPED)]
-    calls = Calls()
-    assert run_both(root, calls=calls) == (two_stages[1], [])
-    assert sorted(calls.blocks) == [0, 1, 2]
-
-
 def test_damage_to_one_array_is_found_where_it_is_read(tmp_path):
     """Blocks that were swapped are whole by themselves, and their siblings are read."""
     for name, array in (("dense", dense_array()), ("sparse", sparse_array(np.eye(12), (4, 4, 4)))):
@@ -269,50 +251,52 @@ def swap(one, other):
 
 
 @pytest.mark.parametrize(
-    ("name", "target"),
-    [("workspace.json", "/dev/zero"), ("lock.json", "/dev/zero"), ("manifest/a.json", "elsewhere")],
+    ("places", "computed"),
+    [
+        (["manifest/*.json"], []),
+        (["manifest/copies/*.json"], []),
+        (["manifest/a.json", "manifest/copies/a.json"], [0, 1, 2]),
+    ],
 )
-def test_a_record_that_is_a_link_is_made_again_and_a_lock_belongs_to_nobody(root, two_stages, name, target):
-    (root.parent / "elsewhere").write_text("mine")
-    (root / name).unlink(missing_ok=True)
-    (root / name).symlink_to(root.parent / target)
-    assert run_both(root) == (two_stages[1], [])
-    assert not (root / name).is_symlink()
-    assert (root.parent / "elsewhere").read_text() == "mine"
+def test_either_manifest_serves_and_without_both_the_stage_is_made_again(root, two_stages, places, computed):
+    """What rests on the stage is kept. The others cost no computation, also where all are damaged at once."""
+    for file in (file for place in places for file in root.glob(place)):
+        flip(file)
+    if computed:
+        problems = [p[3:] for p in Workspace.open(root).verify()]
+        assert [p for p in problems if p[0] == "manifest/a.json"] == [("manifest/a.json", verify.FLIPPED)]
+    else:
+        assert Workspace.open(root).digest() == two_stages[1]
+    calls = Calls()
+    assert run_both(root, calls=calls) == (two_stages[1], [])
+    assert sorted(calls.blocks) == computed
 
 
 # --- files that no record accounts for --------------------------------------------------------------------------
 
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        "arrays.zarr/dense/c/1/1",
-        "arrays.zarr/dense/c/9/0",
-        "arrays.zarr/sparse/000009/zarr.json",
-        "arrays.zarr/stray",
-        "tokens/000009/part.txt",
-        "tokens/000001/more.txt",
-        "manifest/stray",
-        "journal/a/dense/000009.json",
-        "arrays.zarr/dense/c/1/0.abc.partial",
-    ],
+STRAY = (
+    "arrays.zarr/dense/c/1/0.abc.partial",
+    "arrays.zarr/dense/c/1/1",
+    "arrays.zarr/dense/c/9/0",
+    "arrays.zarr/sparse/000009/zarr.json",
+    "arrays.zarr/stray",
+    "journal/a/dense/000009.json",
+    "manifest/stray",
+    "tokens/000001/more.txt",
+    "tokens/000009/part.txt",
 )
-def test_a_stray_file_is_named_and_removed(root, two_stages, file):
-    (root / file).parent.mkdir(parents=True, exist_ok=True)
-    (root / file).write_bytes(b"stray")
-    assert [p[3:] for p in Workspace.open(root).verify()] == [(file, verify.UNEXPECTED)]
-    assert run_both(root) == (two_stages[1], [])
-    assert not (root / file).exists()
+OF_THE_USER = ("notes.txt", "report/extra.css", "tokens/notes", "tokens/src/main.c")
 
 
-def test_files_beside_the_outputs_are_the_users_own(root, two_stages):
-    for name in ("notes.txt", "report/extra.css", "tokens/notes", "tokens/src/main.c"):
-        (root / name).parent.mkdir(exist_ok=True)
+def test_stray_files_are_named_and_removed_and_those_beside_the_outputs_are_the_users_own(root, two_stages):
+    for name in (*STRAY, *OF_THE_USER):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("mine")
-    assert Workspace.open(root).verify() == []
+    assert {p[3:] for p in Workspace.open(root).verify()} == {(name, verify.UNEXPECTED) for name in STRAY}
+    assert run_both(root) == (two_stages[1], [])
     assert run_both(root, scale=2)[1] == []
-    assert (root / "tokens/src/main.c").read_text() == (root / "report/extra.css").read_text() == "mine"
+    assert not [name for name in STRAY if (root / name).exists()]
+    assert {(root / name).read_text() for name in OF_THE_USER} == {"mine"}
 
 
 # --- the records of a stage --------------------------------------------------------------------------------------
@@ -396,12 +380,3 @@ def test_what_a_run_is_writing_is_no_problem_and_what_is_damaged_is_one(root, mo
             (1, "tokens/000001/part.txt"),
         ]
         assert workspace.writer().startswith("writer (process")
-
-
-@pytest.mark.parametrize("content", [b"", b"\0\0\0", b'{"host": "a'], ids=["empty", "zeros", "cut off"])
-def test_a_lock_that_cannot_be_read_holds_nobody_up(root, monkeypatch, content):
-    monkeypatch.setattr(lock, "POLL_SECONDS", 0.01)
-    (root / "lock.json").write_bytes(content)
-    assert Workspace.open(root).writer() == ""
-    Workspace.create(root, owner="heir").close()
-    assert not list(root.glob("lock*"))

@@ -3,7 +3,6 @@
 import errno
 import itertools
 import os
-from pathlib import Path
 
 import pytest
 
@@ -133,27 +132,3 @@ def test_a_file_is_replaced_and_never_written_in_place(tmp_path):
         assert reader.read() == b"old"
     assert folder.read("x") == b"new"
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
-
-
-def test_what_a_stage_is_made_from_is_written_first_and_a_block_is_recorded_when_all_of_its_files_are_there(
-    tmp_path, monkeypatch
-):
-    root, real, written = tmp_path / "ws", Folder.write, list[str]()
-
-    def write(self, name, *pieces, **options):
-        if "/dense/0" in name and name.startswith("journal/"):
-            assert (root / f"arrays.zarr/dense/c/{int(Path(name).stem)}/0").exists()
-        if "/sparse/0" in name and name.startswith("journal/"):
-            block = root / "arrays.zarr/sparse" / Path(name).stem
-            assert len([path for path in block.rglob("*") if path.is_file()]) == 7
-        if not name.startswith("lock"):
-            written.append(name)
-        return real(self, name, *pieces, **options)
-
-    monkeypatch.setattr(Folder, "write", write)
-    with Workspace.create(root, owner="test") as workspace:
-        store_all(workspace)
-    assert written[1] == "journal/a/stage.json"
-    assert sum(name.startswith("journal/a/sparse/0") for name in written) == 3
-    first = [next(name for name in written if f"/{part}/" in name) for part in ("dense", "sparse")]
-    assert first == ["journal/a/dense/output.json", "journal/a/sparse/output.json"]

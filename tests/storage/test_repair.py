@@ -24,17 +24,6 @@ def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path):
     assert sorted(calls.blocks) == [0, 1, 1, 2, 2]
 
 
-def test_either_manifest_serves_whichever_is_damaged(root, two_stages):
-    """The other costs no computation, also where all manifests are damaged so at once."""
-    for places in ("manifest/*.json", "manifest/copies/*.json"):
-        calls = Calls()
-        for file in root.glob(places):
-            file.write_bytes(b"")
-        assert Workspace.open(root).digest() == two_stages[1]
-        assert run_both(root, calls=calls) == (two_stages[1], [])
-        assert calls.blocks == []
-
-
 # --- a stage and the content of its inputs ---------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from distembed.storage import blocks, journal
-from distembed.storage.folder import Folder
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import META, Calls, dense_array, keep_state, write_item, writing
 
@@ -124,14 +123,7 @@ def test_a_kernel_is_that_of_the_blas_in_use():
     assert set(blocks.kernel().split()) == {llvmlite.binding.get_host_cpu_name(), *blas}
 
 
-def test_a_state_more_reads_no_announcement_again(tmp_path, monkeypatch):
-    read: list[str] = []
-    listed: list[str] = []
-    sound, find = Folder.read, Folder.find
-    monkeypatch.setattr(
-        Folder, "read", lambda folder, name, **most: (read.append(name), sound(folder, name, **most))[1]
-    )
-    monkeypatch.setattr(Folder, "find", lambda folder, name="": (listed.append(name), find(folder, name))[1])
+def test_a_state_more_reads_no_announcement_again(tmp_path, read):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         for stage in (workspace.stage(name, parameters={}, inputs={}) for name in "ab"):
             for state in range(12):
@@ -139,7 +131,6 @@ def test_a_state_more_reads_no_announcement_again(tmp_path, monkeypatch):
     announcements = Counter(name for name in read if name.endswith("output.json"))
     # one while it is stored, and one by the other stage, however many states follow
     assert max(announcements.values(), default=0) <= 4
-    assert listed.count("manifest") <= 3
 
 
 def test_a_table_is_one_file_of_the_same_bytes_however_it_is_stored(tmp_path):

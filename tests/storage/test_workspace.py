@@ -1,11 +1,8 @@
 """Workspaces and stages: outputs, resume, repair, digests, names and refusals."""
 
 import errno
-import json
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -23,6 +20,7 @@ from distributed import Client
 from scipy import sparse
 
 from distembed.execution import heard_by
+from distembed.storage import blocks
 from distembed.storage.folder import Folder
 from distembed.storage.records import (
     FORMAT,
@@ -34,6 +32,7 @@ from distembed.storage.records import (
 )
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
+from tests.storage import examples
 from tests.storage.examples import META, Calls, dense_array, flip, store_all, write_item, writing
 
 
@@ -235,13 +234,8 @@ def test_the_order_in_which_a_store_lists_the_files_of_an_item_changes_no_digest
         assert workspace.digest()[:8] == "fba4deea"
 
 
-def test_a_reader_reads_the_manifests_that_have_changed(tmp_path, monkeypatch):
+def test_a_reader_reads_the_manifests_that_have_changed(tmp_path, read):
     """One of 10,000 blocks takes seconds to parse."""
-    read: list[str] = []
-    whole = Folder.read
-    monkeypatch.setattr(
-        Folder, "read", lambda self, name, **most: (read.append(name), whole(self, name, **most))[1]
-    )
     root = tmp_path / "ws"
     for name in "abc":
         with writing(root, name) as (_, stage):
@@ -362,27 +356,6 @@ def test_lock_refuses_names_and_returns(url):
     Workspace.create(url, owner="fourth").close()
 
 
-def test_lock_of_the_dead_is_taken_over_and_of_an_unknown_owner_not(tmp_path):
-    lock = tmp_path / "ws/lock.json"
-    with Workspace.create(tmp_path / "ws", owner="test"):
-        mine = json.loads(lock.read_bytes())
-    gone = subprocess.run(
-        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
-    )
-    dead = {**mine, "pid": int(gone.stdout)}
-    reused = {**mine, "started": mine["started"] - 100}
-    for owner in (dead, reused):
-        lock.write_text(json.dumps(owner))
-        Workspace.create(tmp_path / "ws", owner="heir").close()
-    # a host name tells nothing; a lock that says too little of its owner is left to the user
-    lock.write_text(json.dumps({**dead, "host": "elsewhere"}))
-    Workspace.create(tmp_path / "ws", owner="heir").close()
-    for owner in ({key: dead[key] for key in ("pid", "host", "started", "token")}, {}):
-        lock.write_text(json.dumps(owner))
-        with pytest.raises(LockedError, match=r"remove .*lock\.json"):
-            Workspace.create(tmp_path / "ws", owner="heir")
-
-
 def test_full_disk_is_one_sentence_naming_the_block(tmp_path, monkeypatch):
     real = Folder.write
 
@@ -403,9 +376,13 @@ def test_full_disk_is_one_sentence_naming_the_block(tmp_path, monkeypatch):
 
 
 @pytest.mark.cluster
-def test_the_digest_is_of_content_only_whichever_workers_write_it(tmp_path, cluster):
+def test_the_digest_is_of_content_only_whichever_workers_and_versions_write_it(
+    tmp_path, monkeypatch, cluster
+):
     digests = []
     for number, scheduler in enumerate(["sync", "threads"]):
+        monkeypatch.setattr(examples, "made_with", lambda _, by=scheduler: {"numpy": by})
+        monkeypatch.setattr(blocks, "kernel", lambda by=scheduler: by)
         with (
             Workspace.create(tmp_path / scheduler, owner=scheduler) as workspace,
             dask.config.set(scheduler=scheduler),
