@@ -7,7 +7,6 @@ import inspect
 import io
 import shutil
 from collections.abc import Iterator
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -109,47 +108,3 @@ def public_names() -> dict[str, Any]:
 
 def test_every_public_name_has_an_example():
     assert without_example(public_names()) == []
-
-
-def undocumented(number: int) -> int:
-    return number
-
-
-class Counter:
-    """Count.
-
-    Examples
-    --------
-    >>> 1 + 1
-    2
-    """
-
-    def silent(self) -> None:
-        """Print nothing.
-
-        Examples
-        --------
-        >>> number = 1
-        """
-
-    def skipped(self) -> None:
-        """Run nothing.
-
-        Examples
-        --------
-        >>> 1 + 1  # doctest: +SKIP
-        2
-        """
-
-    @cached_property
-    def number(self) -> int:
-        return 1
-
-
-def test_what_lacks_an_example_or_prints_otherwise_is_found():
-    found = without_example({"undocumented": undocumented, "Counter": Counter})
-    assert found == ["undocumented", "Counter.silent", "Counter.skipped"]
-    test, *_ = examples_of(Counter, "Counter")
-    assert failures(test) == ""
-    test.examples[0].want = "3\n"
-    assert "Expected:\n    3\nGot:\n    2\n" in failures(test)

@@ -72,12 +72,6 @@ def test_a_public_signature_says_its_types(name):
     assert vague == {}
 
 
-def test_a_signature_without_types_is_found():
-    def vague(a, b: dict[str, Any], c: int, d: Callable[[Any], None]) -> list[str]: ...
-
-    assert [name for name, hint in said(vague).items() if holds_any(hint)] == ["0.a", "0.b", "0.d"]
-
-
 def test_the_package_says_that_its_types_can_be_read():
     """`mypy` also checks a program of a user: `tests/typing/program.py`."""
     assert (ROOT / "distembed/py.typed").exists()

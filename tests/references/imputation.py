@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import minimize, nnls
+from scipy.optimize import minimize
 
 
 def distances(X):
@@ -61,10 +61,6 @@ def simplex_weights(x, neighbors):
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     return np.where(found.x > 1e-6, found.x, 0.0)  # the solver leaves rounding where the answer is zero
-
-
-def cone_weights(x, neighbors):
-    return nnls(neighbors.T, x)[0]
 
 
 def with_floor(w, epsilon, least=0.0):
