@@ -279,7 +279,7 @@ def _content_lines(path: Path) -> Lines:
 
 
 def _stem(name: str) -> str:
-    return without_compression(name.rpartition("/")[2]).rpartition(".")[0]
+    return Path(without_compression(name)).stem
 
 
 # ---- lines without a header ---------------------------------------------------------------------------------------
