@@ -1,10 +1,11 @@
-"""Word-level evaluation against a plain oracle, gensim and scipy; readers; bad and degenerate sets."""
+"""Scores of words against a plain oracle, SciPy and gensim: of dense, sparse and composed vectors, and item by item."""
 
 from __future__ import annotations
 
 import json
-import lzma
+from functools import partial
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.stats
@@ -16,43 +17,28 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
 from distembed.evaluation.analogies import Answers, answer_analogies, better
+from distembed.evaluation.priming import associative_strengths
 from distembed.evaluation.scoring import Measure, ask, bootstrap_interval, spearman
-from distembed.evaluation.sparse_space import SparseSpace
+from distembed.evaluation.sparse_space import SparseSpace, nearest_words
 from distembed.evaluation.words import (
     Policy,
     evaluate,
     evaluate_sets,
+    item_table,
     on_common_words,
     score_records,
 )
-from distembed.evaluation.wordsets import (
-    EvaluationSet,
-    WordSetError,
-    find_sets,
-    read_set,
-)
+from distembed.evaluation.wordsets import EvaluationSet
 from distembed.vectors import WordVectors
+from distembed.vectors.subwords import SubwordTable
 from tests.references import evaluation as plain
+from tests.references import priming
 
-N_WORDS = 60
-
-
-@pytest.fixture(scope="module")
-def vectors():
-    rng = np.random.default_rng(11)
-    return WordVectors([f"w{i}" for i in range(N_WORDS)], rng.normal(size=(N_WORDS, 5)))
-
-
-@pytest.fixture(scope="module")
-def questions():
-    """Return questions of which about a third are answered rightly by the vectors, by their oracle's word."""
-    rng = np.random.default_rng(12)
-    triples = [tuple(f"w{i}" for i in rng.choice(N_WORDS, 3, replace=False)) for _ in range(40)]
-    return [(*triple, f"w{rng.integers(N_WORDS)}") for triple in triples]
-
-
-def categories(words, kinds):
-    return EvaluationSet("s", "categorization", [(word,) for word in words], groups=kinds)
+WORDS = [f"w{number}" for number in range(60)]
+VECTORS = WordVectors(WORDS, np.vstack([np.random.default_rng(11).normal(size=(59, 5)), np.zeros(5)]))
+TABLE = dict(zip(WORDS, VECTORS.vectors, strict=True))
+SPARSE = SparseSpace(WORDS, csr_array(VECTORS.vectors), is_whole=True)
+ZERO = Policy(unknown="zero")
 
 
 def one(scores):
@@ -60,7 +46,154 @@ def one(scores):
     return scores[0]
 
 
-# ------------------------------------------------------------------------------------------------- blocks
+def drawn(seed, n_items, n_words, *, n_all=60):
+    """Return items of different words, none twice."""
+    rng = np.random.default_rng(seed)
+    items = {tuple(f"w{i}" for i in rng.choice(n_all, n_words, replace=False)) for _ in range(2 * n_items)}
+    return sorted(items)[:n_items]
+
+
+def shares_of(seed, n_items, *, n_all=60):
+    """Return the shares of people who gave an answer to a cue, by the pair of words."""
+    pairs = drawn(seed, n_items, 2, n_all=n_all)
+    return dict(zip(pairs, np.random.default_rng(seed).random(len(pairs)).tolist(), strict=True))
+
+
+def answers(questions, method="add"):
+    return [plain.answer(TABLE, *question[:3], method=method) for question in questions]
+
+
+def share_right(method):
+    return np.mean([found == item[3] for found, item in zip(answers(KNOWN, method), KNOWN, strict=True)])
+
+
+# ---------------------------------------------------------------------------- the sets, and what the oracle says
+
+PAIRS = drawn(5, 30, 2)
+HUMAN = np.random.default_rng(5).integers(5, size=31).astype(float)
+COSINES = [plain.cosine(TABLE[a], TABLE[b]) for a, b in PAIRS]
+QUESTIONS = drawn(12, 40, 4)
+RIGHT = [(*item[:3], word) for item, word in zip(QUESTIONS, answers(QUESTIONS[:10]), strict=False)]
+KNOWN = [*RIGHT, *QUESTIONS[10:], ("w1", "w2", "w3", "w4")]
+NORMS = {pair: round(share, 1) for pair, share in shares_of(1, 120, n_all=40).items()}  # strengths that tie
+NORMS |= {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
+PRIMES = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w3", "w22"), ("w4", "nobody")]
+RELATIONS = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 8
+MILLISECONDS = np.random.default_rng(0).normal(20, 30, size=(23, 2))
+MILLISECONDS[0, 1] = np.nan
+OPPOSITES = drawn(8, 30, 2, n_all=59)
+OF_PRIMES = [plain.cosine(TABLE[a], TABLE[b]) for a, b in PRIMES[:-1]]
+
+SETS = {
+    each.task: each
+    for each in (
+        EvaluationSet("s", "similarity", [*PAIRS, ("w1", "nobody")], HUMAN),
+        EvaluationSet("l", "linear similarity", [*PAIRS, ("w1", "nobody")], HUMAN),
+        EvaluationSet("q", "analogy", [*KNOWN[:-1], ("W1", "w2", "w3", "w4"), ("w1", "w2", "w3", "nobody")]),
+        EvaluationSet("n", "normed priming", list(NORMS), np.array(list(NORMS.values()))),
+        EvaluationSet("p", "priming", PRIMES, MILLISECONDS, RELATIONS),
+        EvaluationSet("a", "antonyms", [*OPPOSITES, ("w1", "nobody")]),
+        EvaluationSet("c", "synonym", [*drawn(4, 9, 3), ("w3", "w4", "w6", "w7"), ("w5", "w8", "nobody")]),
+        EvaluationSet(
+            "k", "categorization", [(word,) for word in [*WORDS[:9], "nobody"]], groups=list("aaabbbccca")
+        ),
+    )
+}
+
+
+def of_relation(name):
+    pairs = [pair for pair, names in zip(PRIMES[:-1], RELATIONS, strict=False) if name in names]
+    values = zip(("related", "unrelated", "effect"), priming.priming_effect(TABLE, pairs), strict=True)
+    total = sum(name in names for names in RELATIONS)
+    return {f"{name} {part}": (value, len(pairs), total) for part, value in values}
+
+
+ORACLE = {
+    "similarity": lambda: {"spearman": (plain.spearman(COSINES, HUMAN[:30]), 30, 31)},
+    "linear similarity": lambda: {"pearson": (scipy.stats.pearsonr(COSINES, HUMAN[:30]).statistic, 30, 31)},
+    "analogy": lambda: {"3CosAdd": (share_right("add"), 41, 42), "3CosMul": (share_right("mul"), 41, 42)},
+    "normed priming": lambda: {
+        f"S{i + 1} spearman": (*priming.normed_priming(TABLE, NORMS, i), len({cue for cue, _ in NORMS}))
+        for i in range(3)
+    },
+    "priming": lambda: (
+        of_relation("synonym")
+        | of_relation("antonym")
+        | {
+            "200 ms spearman": (plain.spearman(OF_PRIMES, MILLISECONDS[:22, 0]), 22, 23),
+            "1200 ms spearman": (plain.spearman(OF_PRIMES[1:], MILLISECONDS[1:22, 1]), 21, 23),
+        }
+    ),
+    "antonyms": lambda: {"2 / (rank + rank)": (priming.antonym_score(TABLE, OPPOSITES), 30, 31)},
+}
+
+
+@pytest.mark.parametrize("task", ORACLE)
+def test_scores_equal_the_oracle(task):
+    expected, scores = ORACLE[task](), evaluate_sets(VECTORS, [SETS[task]])
+    assert [score.metric for score in scores] == list(expected)
+    for score in scores:
+        value, known, total = expected[score.metric]
+        assert score.value == pytest.approx(value, abs=1e-6), score.metric
+        assert (score.known, score.total) == (known, total), score.metric
+        assert score.task == {"linear similarity": "similarity"}.get(
+            task, "priming effect" if score.metric.split()[0] in ("synonym", "antonym") else task
+        )
+        assert score.policy == "lower case, unknown skip"
+        if score.metric.endswith("related"):
+            assert score.interval is None
+        else:
+            assert score.interval[0] < score.value < score.interval[1]
+
+
+def test_unknown_words_count_as_zero_where_the_policy_says_so():
+    zero = {task: evaluate_sets(VECTORS, [SETS[task]], ZERO)[0].value for task in ORACLE}
+    assert zero["similarity"] == pytest.approx(plain.spearman([*COSINES, 0.0], HUMAN), abs=1e-12)
+    assert zero["analogy"] == pytest.approx(share_right("add") * 41 / 42)
+    assert zero["antonyms"] == pytest.approx(priming.antonym_score(TABLE, OPPOSITES) * 30 / 31)
+
+
+@pytest.mark.parametrize("policy", [Policy(), ZERO])
+@pytest.mark.parametrize("task", [task for task in SETS if task != "analogy"])
+def test_a_sparse_space_has_the_scores_of_its_rows_held_dense(task, policy):
+    sparse, dense = (evaluate_sets(space, [SETS[task]], policy) for space in (SPARSE, VECTORS))
+    for mine, expected in zip(sparse, dense, strict=True):
+        assert mine._replace(value=0, interval=None) == expected._replace(value=0, interval=None)
+        assert mine.value == pytest.approx(expected.value, abs=1e-6, nan_ok=True)
+
+
+def rows_of(word_set, policy=None, **candidates):
+    return item_table(candidates or {"v": VECTORS}, [word_set], policy or Policy()).to_pylist()
+
+
+@pytest.mark.parametrize("task", SETS)
+def test_an_item_has_its_points_or_its_cosine_beside_the_human_score(task):
+    """The mean of the points is the score of the set."""
+    word_set, rows = SETS[task], rows_of(SETS[task])
+    known = [row for row in rows if row["known"]]
+    assert [row["known"] for row in rows] == ["nobody" not in item for item in word_set.items]
+    assert {row["score"] for row in rows if not row["known"]} <= {None}
+    if task in ("analogy", "synonym", "categorization"):
+        score = evaluate_sets(VECTORS, [word_set])[0]
+        assert (len(known), len(rows)) == (score.known, score.total)
+        assert np.mean([row["score"] for row in known]) == pytest.approx(score.value)
+    else:
+        cosines = [plain.cosine(TABLE[row["word1"]], TABLE[row["word2"]]) for row in known]
+        np.testing.assert_allclose([row["score"] for row in known], cosines, atol=1e-6)
+        values = word_set.values.tolist() if word_set.name in "sln" else [None] * len(rows)
+        assert [row["value"] for row in rows] == values
+
+
+def test_every_candidate_has_a_row_of_each_item_and_longer_items_more_words():
+    synonyms = EvaluationSet("s", "synonym", [("w0", "w1", "w2"), ("w3", "w4", "w6", "w7")])
+    rows = rows_of(synonyms, a=VECTORS, b=VECTORS.head(3))
+    assert [(row["vectors"], row["word4"], row["known"]) for row in rows] == [
+        ("a", None, True), ("a", "w7", True), ("b", None, True), ("b", "w7", False),
+    ]  # fmt: skip
+    assert item_table({"v": VECTORS}, [], Policy()).num_rows == 0
+
+
+# ------------------------------------------------------------------------------------------- the parts of a score
 
 few_values = st.sampled_from([0.0, 1.0, 2.5, -1.0])
 
@@ -70,9 +203,8 @@ def test_spearman_with_ties_equals_scipy(xy):
     ours = spearman(xy[0], xy[1])
     if np.ptp(xy[0]) == 0 or np.ptp(xy[1]) == 0:
         assert np.isnan(ours)
-        return
-    assert ours == pytest.approx(scipy.stats.spearmanr(xy[0], xy[1]).statistic, abs=1e-12)
-    assert ours == pytest.approx(plain.spearman(xy[0], xy[1]), abs=1e-12)
+    else:
+        assert ours == pytest.approx(scipy.stats.spearmanr(xy[0], xy[1]).statistic, abs=1e-12)
 
 
 def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
@@ -97,61 +229,53 @@ def test_better_is_a_maximum_whatever_the_order(seed):
     assert np.array_equal(left.add_score, np.max([part.add_score for part in parts], axis=0))
 
 
-# ----------------------------------------------------------------------------------------------- analogies
-
-
-@pytest.mark.parametrize("max_block_words", [60, 30, 17, 1])
-def test_analogies_equal_the_oracle_for_any_blocks(vectors, questions, monkeypatch, max_block_words):
+@pytest.mark.parametrize("max_block_words", [60, 17, 1])
+def test_answers_equal_the_oracle_for_any_blocks_and_the_first_of_equal_ones(monkeypatch, max_block_words):
     monkeypatch.setattr("distembed.evaluation.analogies.MAX_BLOCK_WORDS", max_block_words)
     monkeypatch.setattr("distembed.evaluation.analogies.MIN_BLOCK_WORDS", 1)
-    rows = np.array([vectors.index(question[:3]) for question in questions])
-    answers = answer_analogies(vectors, rows)
-    table = dict(zip(vectors.words, vectors.vectors, strict=True))
-    for method, found in (("add", answers.add_row), ("mul", answers.mul_row)):
-        expected = [plain.answer(table, *question[:3], method=method) for question in questions]
-        assert [vectors.words[row] for row in found] == expected
-
-
-def test_analogy_accuracy_known_and_total(vectors, questions):
-    table = dict(zip(vectors.words, vectors.vectors, strict=True))
-    right = [(*q[:3], plain.answer(table, *q[:3], method="add")) for q in questions[:10]]
-    items = [*right, *questions[10:], ("w1", "w2", "w3", "nobody"), ("W1", "w2", "w3", "w4")]
-    known = [*items[:-2], ("w1", "w2", "w3", "w4")]
-    expected = np.mean([plain.answer(table, *q[:3], method="add") == q[3] for q in known])
-    add, mul = evaluate_sets(vectors, [EvaluationSet("s", "analogy", items)])
-    assert (add.metric, mul.metric, add.known, add.total) == ("3CosAdd", "3CosMul", 41, 42)
-    assert add.value == pytest.approx(expected)
-    assert add.interval[0] <= add.value <= add.interval[1]
-    zero = evaluate_sets(vectors, [EvaluationSet("s", "analogy", items)], Policy(unknown="zero"))[0]
-    assert zero.value == pytest.approx(expected * 41 / 42)
-
-
-def test_equal_candidates_give_the_first(vectors):
-    twice = WordVectors(["a", "b", "c", "x", "y"], [[1, 0], [0, 1], [1, 1], [1, 2], [1, 2]])
+    found = answer_analogies(VECTORS, np.array([VECTORS.index(question[:3]) for question in KNOWN]))
+    assert [WORDS[row] for row in found.add_row] == answers(KNOWN)
+    assert [WORDS[row] for row in found.mul_row] == answers(KNOWN, "mul")
+    twice = WordVectors("abcxy", [[1, 0], [0, 1], [1, 1], [1, 2], [1, 2]])
     assert answer_analogies(twice, np.array([[0, 1, 2]])).add_row.tolist() == [3]
 
 
-# -------------------------------------------------------------------------------------- the other measures
+@given(st.integers(0, 10**6), st.integers(1, 60))
+def test_strengths_equal_the_oracle(seed, n_pairs):
+    shares = shares_of(seed, n_pairs, n_all=9)
+    cues, targets = np.array([[int(word[1:]) for word in pair] for pair in shares]).T
+    ours = associative_strengths(cues, targets, np.array(list(shares.values())))
+    expected = list(priming.strengths(shares).values())
+    np.testing.assert_allclose(np.transpose([*ours.values()]), expected, atol=1e-14)
 
 
-def test_similarity_equals_the_oracle(vectors):
-    rng = np.random.default_rng(5)
-    pairs = [(f"w{i}", f"w{j}") for i, j in rng.integers(N_WORDS, size=(30, 2))]
-    human = rng.integers(5, size=30).astype(float)
-    sets = [EvaluationSet("s", "similarity", [*pairs, ("w1", "nobody")], np.append(human, 3.0))]
-    score = one(evaluate_sets(vectors, sets))
-    expected = plain.spearman([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human)
-    assert score.value == pytest.approx(expected, abs=1e-12)
-    linear = one(evaluate_sets(vectors, [sets[0]._replace(task="linear similarity")]))
-    assert (linear.task, linear.metric) == ("similarity", "pearson")
-    expected = scipy.stats.pearsonr([plain.cosine(vectors[a], vectors[b]) for a, b in pairs], human).statistic
-    assert linear.value == pytest.approx(expected, abs=1e-6)
-    assert linear.interval[0] < linear.value < linear.interval[1]
-    assert (score.known, score.total, score.policy) == (30, 31, "lower case, unknown skip")
-    assert score.interval[0] < score.value < score.interval[1]
-    zero = one(evaluate_sets(vectors, sets, Policy(unknown="zero")))
-    cosines = [*(plain.cosine(vectors[a], vectors[b]) for a, b in pairs), 0.0]
-    assert zero.value == pytest.approx(plain.spearman(cosines, [*human, 3.0]), abs=1e-12)
+def test_cues_without_a_correlation():
+    shares = {("w1", "w2"): 0.5, ("w1", "w3"): 0.5, ("w1", "w4"): 0.5, ("w5", "w6"): 0.3, ("x", "y"): 0.1}
+    norms = EvaluationSet("norms", "normed priming", list(shares), np.array(list(shares.values())))
+    skipped, counted = (evaluate_sets(VECTORS, [norms], policy)[0] for policy in (Policy(), ZERO))
+    assert np.isnan(skipped.value)
+    assert (skipped.known, skipped.total, skipped.interval) == (0, 3, None)
+    assert (counted.value, counted.known, counted.total) == (0.0, 1, 3)
+
+
+def test_a_relation_of_one_pair_has_no_unrelated():
+    known, unknown = (
+        evaluate_sets(VECTORS, [EvaluationSet("p", "priming", [pair], np.ones((1, 2)), [("action",)])])
+        for pair in (("w1", "w2"), ("x", "y"))
+    )
+    assert [np.isnan(score.value) for score in known] == [False, True, True, True, True]
+    assert {(score.known, score.total, score.interval) for score in unknown} == {(0, 1, None)}
+
+
+def test_words_nearer_by_no_more_than_rounding_share_a_rank(monkeypatch):
+    """The last digit of single precision in a twin of a word must not put the twin before the word."""
+    monkeypatch.setattr("distembed.evaluation.priming.WORDS_AT_ONCE", 2)
+    cosine, sine = np.float32([0.8775826, 0.47942555])
+    twin, nearer = np.nextafter(sine, np.float32(0)), np.float32(0.47)
+    for other, rank in ((twin, 1), (nearer, 2)):
+        vectors = WordVectors("abc", np.array([[1, 0], [cosine, sine], [cosine, other]], np.float32))
+        score = one(evaluate_sets(vectors, [EvaluationSet("a", "antonyms", [("a", "b")])]))
+        assert score.value == 2 / (rank + 2), "b is nearer to c than to a"
 
 
 def test_synonym_policy():
@@ -161,40 +285,56 @@ def test_synonym_policy():
     options += [("nobody", "wrong"), ("a hurry", "wrong"), ("wrong", "right", "twin", "nobody")]
     questions = EvaluationSet("s", "synonym", [("q", *each) for each in options])
     score = one(evaluate_sets(vectors, [questions]))
-    assert (score.known, score.total, score.policy) == (4, 7, "lower case, unknown skip")
+    assert (score.known, score.total) == (4, 7)
     assert score.value == pytest.approx((1 + 0 + 0.5 + 1) / 4)
-    zero = one(evaluate_sets(vectors, [questions], Policy(unknown="zero")))
-    assert zero.value == pytest.approx(2.5 / 7)
+    assert one(evaluate_sets(vectors, [questions], ZERO)).value == pytest.approx(2.5 / 7)
 
 
 def test_categories_of_separate_clusters_are_pure():
-    rng = np.random.default_rng(1)
-    centers = np.eye(4)[:3]
-    rows = np.repeat(centers, 10, axis=0) * rng.uniform(1, 9, size=(30, 1)) + 0.05 * rng.normal(size=(30, 4))
-    words = [f"w{i}" for i in range(30)]
-    kinds = np.repeat(["x", "y", "z"], 10).tolist()
-    vectors = WordVectors(words, rows)
-    score = one(evaluate_sets(vectors, [categories([*words, "nobody"], [*kinds, "x"])]))
-    assert (score.value, score.known, score.total, score.interval) == (1.0, 30, 31, (1.0, 1.0))
-    mixed = one(evaluate_sets(vectors, [categories(words, [*kinds[1:], "x"])]))
-    assert mixed.value == pytest.approx(27 / 30)
-    assert mixed.interval[0] < mixed.value < mixed.interval[1]
+    rng, kinds = np.random.default_rng(1), np.repeat(["x", "y", "z"], 10).tolist()
+    rows = np.repeat(np.eye(3, 4), 10, axis=0) * rng.uniform(1, 9, (30, 1)) + 0.05 * rng.normal(size=(30, 4))
+    vectors, words = WordVectors(WORDS[:30], rows), [(word,) for word in WORDS[:30]]
+    for own, purity in ((kinds, 1), ([*kinds[1:], "x"], 27 / 30)):
+        score = one(evaluate_sets(vectors, [EvaluationSet("s", "categorization", words, groups=own)]))
+        assert score.value == pytest.approx(purity)
+        assert (score.interval == (1.0, 1.0)) == (purity == 1)
 
 
-def test_nothing_known_is_nan_and_none_in_json(vectors):
+def test_nothing_known_is_nan_and_none_in_json():
+    words = [("x", "y", "z", "v")[: len(each.items[0])] for each in SETS.values()]
     sets = [
-        EvaluationSet("s", "similarity", [("x", "y")], np.array([1.0])),
-        EvaluationSet("a", "analogy", [("x", "y", "z", "v")]),
-        EvaluationSet("c", "synonym", [("x", "y", "z")]),
-        categories(["x"], ["y"]),
+        each._replace(items=[item], values=each.values[:1], groups=each.groups[:1])
+        for each, item in zip(SETS.values(), words, strict=True)
     ]
-    scores = evaluate_sets(vectors, sets)
+    scores = evaluate_sets(VECTORS, sets)
     assert all(np.isnan(score.value) and score.known == 0 and score.interval is None for score in scores)
     records = json.loads(json.dumps(score_records(scores), allow_nan=False))
     assert {record["value"] for record in records} == {None}
 
 
-# ------------------------------------------------------------------------------------------------- case
+@pytest.mark.parametrize("chunks", [(60,), (23, 37)])
+@pytest.mark.parametrize("kind", [csr_array, np.asarray])
+def test_nearest_words_equal_those_of_dense_vectors(chunks, kind):
+    space = da.from_array(VECTORS.vectors, chunks=(chunks, -1))
+    if kind is csr_array:
+        space = space.map_blocks(csr_array, meta=csr_array((0, 0), dtype=np.float32))
+    found = nearest_words(space, WORDS, ["w3", "w0", "w59"], n=4)
+    for word in ("w3", "w0"):
+        expected = VECTORS.most_similar(word, n=4)
+        assert [near for near, _ in found[word]] == [near.word for near in expected]
+        cosines = [near.similarity for near in expected]
+        np.testing.assert_allclose([cosine for _, cosine in found[word]], cosines, atol=1e-6)
+    assert found["w59"] == []  # its row is zeros
+
+
+def test_unsorted_rows_are_sorted_and_the_argument_is_not():
+    rows = csr_array((np.array([1.0, 2.0], np.float32), np.array([3, 1]), np.array([0, 2])), shape=(1, 5))
+    space = SparseSpace(["a"], rows)
+    assert space.rows.indices.tolist() == [1, 3]
+    assert rows.indices.tolist() == [3, 1]
+
+
+# ------------------------------------------------------------------------------------------ which words are known
 
 CAPITALS = WordVectors(["Haus", "haus", "Hund", "HUND", "katze", "New_York"], np.eye(6) + 0.1)
 GERMAN = EvaluationSet(
@@ -224,32 +364,116 @@ def test_a_vocabulary_in_lower_case_needs_no_other_spelling():
     assert one(evaluate_sets(CAPITALS, [GERMAN])).policy == "as written, then lower case, unknown skip"
 
 
-def test_nothing_known_is_refused_with_the_reason(tmp_path):
-    (tmp_path / "german.txt").write_text("haus\thund\t3\nkatze\thaus\t1\n")
-    capitals = WordVectors(["Haus", "Hund", "Katze"], np.eye(3))
-    message = r"^0 of 2 pairs known \(german\): .*the vocabulary keeps capitals; with case = \"ignore\" 3 of their 3"
-    with pytest.raises(ValueError, match=message):
-        evaluate(capitals, tmp_path)
-    assert one(evaluate(capitals, tmp_path, case="ignore")).known == 2
-    other = WordVectors(["chien", "chat"], np.eye(2))
-    sets = find_sets(tmp_path).sets
-    with pytest.raises(ValueError, match=r"^b: 0 of 2 pairs known .*of the same language and spelling"):
-        evaluate_sets(other, sets, Policy("ignore"), name="b", needs_known=True)
-    with pytest.raises(ValueError, match="unknown is 'drop'; give one of 'skip', 'zero'"):
-        evaluate_sets(other, [], Policy(unknown="drop"))
-    with pytest.raises(ValueError, match="case is 'upper'; give one of 'auto', 'lower'"):
-        evaluate(capitals, tmp_path, case="upper")
+TWO = [EvaluationSet("two", "similarity", [("haus", "hund"), ("katze", "haus")], np.array([3.0, 1.0]))]
+THREE = WordVectors(["Haus", "Hund", "Katze"], np.eye(3))
+OTHER = WordVectors(["chien", "chat"], np.eye(2))
+BROKEN = csr_array(np.array([[1.0, np.nan]]))
+REFUSED = [
+    (partial(SparseSpace, WORDS[:3], SPARSE.rows), ValueError, "give one row per word"),
+    (partial(SparseSpace, [*WORDS[:59], "w0"], SPARSE.rows), ValueError, "59 of them distinct"),
+    (partial(SparseSpace, "a", BROKEN), ValueError, "NaN or infinity"),
+    (partial(evaluate_sets, SPARSE, [SETS["analogy"]]), TypeError, "analogies, which need word vectors"),
+    (
+        partial(evaluate_sets, SparseSpace(WORDS, SPARSE.rows), [SETS["antonyms"]]),
+        TypeError,
+        "a asks for ranks among all words, and the sparse",
+    ),
+    (
+        partial(evaluate, THREE, TWO),
+        ValueError,
+        r'^0 of 2 pairs known \(two\): .* the vocabulary keeps capitals; with case = "ignore" 3 of their 3',
+    ),
+    (
+        partial(evaluate_sets, OTHER, TWO, Policy("ignore"), name="b", needs_known=True),
+        ValueError,
+        r"^b: 0 of 2 pairs known .*of the same language and spelling",
+    ),
+    (
+        partial(evaluate, THREE, TWO, unknown="drop"),
+        ValueError,
+        "unknown is 'drop'; give one of 'skip', 'zero'",
+    ),
+    (partial(evaluate, THREE, TWO, case="upper"), ValueError, "case is 'upper'; give one of 'auto', 'lower'"),
+    (
+        partial(evaluate_sets, THREE, [], Policy(unknown="subwords"), name="b.txt"),
+        ValueError,
+        r'unknown is "subwords", and there is no table of n-grams .* in b\.txt',
+    ),
+]
 
 
-# ------------------------------------------------------------------------------------------ gensim, readers
+@pytest.mark.parametrize(("call", "error", "sentence"), REFUSED)
+def test_what_cannot_be_scored_is_refused(call, error, sentence):
+    with pytest.raises(error, match=sentence):
+        call()
 
 
-def real_vectors(shared):
-    return WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
+def test_vectors_are_compared_on_their_common_words_and_the_first_or_some_of_them():
+    pairs = [(f"w{i}", f"w{i + 1}") for i in range(59)]
+    sets = [EvaluationSet("s", "similarity", pairs, np.arange(59.0) % 7)]
+    smaller = WordVectors(WORDS[:20], np.random.default_rng(2).normal(size=(20, 3)))
+    common = on_common_words({"all": VECTORS, "few": smaller})
+    scores = {name: one(evaluate(vectors, sets)) for name, vectors in common.items()}
+    assert [score.answered for score in scores.values()] == ["19/59", "19/59"]
+    assert scores["all"] == one(evaluate(VECTORS.head(20), sets))
+    assert scores["all"] == one(evaluate(VECTORS, sets, max_words=20))
+    assert scores["all"] == one(evaluate(VECTORS, sets, restrict=WORDS[:20]))
 
 
-def test_gensim_agrees_on_its_own_sets(shared):
-    vectors = real_vectors(shared)
+# ----------------------------------------------------------------------------- words that are composed of n-grams
+
+NGRAMS = ("kin", "que", "man", "wom", "car", "ly>", "s>")
+MADE = np.random.default_rng(11).normal(size=(14, 5))
+COMPOSED = WordVectors(
+    ["king", "queen", "man", "woman", "car", "cars"],
+    MADE[:6],
+    subwords=SubwordTable(MADE[6:13], MADE[13], 2, 3, ngrams=NGRAMS),
+)
+OF_KINGS = [("king", "queen"), ("king", "kingly"), ("manly", "womanly"), ("car", "Kings"), ("cars", "car")]
+KINGS = EvaluationSet("pairs", "similarity", OF_KINGS, np.array([8.0, 7, 5, 1, 9]))
+PLURALS = EvaluationSet(
+    "plurals", "analogy", [("car", "cars", "king", "kings"), ("man", "woman", "king", "queen")]
+)
+OPPOSITE = EvaluationSet("opposites", "antonyms", [("man", "womanly"), ("king", "queen")])
+UNKNOWN = EvaluationSet("far", "similarity", [("kings", "manly"), ("queens", "womanly")], np.arange(2.0))
+
+
+@pytest.mark.parametrize(
+    ("word_set", "words", "known", "composed"),
+    [
+        (KINGS, ["kings", "kingly", "manly", "womanly"], 2, 3),
+        (PLURALS, ["kings"], 1, 1),  # the words of other sets are no candidates
+        (OPPOSITE, ["womanly"], 1, 1),
+        (UNKNOWN, ["kings", "manly", "queens", "womanly"], 0, 2),
+    ],
+)
+def test_composed_words_score_as_if_the_vocabulary_had_held_them(word_set, words, known, composed):
+    rows = np.concatenate([COMPOSED.vectors, COMPOSED.subwords.compose(words)])
+    expected = evaluate_sets(WordVectors([*COMPOSED.words, *words], rows), [word_set])
+    found = evaluate(COMPOSED, [KINGS, word_set], unknown="subwords")[1:]
+    for score, other in zip(found, expected, strict=True):
+        assert score.value == pytest.approx(other.value)
+        assert (score.known, score.composed, score.total) == (known, composed, other.total)
+        assert "unknown subwords" in score.policy
+    assert [record["composed"] for record in score_records(found)] == [composed] * len(found)
+    assert [row["known"] for row in rows_of(word_set, Policy(unknown="subwords"), v=COMPOSED)].count(
+        True
+    ) == known
+
+
+def test_skipping_is_unchanged_and_says_nothing_of_composing():
+    scores = evaluate(COMPOSED, [KINGS, PLURALS])
+    assert scores == evaluate(WordVectors(COMPOSED.words, COMPOSED.vectors), [KINGS, PLURALS])
+    assert all("composed" not in record for record in score_records(scores))
+    assert scores[0].answered == "2/5"
+    assert one(evaluate(COMPOSED, [KINGS], unknown="subwords")).answered == "2+3/5"
+
+
+# --------------------------------------------------------------------------------------------------------- gensim
+
+
+def test_gensim_agrees_on_its_own_sets_and_a_repeated_evaluation_with_itself(shared):
+    vectors = WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
     keyed = KeyedVectors(50)
     keyed.add_vectors(list(vectors.words), vectors.vectors)
     similarity, add, _ = evaluate(vectors, [datapath("wordsim353.tsv"), datapath("questions-words.txt")])
@@ -260,236 +484,5 @@ def test_gensim_agrees_on_its_own_sets(shared):
     total = sections[-1]
     assert add.known == len(total["correct"]) + len(total["incorrect"]) > 1000
     assert add.value == pytest.approx(accuracy)
-
-
-def test_every_set_of_the_collection_is_read(shared):
-    folder = shared / "data/wordeval"
-    sets = {one.name: one for one in find_sets(folder).sets}
-    sizes = {name: len(one.items) for name, one in sets.items()}
-    some = {
-        "EN-WS-353-ALL": 353, "EN-MEN-TR-3k": 3000, "google": 19544, "msr": 8000, "semeval2012-task2": 10014,
-        "EN-TOEFL-80": 80, "EN-ESL-40": 40, "bless": 217, "spp_assoc-related_181205": 1661,
-        "usf_free_association": 72_155 - 2,  # two answers are no words
-    }  # fmt: skip
-    assert sizes | some == sizes
-    assert len(sizes) == 23
-    assert sets["EN-ESL-40"].items[16][1] == "a hurry"
-    assert sets["jair"].items[0] == ("solar system", "atom", "sun", "nucleus")
-    assert read_set(folder / "crosslingual/de-es-rg65.csv").items[0] == ("polster", "joya")
-    assert sum("antonym" in names for names in sets["spp_assoc-related_181205"].groups) == 184
-    _, _, strongest = evaluate(real_vectors(shared), [sets["usf_free_association"]])
-    assert (strongest.metric, strongest.known, strongest.total) == ("S3 spearman", 1741, 5017)
-    assert strongest.interval[0] > 0.2
-
-
-def test_sections_of_questions_words():
-    analogies = read_set(datapath("questions-words.txt"))
-    assert (len(analogies.items), analogies.groups[0]) == (19544, "capital-common-countries")
-    assert len(set(analogies.groups)) == 14
-
-
-BAD_SETS = {
-    "pair.txt": ("a b 1\na b\n", r"pair\.txt, line 2: 'a b', expected two words and a score; correct"),
-    "nan.txt": ("a b 1\na b nan\n", r"line 2: 'a b nan', expected two words and a score"),
-    "analogy.txt": (": s\na b c d\na b c\n", r"line 3: 'a b c', expected four words"),
-    "choice.txt": ("a | b | c\na | b\n", r"line 2: 'a \| b', expected question"),
-    "columns.csv": (",category,word\n0,x\n", r"line 2: '0,x', expected a category and a word"),
-    "score.csv": (
-        ",word1,word2,similarity\n0,a,b,high\n",
-        r"line 2: '0,a,b,high', expected two words and a score",
-    ),
-    "other.txt": ("hello world\n", r"other\.txt is no evaluation set .* its first line is 'hello world'"),
-    "two.csv": (
-        "word1;word2;a;b\nx;y;1;2\n",
-        r"line 1: .* expected one column of scores; rename one of a, b to",
-    ),
-    "comma.csv": ("a;b;7,5\na;b;c;1\n", r"line 2: 'a;b;c;1', expected two words and a score"),
-    "utf-8.txt": (
-        "äü öß 1\n\udcff b 2\n",
-        r"utf-8\.txt is not utf-8: line 2 holds the byte 0xff.*correct it, or save",
-    ),
-    "commas.csv": (
-        "a,b,7,5\nc,d,6,25\n",
-        r"line 1: 'a,b,7,5', expected .* write scores with points, or semicolons",
-    ),
-    "names.csv": (
-        "word1,word2,score\na,b,7,5\n",
-        r"line 2: .* 3 fields as in the header; where scores have commas",
-    ),
-    "some.csv": (
-        "a,b,7\nc,d,6,25\n",
-        r"line 2: 'c,d,6,25', .*; where scores have commas, write scores with points",
-    ),
-    "quote.csv": ('a,"b,3\nc,d,2\n', r"line 1: 'a,\"b,3', expected quotes on both sides of a field, or none"),
-    "quote2.csv": ('c,d,2\na,"b,3\ne,f,1\n', r"line 2: 'a,\"b,3', expected .* quotes on both sides"),
-    "quote3.csv": (
-        ',category,word\n0,a,"b\n1,c,d\n',
-        r"line 2: .* expected a category and a word, quotes on both sides of a field, or none",
-    ),
-    "parts.txt": ("New York Los Angeles 3.5\nSan Jose cat dog 2\n", r"line 1: .*, with tabs between them"),
-    "rows.txt": ('"1" "cat" "dog" 3.5\n', "line 1: .* expected a header that names the columns"),
-    "bar.txt": ("a|b|1\nc|d|e\n", r"line 2: 'c\|d\|e', expected two words and a score"),
-    "empty.txt": ("", r"empty\.txt is no evaluation set"),
-    "share.tsv": ("CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
-    "columns.tsv": ("CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected cue, target and a share"),
-    "antonym.tsv": ("word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
-    "ms.csv": (
-        "TargetWord,Prime,Relation1,Relation2,LDT 200ms RT Priming,LDT 1200ms RT Priming\nhot,COLD,x,,slow,\n",
-        r"line 2: .*expected prime, target and priming in milliseconds",
-    ),
-    "format.tsv": ("cue\ttarget\n", r"is no evaluation set of a known format"),
-    "p.tsv": ("a\t1\tb\tc\na\tx\tb\tc\n", r"line 2: 'a\\tx\\tb\\tc', expected subset, score and two"),
-    "c.tsv": ("1\tb\n" * 9 + "1\n", "line 10: '1', expected a label and a text"),
-    "k-train.tsv": ("1\tb\n" * 9, "the set k has the parts train: give its files k-train and k-test"),
-    "cut.jsonl": ('{"label": 1, "text": "a"}\n{"label"\n', r"line 2: '\{\"label\"', expected JSON"),
-    "text.jsonl": (
-        '{"label": 1, "text": "a"}\n\n{"label": 1}\n',
-        "line 3: .*, expected a field 'text' that is a string",
-    ),
-    "part.jsonl": (
-        '{"label": 1, "text": "a", "split": "train"}\n',
-        "the set part has the parts train: give its files",
-    ),
-    "none.jsonl": ('{"label": null, "text": "ak"}\n', "is no evaluation set of a known format"),
-}
-
-
-SENTENCES = ("p.tsv", "c.tsv", "k-train.tsv", "cut.jsonl", "text.jsonl", "part.jsonl", "none.jsonl")
-
-
-PAIR_FILES = {
-    "comma": ("Hund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
-    "header": ("word1,word2,score\nHund,Katze,7.5\nÄpfel,Birne,3\n", "utf-8"),
-    "decimal comma": ("Wort1;Wort2;Bewertung\nHund;Katze;7,5\nÄpfel;Birne;3,0\n", "utf-8-sig"),
-    "quoted": ('"Hund","Katze","7,5"\n"Äpfel","Birne","3"\n', "utf-8-sig"),
-    "tab": ("erstes\tzweites\twie nah\r\nHund\tKatze\t7.5\r\nÄpfel\tBirne\t3\r\n", "utf-16"),
-    "SimLex": ("word1\tword2\tPOS\tSimLex999\tSD\nHund\tKatze\tN\t7.5\t1\nÄpfel\tBirne\tN\t3\t2\n", "utf-8"),
-    "index": (",word 1,word 2,similarity\n0,Hund,Katze,7.5\n1,Äpfel,Birne,3\n", "utf-8"),
-    "decimal commas between spaces": ("Hund Katze 7,5 1,5\nÄpfel Birne 3,0 2,5\n", "utf-8"),
-    "bars": ("Hund|Katze|7.5\nÄpfel|Birne|3\n", "utf-8"),
-    "carriage returns": ("Hund,Katze,7.5\rÄpfel,Birne,3\r", "utf-8"),
-    "R": ('"word1" "word2" "score"\n"1" "Hund" "Katze" 7.5\n"2" "Äpfel" "Birne" 3\n', "utf-8"),
-    "R's tabs": ('"word1"\t"word2"\t"score"\n"Hund"\t"Katze"\t7.5\n"Äpfel"\t"Birne"\t3\n', "utf-8"),
-    "pandas' tabs": ("\tword1\tword2\tscore\n0\tHund\tKatze\t7.5\n1\tÄpfel\tBirne\t3\n", "utf-8"),
-    "spaces": ("# my list\nHund Katze 7,5\n\nÄpfel  Birne 3\n", "utf-8"),
-}
-
-
-ORIGINAL_FILES = {
-    "SimLex-999.txt": (
-        "word1\tword2\tPOS\tSimLex999\tconc(w1)\tconc(w2)\tconcQ\tAssoc(USF)\tSimAssoc333\tSD(SimLex)\r\n"
-        "old\tnew\tA\t1.58\t2.72\t2.81\t2\t7.25\t1\t0.41\r\nsmart\tdumb\tA\t0.6\t1.75\t2.36\t1\t2.1\t1\t1.27\r\n"
-    ),
-    "SimVerb-3500.txt": "old\tnew\tV\t1.58\tNONE\nsmart\tdumb\tV\t0.6\tANTONYMS\n",
-    "combined.csv": "Word 1,Word 2,Human (mean)\r\nold,new,1.58\r\nsmart,dumb,0.6\r\n",
-    "set1.csv": "Word 1,Word 2,Human (mean),1,2,3\r\nold,new,1.58,1,2,1\r\nsmart,dumb,0.6,0,1,0.5\r\n",
-    "rw.txt": "old\tnew\t1.58\t1\t2\t1\nsmart\tdumb\t0.6\t0\t1\t1\n",
-    "MTURK-771.csv": "old,new,1.58\nsmart,dumb,0.6\n",
-    "MEN_dataset_natural_form_full": "old new 1.580000\nsmart dumb 0.600000\n",
-    "spaces with a header": "word1 word2 score\nold new 1.58\nsmart dumb 0.6\n",
-}
-"""The first lines of the files as their authors distribute them, with other words."""
-
-
-@pytest.mark.parametrize("name", ORIGINAL_FILES)
-def test_files_of_pairs_as_their_authors_distribute_them(tmp_path, name):
-    (tmp_path / name).write_bytes(ORIGINAL_FILES[name].encode())
-    read = read_set(tmp_path / name)
-    assert read.items == [("old", "new"), ("smart", "dumb")]
-    assert read.values.tolist() == [1.58, 0.6]
-
-
-@pytest.mark.parametrize("kind", PAIR_FILES)
-def test_lists_of_pairs_as_people_write_them(tmp_path, kind):
-    text, encoding = PAIR_FILES[kind]
-    (tmp_path / "list.csv").write_bytes(text.encode(encoding))
-    read = read_set(tmp_path / "list.csv")
-    assert read.items == [("Hund", "Katze"), ("Äpfel", "Birne")]
-    assert read.values.tolist() == [7.5, 3.0]
-
-
-@pytest.mark.parametrize("name", BAD_SETS)
-def test_bad_sets(tmp_path, name):
-    text, message = BAD_SETS[name]
-    (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
-    with pytest.raises(WordSetError, match=message):
-        find_sets(tmp_path / name, sentences=name in SENTENCES)
-
-
-@pytest.mark.parametrize("name", ["norms.tsv.xz", "labels.jsonl.xz"])
-@pytest.mark.parametrize("data", [lzma.compress(b'{"label": 1, "text": "a"}\n' * 50)[:-20], b"no xz"])
-def test_broken_xz(tmp_path, name, data):
-    (tmp_path / name).write_bytes(data)
-    with pytest.raises(WordSetError, match=rf"{name} is not a whole xz file .*; copy it again"):
-        find_sets(tmp_path / name, sentences=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("A.CSV", "# note\n\n,category,word\n# more\n0,a,b\n\n1,a,c\n,,\n2,a,b\n"),
-        ("A.Tsv", "# note\nword\tantonym\nhot\tcold\n\nold\tnew\n\n"),
-        ("a.TXT", '"word"\t"antonym"\n"hot"\t"cold"\n"old"\t"new"\n'),
-        ("A.CSV.XZ", '"","category","word"\r"0","a","b"\r"1","a","c"\r'),
-    ],
-)
-def test_comments_blank_lines_quotes_and_upper_case_are_no_matter(tmp_path, name, text):
-    data = text.encode()
-    (tmp_path / name).write_bytes(lzma.compress(data) if name.endswith(".XZ") else data)
-    (found,) = find_sets(tmp_path).sets
-    assert found.name == name.split(".")[0]
-    if found.task == "categorization":
-        assert (found.items, found.groups) == ([("b",), ("c",)], ["a", "a"])
-    else:
-        assert found.items == [("hot", "cold"), ("old", "new")]
-
-
-def test_prose_and_long_lines_in_a_folder_are_passed_over(tmp_path):
-    (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\n")
-    (tmp_path / "README.txt").write_text("This folder has 3 sets\nand a note.\n")
-    (tmp_path / "long.txt").write_text("a" * 140_000)
-    assert len(find_sets(tmp_path).passed_over) == 2
-
-
-def test_folders(tmp_path, vectors):
-    with pytest.raises(WordSetError, match="holds no evaluation set"):
-        find_sets(tmp_path)
-    (tmp_path / "README.txt").write_text("What these files are\nabout, in words.\n")
-    (tmp_path / "pairs.txt").write_text("w1 w2 1\nw3 w4 2\nw1 w5 3\n")
-    (tmp_path / "crosslingual").mkdir()
-    (tmp_path / "crosslingual/de-en.txt").write_text("Haus house 9\n")
-    (tmp_path / "sets.zip").write_bytes(b"PK")
-    assert one(evaluate(vectors, tmp_path)).known == 3
-    assert find_sets(tmp_path).passed_over == [
-        "README.txt (of no known format)",
-        "crosslingual/de-en.txt (its pairs need one space for two languages)",
-        "sets.zip (not .txt, .csv, .tsv)",
-    ]
-    with pytest.raises(FileNotFoundError):
-        evaluate(vectors, tmp_path / "absent")
-
-
-# ------------------------------------------------------------------------------------ the whole evaluation
-
-
-def test_evaluate_is_repeatable_and_knows_its_limits(shared):
-    vectors, folder = real_vectors(shared), shared / "data/wordeval"
-    sets = [folder / "similarity/EN-WS-353-SIM.txt", folder / "categorization/bless.csv"]
-    first, again = evaluate(vectors, sets), evaluate(vectors, sets)
-    assert first == again
-    limited = evaluate(vectors, sets, max_words=1000)
-    assert limited == evaluate(vectors, sets, restrict=vectors.words[:1000])
-    assert limited[0].known < first[0].known
-    kept = evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt", case="keep")[0]
-    assert kept.known < evaluate(vectors, folder / "similarity/EN-WS-353-REL.txt")[0].known
-
-
-def test_vectors_are_compared_on_their_common_words(vectors, tmp_path):
-    lines = [f"w{i} w{i + 1} {i % 7}" for i in range(N_WORDS - 1)]
-    (tmp_path / "pairs.txt").write_text("\n".join(lines))
-    smaller = WordVectors(vectors.words[:20], np.random.default_rng(2).normal(size=(20, 3)))
-    common = on_common_words({"all": vectors, "few": smaller})
-    scores = {name: evaluate(each, tmp_path) for name, each in common.items()}
-    assert {column[0].known for column in scores.values()} == {19}
-    assert scores["all"][0].value == evaluate(vectors.head(20), tmp_path)[0].value
-    assert scores["few"][0].answered == "19/59"
+    bless = shared / "data/wordeval/categorization/bless.csv"
+    assert evaluate(vectors, bless) == evaluate(vectors, bless)
