@@ -7,7 +7,6 @@ from scipy.sparse import csgraph
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import kneighbors_graph
 
-from distembed.linalg.operators import row_blocks
 from distembed.neighbors.graphs import (
     affinity_rows,
     components,
@@ -15,7 +14,6 @@ from distembed.neighbors.graphs import (
     joint_adjacency,
     laplacian,
     neighbor_affinity,
-    row_sizes,
 )
 
 
@@ -60,13 +58,6 @@ def test_weights_follow_their_formulas():
     ):
         graph = neighbor_affinity(X, 8, affinity=affinity).toarray()
         np.testing.assert_allclose(graph[both], np.maximum(expected, 1e-6)[both], rtol=1e-9)
-
-
-def test_sparse_rows_give_the_same_graph():
-    X = np.where(rows() > 0.3, rows(), 0.0)
-    X[:, 0] += 1
-    difference = neighbor_affinity(sp.csr_array(X), 5) - neighbor_affinity(X, 5)
-    assert abs(difference).max() < 1e-9
 
 
 @pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(7, 3))])
@@ -176,8 +167,3 @@ def test_degrees_of_float32_are_added_in_float64():
     np.testing.assert_allclose(
         degrees_of(sp.csr_array(weights[None])), weights.sum(dtype=np.float64), rtol=1e-13
     )
-
-
-def test_the_edges_of_row_blocks_are_counted():
-    graph = random_graph(30)
-    np.testing.assert_array_equal(row_sizes(row_blocks(graph, values_per_block=40)), np.diff(graph.indptr))

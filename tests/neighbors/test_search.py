@@ -7,6 +7,9 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
@@ -74,7 +77,7 @@ def words(n, m, seed=0, density=0.2):
     rng = np.random.default_rng(seed)
     counts = rng.poisson(3, (n, m)) * (rng.random((n, m)) < density / (1 + np.arange(m) / 10))
     counts[np.arange(n), rng.integers(0, m, n)] += 1
-    counts[n // 2 : n // 2 + 5] = counts[:5]
+    counts[n // 2 :][:5] = counts[: min(5, n - n // 2)]
     return sp.csr_array(counts.astype(np.float32))
 
 
@@ -148,6 +151,7 @@ def test_distances_are_those_of_the_formula_and_lazy(kind, cut):
     np.testing.assert_allclose(found, plain_distances(X, Y, metric), rtol=1e-10, atol=1e-14)
     alone = de.pairwise_distances(X, metric=metric)
     np.testing.assert_array_equal(alone, de.pairwise_distances(X, X, metric=metric))
+    np.testing.assert_array_equal(alone, alone.T)
     source = Source(X, CUTS[cut])
     with block_memory(2**13):
         lazy = de.pairwise_distances(source.lazy, metric=metric)
@@ -179,6 +183,45 @@ def test_neighbors_are_the_nearest_lazy_and_of_the_same_bits(kind, cut):
             assert one.tobytes() == other.tobytes()
 
 
+@settings(max_examples=60)
+@given(data=st.data(), kind=st.sampled_from([*KINDS]), shape=st.tuples(st.integers(3, 30), st.integers(1, 9)))
+def test_of_many_equal_distances_and_rows_the_smaller_numbers_come_first_in_any_blocks(data, kind, shape):
+    metric, make = KINDS[kind]
+    X = data.draw(hnp.arrays(np.float64, shape, elements=st.integers(-3, 3).map(float)))
+    if metric == "cosine":
+        X[:, 0] = 1 + np.abs(X[:, 0])
+    k, rows = data.draw(st.integers(1, len(X) - 1)), data.draw(st.integers(1, len(X)))
+    whole = de.nearest_neighbors(make(X), k, metric=metric)
+    with pytest.MonkeyPatch.context() as patch:
+        cut_into(rows, patch)
+        cut = de.nearest_neighbors(make(X), k, metric=metric)
+    assert (cut.distances.tobytes(), cut.indices.tobytes()) == (
+        whole.distances.tobytes(), whole.indices.tobytes(),
+    )  # fmt: skip
+    if metric == "euclidean":  # whose squares are whole numbers here
+        order, D = oracle.nearest(oracle.distances(X), k)
+        np.testing.assert_array_equal(whole.indices, order)
+        np.testing.assert_allclose(whole.distances, D, rtol=1e-14)
+    else:
+        expected = plain_distances(X, X, metric)
+        np.fill_diagonal(expected, np.inf)
+        assert_nearest(whole, expected, k)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("scale", "offset"), [(1, 1e4), (2.0**-90, 0), (2.0**90, 0)])
+def test_neighbors_are_exact_where_products_in_float32_have_no_digit_overflow_or_vanish(dtype, scale, offset):
+    X = ((offset + np.random.default_rng(0).random((300, 6))) * scale).astype(dtype)
+    order, _ = oracle.nearest(oracle.distances(X.astype(np.float64)), 5)
+    np.testing.assert_array_equal(de.nearest_neighbors(X, 5).indices, order)
+
+
+def test_sparse_rows_without_a_common_feature_are_at_distance_one():
+    found = de.nearest_neighbors(sp.csr_array(np.eye(4)), 2, metric="cosine")
+    np.testing.assert_array_equal(found.distances, 1)
+    np.testing.assert_array_equal(found.indices, [[1, 2], [0, 2], [0, 1], [0, 1]])
+
+
 @of_each_kind
 def test_neighbors_among_other_rows_are_the_nearest_of_them(kind, cut):
     """A row of X that is equal to one of Y, of the same number too, has it as a neighbor."""
@@ -187,8 +230,8 @@ def test_neighbors_among_other_rows_are_the_nearest_of_them(kind, cut):
     Y = np.concatenate([X[3:10], X[:3] + 0.25])
     X, Y = make(X), make(Y)
     expected = plain_distances(X, Y, metric)
-    for given in (X, Source(X, CUTS[cut]).lazy):
-        assert_nearest(dask.compute(*de.nearest_neighbors(given, 5, Y=Y, metric=metric)), expected, 5)
+    for rows in (X, Source(X, CUTS[cut]).lazy):
+        assert_nearest(dask.compute(*de.nearest_neighbors(rows, 5, Y=Y, metric=metric)), expected, 5)
     assert_nearest(de.nearest_neighbors(X[:2], Y.shape[0], Y=Y, metric=metric), expected[:2], Y.shape[0])
 
 
@@ -282,21 +325,6 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
 # --------------------------------------------------------------------------- how it is searched
 
 
-@pytest.mark.parametrize("chunk", [7, 23, 1])
-def test_pairs_ruled_out_in_float32_are_those_of_float64(chunk, monkeypatch):
-    """One row is nearer to another than float32 products tell apart; a block may have one row."""
-    X = points(dtype=np.float32)
-    X[7] = X[3] * (1 + 2.0**-20)
-    cut_into(chunk, monkeypatch)
-    rows = domain_rows(X, metric="cosine")
-    found = [search.search_lists(rows, k=6, single=one).compute() for one in (True, False)]
-    assert found[0].tobytes() == found[1].tobytes()
-    for given, metric in ((X, "cosine"), (sp.csr_array(X), "cosine"), (X, "euclidean")):
-        expected = plain_distances(given, given, metric)
-        np.fill_diagonal(expected, np.inf)
-        assert_nearest(de.nearest_neighbors(given, 6, metric=metric), expected, 6)
-
-
 def test_pairs_nearer_than_float32_tells_apart_are_measured():
     """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
     X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400, 5)
@@ -305,28 +333,6 @@ def test_pairs_nearer_than_float32_tells_apart_are_measured():
     assert found[0].tobytes() == found[1].tobytes()
     order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
     assert (found[0][:, 1] == order).mean() > 0.99  # the oracle rounds too
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_products_of_two_blocks_are_computed_once(monkeypatch, sparse):
-    """Each pair of blocks is one tile, which begins with what the rows of both know from their own blocks."""
-    X, metric = points(4000, 8, dtype=np.float32), "cosine" if sparse else "euclidean"
-    X = sp.csr_array(X) if sparse else X
-    whole = lists_in(X, 5, metric=metric).compute()
-    limits, nearest = [], blocks._nearest
-
-    def recorded(tiles, left, right, of_rows, k):
-        if len(right) > 3:  # of another block
-            limits.extend([of_rows, right[3][:, 0, -1]])
-        return nearest(tiles, left, right, of_rows, k)
-
-    cut_into(400, monkeypatch)
-    monkeypatch.setattr(blocks, "_nearest", recorded)
-    lists = lists_in(X, 5, metric=metric).compute()
-    assert lists.tobytes() == whole.tobytes()
-    assert len(limits) == 2 * 45
-    assert np.isfinite(limits).all()
-    assert (lists[:, 0, -1].max() <= np.array(limits).max(axis=1)).all()
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -343,6 +349,21 @@ def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
     rows = np.abs(points()) + 0.1
     de.nearest_neighbors(sp.csr_array(rows) if sparse else rows, 5, metric="cosine")
     assert sorted(made) == [4, 10, 10]
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 30),
+    st.integers(1, 700),
+    st.integers(0, 1000),
+    st.sampled_from([0.0, 0.05, 0.5, 1.0]),
+    st.sampled_from([0, 20, 300, 10_000, 100_000]),
+)
+def test_approximate_cosines_stay_within_their_error(n, m, seed, density, dense_values):
+    X, Z = (unit_rows(words(rows, m, seed + rows, density)) for rows in (n, 17))
+    scores = cosine_blocks.approximate_cosines(X, Z, dense_values=dense_values)
+    assert scores.dtype == np.float32
+    assert np.abs(scores - X.toarray() @ Z.toarray().T).max() <= cosine_blocks.cosine_error(m)
 
 
 def test_wrong_scores_do_not_survive(monkeypatch):

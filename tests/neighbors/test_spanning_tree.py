@@ -1,6 +1,5 @@
 """Spanning trees over many blocks, and the graphs built on them."""
 
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -65,22 +64,6 @@ def test_tree_does_not_depend_on_the_length_of_the_lists():
     assert len({tree.edges.tobytes() + tree.lengths.tobytes() for tree in trees}) == 1
     assert len(searches[1].stored) > 1
     assert len(searches[99].stored) == 1  # the lists
-
-
-def test_a_tree_from_wrong_lists_still_spans():
-    X = points(60)
-    near = nearest(X, 4)
-    worse = near.compute()
-    worse[:, 0, 1:], worse[:, 1, 1:] = np.inf, -1  # only the nearest was found
-    tree = tree_from(X, da.from_array(worse))
-    graph = sp.csr_array((np.ones(59), tree.edges.T), shape=(60, 60))
-    assert connected_components(graph, directed=False)[0] == 1
-
-
-def test_cosine_tree_is_the_tree_of_unit_rows():
-    X = points(50)
-    unit = X / np.linalg.norm(X, axis=1)[:, None]
-    np.testing.assert_array_equal(tree_of(X, 3, metric="cosine").edges, tree_of(unit, 3).edges)
 
 
 def test_tree_wants_lists_of_its_rows():
