@@ -5,9 +5,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from distembed.linalg.chunks import cut_rows, evenly_spaced
-from distembed.linalg.csr import canonical_csr, row_lengths, row_range, rows_of, unit_rows
+from distembed.linalg.csr import canonical_csr, unit_rows
 
 
 @pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**600, 2.0**1000])
@@ -31,55 +33,6 @@ def test_unsorted_duplicated_and_zero_cells_are_made_canonical_without_touching_
     assert canonical_csr(clean, np.float32).dtype == np.float32
 
 
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.csc_array, sp.coo_array])
-def test_a_matrix_of_any_kind_becomes_a_csr_array(kind):
-    values = np.array([[0.0, 2.0], [3.0, 0.0]])
-    clean = canonical_csr(kind(values))
-    assert isinstance(clean, sp.csr_array)
-    np.testing.assert_array_equal(clean.toarray(), values)
-
-
-def test_ranges_share_values_and_lengths_count_them():
-    block = sp.csr_array(np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]]))
-    assert np.shares_memory(row_range(block, 1, 3).data, block.data)
-    np.testing.assert_array_equal(row_range(block, 1, 3).toarray(), block.toarray()[1:])
-    np.testing.assert_array_equal(rows_of(block), [0, 0, 2])
-    np.testing.assert_array_equal(row_lengths(block), [5, 0, 2])
-
-
-# --- grids of blocks keep what they promise of rows and values ----------------------------------------------
-
-
-@pytest.mark.parametrize("values", [1, 60, 1000, 10**9])
-def test_rows_are_balanced_by_their_values(values):
-    sizes = np.array([500, 200, 90, 0, 0, 10, 5, 1, 1, 1])
-    chunks = cut_rows(sizes, values)
-    assert sum(chunks) == len(sizes)
-    assert min(chunks) > 0
-    bounds = np.cumsum((0, *chunks))
-    largest = max(sizes[i:j].sum() for i, j in pairwise(bounds))
-    assert largest <= max(sizes.max(), 2 * values)
-
-
-@pytest.mark.parametrize("sizes", [[1], [5, 5, 5, 5, 5], [100, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
-def test_row_blocks_keep_both_limits(sizes):
-    sizes = np.array(sizes)
-    bounds = np.cumsum([0, *cut_rows(sizes, 10, rows_per_block=2)])
-    assert bounds[-1] == len(sizes)
-    for first, stop in pairwise(bounds):
-        assert 1 <= stop - first <= 2
-        assert sizes[first + 1 : stop].sum() <= 10
-
-
-@pytest.mark.parametrize(
-    ("sizes", "limits", "expected"),
-    [([0] * 5, (100,), (5,)), ([], (100,), ()), ([3, 3], (0, 0), (1, 1)), ([3, 3], (1, 1), (1, 1))],
-)
-def test_rows_without_values_and_limits_below_one(sizes, limits, expected):
-    """A block memory of a few bytes divided by zero."""
-    assert cut_rows(np.array(sizes, int), *limits) == expected
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_row_that_is_not_finite_has_no_direction(sparse, value):
@@ -88,6 +41,31 @@ def test_a_row_that_is_not_finite_has_no_direction(sparse, value):
     assert found.dtype == np.float32
     expected = np.array([[0.6, 0.8], [0, 0], [0, 1]], np.float32)
     np.testing.assert_array_equal(found.toarray() if sparse else found, expected)
+
+
+# --- grids of blocks keep what they promise of rows and values ----------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, 30) | st.integers(0, 900), max_size=40),
+    st.integers(0, 1000),
+    st.none() | st.integers(0, 9),
+)
+def test_blocks_of_rows_keep_to_their_values_and_their_rows_and_none_is_empty(sizes, values, rows):
+    """A row of more values than a block has one of its own; a block memory of a few bytes divided by zero."""
+    sizes, most = np.array(sizes, int), 2 * max(values, 1) if rows is None else max(values, 1)
+    bounds = np.cumsum([0, *cut_rows(sizes, values, rows)])
+    assert bounds[-1] == len(sizes)
+    for first, stop in pairwise(bounds):
+        assert 1 <= stop - first <= (max(rows, 1) if rows is not None else len(sizes))
+        assert (
+            sizes[first:stop].sum() <= max(sizes[first:stop].max(), most)
+            or sizes[first + 1 : stop].sum() <= most
+        )
+
+
+def test_rows_without_values_are_one_block_where_none_is_limited():
+    assert cut_rows(np.zeros(5, int), 100) == (5,)
 
 
 @pytest.mark.parametrize(

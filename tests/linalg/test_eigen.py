@@ -51,15 +51,6 @@ def test_an_exhausted_space_gives_all_eigenpairs_exactly(per_block):
     assert np.isfinite(nothing.vectors.compute()).all()
 
 
-def test_an_invariant_start_does_not_break_the_basis():
-    matrix, dense = matrix_of(n=60)
-    exact = np.linalg.eigh(dense)[1][:, ::-1][:, :4].astype(np.float32)
-    start = da.from_array(exact, chunks=(matrix.row_chunks, 4))
-    found = largest_eigenpairs(matrix, 4, start=start, n_passes=4)
-    np.testing.assert_allclose(found.values, np.linalg.eigvalsh(dense)[::-1][:4], rtol=1e-5)
-    assert np.isfinite(found.vectors.compute()).all()
-
-
 def test_tolerance_stops_early_or_is_not_met():
     matrix, dense = matrix_of(dtype=np.float64)
     found = largest_eigenpairs(matrix, 3, block_size=8, n_passes=14, tol=1e-4, dtype=np.float64)

@@ -11,7 +11,6 @@ from distembed.linalg import blocks
 from distembed.linalg.operators import (
     dense_blocks,
     row_blocks,
-    sparse_plus_low_rank,
     sparse_times,
     transpose_row_blocks,
 )
@@ -35,26 +34,6 @@ def test_block_products_equal_dense_ones(n, m, b, seed):
     np.testing.assert_allclose(blocks.sampled_product(sparse, left, dense), expected, atol=1e-5)
 
 
-@given(st.integers(1, 20), st.integers(1, 8), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
-def test_whitening_makes_columns_orthonormal_and_dependent_ones_zero(n, b, seed):
-    block = draw_dense(n, b, seed).astype(float)
-    block[:, -1] = block[:, 0]
-    white = block @ blocks.whitening(block.T @ block, threshold=1e-12)
-    found = np.round((white**2).sum(0)).astype(int)
-    np.testing.assert_allclose(white.T @ white, np.diag(found), atol=1e-6)
-    assert found.sum() == np.linalg.matrix_rank(block)
-
-
-@pytest.mark.parametrize("per_block", [10_000, 300, 40, 1])
-def test_matrices_in_memory_become_row_blocks_that_cover_them(per_block):
-    matrix = draw_sparse(50, 50)
-    lazy = row_blocks(matrix, values_per_block=per_block)
-    assert sum(lazy.chunks[0]) == 50
-    assert lazy.numblocks[1] == 1
-    assert (lazy.compute() != matrix).nnz == 0
-
-
 def test_the_pieces_of_a_block_are_freed_one_by_one():
     """One that looks into the whole block would hold all of it until the last piece is stacked."""
     pieces = blocks.split_columns(draw_sparse(30, 40), (0, 10, 40))
@@ -72,19 +51,6 @@ def test_transpose_of_row_blocks(n, m, per_block):
     assert result.has_sorted_indices
     assert result.indices.dtype == np.int32
     np.testing.assert_array_equal(result.toarray(), matrix.toarray().T)
-
-
-@pytest.mark.parametrize("per_block", [10_000, 200, 1])
-def test_sparse_plus_low_rank_equals_the_dense_matrix(per_block):
-    half = draw_sparse(40, 40)
-    lazy = row_blocks(csr_array(half + half.T), values_per_block=per_block)
-    factor, vectors = draw_dense(40, 5), draw_dense(40, 3, seed=2)
-    chunks = lazy.chunks[0]
-    matrix = sparse_plus_low_rank(lazy, dense_blocks(factor, chunks), -2.5)
-    dense = (half + half.T).toarray() - 2.5 * factor @ factor.T
-    product = matrix.apply(dense_blocks(vectors, chunks))
-    assert product.chunks[0] == chunks
-    np.testing.assert_allclose(product.compute(), dense @ vectors, atol=1e-4)
 
 
 def test_a_product_in_one_process_has_the_bits_of_one_on_a_cluster(monkeypatch):

@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import nnls
 from scipy.sparse import csr_array, eye_array, random_array
 
 from distembed.linalg import columns
@@ -41,19 +40,6 @@ def test_conjugate_gradients_that_stop_early_tell_the_true_residual():
     found = conjugate_gradients(matrix.__matmul__, right, np.ones((80, 1)), tol=1e-9, max_iter=2)
     assert found.n_iter == 2
     assert found.residuals == pytest.approx(np.linalg.norm(right - matrix @ found.values) / np.sqrt(80))
-
-
-@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
-def test_nonnegative_least_squares_are_those_of_scipy(seed, k, n_alike):
-    """Variables that are nearly alike enter and leave again."""
-    random = np.random.default_rng(seed)
-    A = random.standard_normal((k + 5, k))
-    A[:, : min(n_alike, k)] = A[:, :1] + 0.1 * A[:, : min(n_alike, k)]
-    b = random.standard_normal(k + 5) + A[:, 0]
-    found = columns.nonnegative_least_squares(A.T @ A, A.T @ b)
-    assert found.min() >= 0
-    np.testing.assert_allclose(found, nnls(A, b)[0], atol=1e-6)
 
 
 # --- solvers by columns against what they solve -------------------------------------------------------------
