@@ -15,15 +15,18 @@ CONTEXTS = RNG.normal(size=(60, 7)).astype(np.float32)
 FIRST, SECOND = RNG.normal(size=(2, 4, 7)).astype(np.float32)
 
 
-def test_terms_sum_to_the_cosine() -> None:
-    found = similarity_terms(FIRST, SECOND, CONTEXTS)
-    expected = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(FIRST, SECOND, strict=True)]
-    np.testing.assert_allclose(found.cosines, expected, rtol=1e-6)
-    np.testing.assert_allclose(found.terms.sum(axis=1), expected, atol=1e-6)
-    np.testing.assert_allclose(found.rest, 0, atol=1e-6)
+@pytest.mark.parametrize("n_spanned", [7, 5])
+def test_terms_and_what_the_contexts_do_not_span_sum_to_the_cosine(n_spanned):
+    found = similarity_terms(FIRST, SECOND, CONTEXTS * (np.arange(7) < n_spanned))
+    lengths = np.linalg.norm(FIRST, axis=1) * np.linalg.norm(SECOND, axis=1)
+    products = FIRST * SECOND
+    np.testing.assert_allclose(found.cosines, products.sum(axis=1) / lengths, rtol=1e-6)
+    terms = found.terms.sum(axis=1)
+    np.testing.assert_allclose(terms, products[:, :n_spanned].sum(axis=1) / lengths, atol=1e-6)
+    np.testing.assert_allclose(terms + found.rest, found.cosines, atol=1e-6)
 
 
-def test_terms_are_products_of_the_root_of_the_fitted_association() -> None:
+def test_terms_are_products_of_the_root_of_the_fitted_association():
     """For words among the contexts: cells of the square root of V Vᵀ, by NumPy's own eigenvectors."""
     vectors = CONTEXTS.astype(np.float64)
     values, directions = np.linalg.eigh(vectors @ vectors.T)
@@ -33,54 +36,31 @@ def test_terms_are_products_of_the_root_of_the_fitted_association() -> None:
     np.testing.assert_allclose(found.terms[0], root[3] * root[8] / lengths[3] / lengths[8], atol=1e-7)
 
 
-def test_no_rotation_and_no_exchange_changes_a_term() -> None:
+def test_no_rotation_no_exchange_and_no_blocks_change_a_term():
     turn = np.linalg.qr(RNG.normal(size=(7, 7)))[0]
     expected = similarity_terms(FIRST, SECOND, CONTEXTS).terms
-    turned = similarity_terms(FIRST @ turn, SECOND @ turn, CONTEXTS @ turn).terms
-    np.testing.assert_allclose(turned, expected, atol=1e-6)
-    np.testing.assert_allclose(similarity_terms(SECOND, FIRST, CONTEXTS).terms, expected, atol=1e-15)
+    for given in (
+        (FIRST @ turn, SECOND @ turn, CONTEXTS @ turn),
+        (SECOND, FIRST, CONTEXTS),
+        *((FIRST, SECOND, da.from_array(CONTEXTS, (rows, -1))) for rows in (60, 11, 1)),
+    ):
+        np.testing.assert_allclose(similarity_terms(*given).terms, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("rows", [60, 11, 1])
-def test_dask_and_numpy_agree(rows: int) -> None:
-    expected = similarity_terms(FIRST, SECOND, CONTEXTS)
-    found = similarity_terms(FIRST, SECOND, da.from_array(CONTEXTS, (rows, -1)))
-    np.testing.assert_allclose(found.terms, expected.terms, atol=1e-6)
-
-
-def test_what_the_contexts_do_not_span_is_the_rest() -> None:
-    flat = CONTEXTS * np.array([1, 1, 1, 1, 1, 0, 0], np.float32)
-    found = similarity_terms(FIRST, SECOND, flat)
-    np.testing.assert_allclose(found.terms.sum(axis=1) + found.rest, found.cosines)
-    inside = (FIRST[:, :5] * SECOND[:, :5]).sum(axis=1)
-    lengths = np.linalg.norm(FIRST, axis=1) * np.linalg.norm(SECOND, axis=1)
-    np.testing.assert_allclose(found.terms.sum(axis=1), inside / lengths, atol=1e-6)
-
-
-def test_planted_contexts_come_first() -> None:
+def test_planted_contexts_come_first():
     """Two words that share one context and differ in another: the first raises their cosine, the second lowers it."""
     words = ["shared", "disputed", *(f"other{i}" for i in range(5)), "a", "b"]
-    vectors = np.vstack([np.eye(7), [[2, 1, 0.3, 0, 0, 0, 0], [2, -1, 0, 0.3, 0, 0, 0]]])
-    found = de.explain_similarity(
-        de.WordVectors(words, vectors),
-        "a",
-        "b",
-        contexts=de.WordVectors(words[:7], vectors[:7]),
-        n=1,
-        n_lowering=1,
-    )
-    assert (found.raising[0].word, found.lowering[0].word) == ("shared", "disputed")
-    parts = [
-        *(t.term for t in found.raising + found.lowering),
-        found.other_raising,
-        found.other_lowering,
-        found.rest,
-    ]
-    assert sum(parts) == pytest.approx(found.cosine)
+    rows = np.vstack([np.eye(7), [[2, 1, 0.3, 0, 0, 0, 0], [2, -1, 0, 0.3, 0, 0, 0]]])
+    vectors, contexts = de.WordVectors(words, rows), de.WordVectors(words[:7], rows[:7])
+    found = de.explain_similarity(vectors, "a", "b", contexts=contexts, n=1, n_lowering=1)
+    (raising,), (lowering,) = found.raising, found.lowering
+    assert (raising.word, lowering.word) == ("shared", "disputed")
+    parts = raising.term + lowering.term + found.other_raising + found.other_lowering + found.rest
+    assert parts == pytest.approx(found.cosine)
     assert (found.n_contexts, found.n_half) == (7, 1)
 
 
-def test_half_of_the_cosine_is_reached_by_the_fewest_largest_terms() -> None:
+def test_half_of_the_cosine_is_reached_by_the_fewest_largest_terms():
     """0.1 + 0.2 + 0.3 + 0.4 = 1: the two largest reach the half, all four the whole."""
     roots = np.sqrt([0.1, 0.2, 0.3, 0.4])
     vectors = de.WordVectors(["a", "b"], np.array([roots, roots * (1 + 1e-3)]))
@@ -91,21 +71,20 @@ def test_half_of_the_cosine_is_reached_by_the_fewest_largest_terms() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "error", "message"),
+    ("words", "options", "error", "message"),
     [
-        ("a", "a", ValueError, "both words are 'a'"),
-        ("a", "z", ValueError, "the vector of 'z' is zero"),
-        ("a", "nothing", UnknownWordError, "'nothing' has no vector"),
+        ("aa", {}, ValueError, "both words are 'a'"),
+        ("az", {}, ValueError, "the vector of 'z' is zero"),
+        ("ax", {}, UnknownWordError, "'x' has no vector"),
+        ("ab", {"n": 0}, ValueError, "n is 0 and n_lowering is 3; give 1 or more, and 0 or more"),
     ],
 )
-def test_words_without_an_explanation(first: str, second: str, error: type[Exception], message: str) -> None:
+def test_words_without_an_explanation(words, options, error, message):
     vectors = de.WordVectors(["a", "b", "z"], [[1, 0], [1, 1], [0, 0]])
     with pytest.raises(error, match=message):
-        de.explain_similarity(vectors, first, second)
-    with pytest.raises(ValueError, match="n is 0 and n_lowering is 3; give 1 or more, and 0 or more"):
-        de.explain_similarity(vectors, "a", "b", n=0)
+        de.explain_similarity(vectors, *words, **options)
 
 
-def test_shapes_that_differ_are_refused() -> None:
+def test_shapes_that_differ_are_refused():
     with pytest.raises(ValueError, match="with the components of the contexts"):
         similarity_terms(FIRST, SECOND, CONTEXTS[:, :3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import combinations, permutations
 
 import numpy as np
@@ -44,12 +45,6 @@ def test_a_permutation_of_labels_is_perfect():
     assert documents.clustering_scores(["a", "b", "c", "a"], [2, 0, 1, 2]) == (1, 1, 1, 1)
 
 
-@pytest.mark.parametrize(("classes", "labels"), [([1, 2], [1]), ([], []), ([[1]], [[1]])])
-def test_bad_labels_are_refused(classes, labels):
-    with pytest.raises(ValueError, match="give one of each per document"):
-        documents.clustering_scores(classes, labels)
-
-
 def by_hand(topic, counts, sums):
     pmi, npmi = [], []
     total = sums.sum()
@@ -84,8 +79,6 @@ def test_coherence_with_the_probabilities_of_words():
     joint = np.array([counts[pair] / counts.sum() for pair in pairs])
     alone = np.array([words[a] * words[b] / words.sum() ** 2 for a, b in pairs])
     assert found.pmi[0] == pytest.approx(np.log(joint / alone).mean())
-    with pytest.raises(ValueError, match=r"Word counts have shape \(3,\); give one for each of 10 words"):
-        documents.topic_coherence([[3, 1]], counts, word_counts=words[:3])
 
 
 def test_coherence_of_unknown_repeated_and_lonely_words():
@@ -108,8 +101,23 @@ def test_independent_words_have_no_coherence_and_inseparable_ones_the_most():
     assert documents.topic_coherence([[0, 2]], together).npmi[0] == -1
 
 
-def test_bad_coherence_input_is_refused():
-    with pytest.raises(ValueError, match="Word id 10 is not a row of the 10 × 10 counts"):
-        documents.topic_coherence([[1, 10]], counts_example())
-    with pytest.raises(ValueError, match="one for each of 10 words"):
-        documents.topic_coherence([[1, 2]], counts_example(), np.ones(9))
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (partial(documents.clustering_scores, [1, 2], [1]), "give one of each per document"),
+        (partial(documents.clustering_scores, [], []), "give one of each per document"),
+        (partial(documents.clustering_scores, [[1]], [[1]]), "give one of each per document"),
+        (partial(documents.topic_coherence, [[1, 10]]), "Word id 10 is not a row of the 10 × 10 counts"),
+        (
+            partial(documents.topic_coherence, [[1]], totals=np.ones(9)),
+            r"Totals have shape \(9,\); give one for",
+        ),
+        (
+            partial(documents.topic_coherence, [[1]], word_counts=np.ones(3)),
+            r"Word counts have shape \(3,\); give",
+        ),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*([counts_example()] if call.func is documents.topic_coherence else []))

@@ -9,29 +9,21 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from distembed.evaluation import imputation as evaluation
 
-
-def problem(n=40, d=5, s=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    Y = X @ rng.standard_normal((d, s)) + 0.01 * rng.standard_normal((n, s))
-    return X, Y
+Y = np.random.default_rng(0).standard_normal((40, 6))
 
 
-@pytest.mark.parametrize("filling", [0.0, np.nan, np.inf])
-def test_a_vector_without_direction_is_no_answer(filling):
-    """It is as near to one known vector as to the next: the truth ranks in the middle of them."""
-    _, Y = problem()
-    score = evaluation.recovery(np.full((1, 6), filling), [0], Y)
-    assert score.cosine == 0.0
-    assert score.rank == 20.5
-
-
-def test_a_truth_that_is_there_twice_ranks_between_first_and_second():
-    _, Y = problem(n=20)
-    Y = np.repeat(Y, 2, axis=0)
-    score = evaluation.recovery(Y[:1], [0], Y)
-    assert score.cosine == pytest.approx(1.0)
-    assert score.rank == 1.5
+@pytest.mark.parametrize(
+    ("answer", "known", "cosine", "rank"),
+    [
+        (Y[0], np.repeat(Y[:20], 2, axis=0), 1.0, 1.5),  # the truth is there twice
+        *(
+            (np.full(6, filling), Y, 0.0, 20.5) for filling in (0.0, np.nan, np.inf)
+        ),  # has no direction: is none
+    ],
+)
+def test_equal_answers_share_their_ranks(answer, known, cosine, rank):
+    score = evaluation.recovery(answer[None], [0], known)
+    assert (score.cosine, score.rank) == (pytest.approx(cosine), rank)
 
 
 def test_the_mean_of_nearest_is_a_mean():
@@ -52,48 +44,36 @@ def test_every_known_row_is_hidden_once_and_some_stay():
 
 
 def test_the_mean_of_all_has_a_cosine_and_no_centered_one():
-    _, Y = problem()
-    Y = Y + 10
-    mean = Y[5:].mean(axis=0)
-    found = np.tile(mean, (5, 1))
-    score = evaluation.recovery(found, np.arange(5), Y, centers=found)
+    known, rows = Y + 10, np.arange(5)
+    mean = np.tile(known[5:].mean(axis=0), (5, 1))
+    score = evaluation.recovery(mean, rows, known, centers=mean)
     assert score.cosine.min() > 0.9
     assert not score.centered_cosine.any()
-    truth = evaluation.recovery(Y[:5], np.arange(5), Y, centers=found)
+    truth = evaluation.recovery(known[:5], rows, known, centers=mean)
     np.testing.assert_allclose(truth.centered_cosine, 1)
 
 
 def test_the_hidden_name_is_no_neighbor_of_its_own():
-    Y = np.array([[1.0, 0], [1, 0.1], [1, 0.2], [0, 1]])
-    score = evaluation.recovery(Y[:1], [0], Y, labels=["a", "a", "b", ""])
-    assert score.label_share == [pytest.approx(1 / 3)]
-    assert np.isnan(evaluation.recovery(Y[3:], [3], Y, labels=["a", "a", "b", ""]).label_share).all()
+    known, labels = np.array([[1.0, 0], [1, 0.1], [1, 0.2], [0, 1]]), ["a", "a", "b", ""]
+    assert evaluation.recovery(known[:1], [0], known, labels=labels).label_share == [pytest.approx(1 / 3)]
+    assert np.isnan(evaluation.recovery(known[3:], [3], known, labels=labels).label_share).all()
 
 
 def test_gains_are_of_the_first_method_over_the_others():
     rng = np.random.default_rng(0)
-    good = evaluation.Recovery(
-        rng.uniform(0.5, 0.9, 60),
-        rng.integers(1, 10, 60).astype(float),
-        np.full(60, np.nan),
-        rng.uniform(0.2, 0.6, 60),
-    )
-    poor = evaluation.Recovery(good.cosine, good.rank + 30, good.label_share, good.centered_cosine - 0.2)
-    first, second = evaluation.compare_methods({"good": good, "poor": poor}, n_known=60)
-    assert (first.centered_gain, second.centered_gain) == (0, pytest.approx(0.2))
-    assert second.rank_gain == pytest.approx(0.5)
+    ranks, no_labels = rng.integers(1, 10, 60).astype(float), np.full(60, np.nan)
+    good = evaluation.Recovery(rng.uniform(0.5, 0.9, 60), ranks, no_labels, rng.uniform(0.2, 0.6, 60))
+    others = {
+        "poor": good._replace(rank=good.rank + 30, centered_cosine=good.centered_cosine - 0.2),
+        "of worse cosine": good._replace(centered_cosine=good.centered_cosine - 0.2),
+        "of worse rank": good._replace(rank=good.rank + 30),
+        "of worse plain cosine": good._replace(cosine=good.cosine - 0.2),
+    }
+    first, *found = evaluation.compare_methods({"good": good, **others}, n_known=60)
+    assert (first.centered_gain, found[0].centered_gain) == (0, pytest.approx(0.2))
+    assert found[0].rank_gain == pytest.approx(0.5)
     assert first.cosine_low < first.cosine < first.cosine_high
-    assert evaluation.is_better(second)
-    assert not evaluation.is_better(first)
-    for worse in (
-        good._replace(centered_cosine=good.centered_cosine - 0.2),
-        good._replace(rank=good.rank + 30),
-    ):
-        assert evaluation.is_better(evaluation.compare_methods({"good": good, "worse": worse}, n_known=60)[1])
-    flattered = good._replace(cosine=good.cosine - 0.2)  # worse by the plain cosine alone
-    assert not evaluation.is_better(
-        evaluation.compare_methods({"good": good, "flattered": flattered}, n_known=60)[1]
-    )
+    assert [evaluation.is_better(row) for row in (first, *found)] == [False, True, True, True, False]
     few = evaluation.Recovery(*(values[:2] for values in good))
     assert evaluation.is_better(evaluation.compare_methods({"good": few}, n_known=60)[0]) is None
 
@@ -138,7 +118,7 @@ def test_too_few_hidden_names_give_no_verdict():
 def test_label_accuracy_is_scikit_learns(weights, monkeypatch):
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 7)
     rng = np.random.default_rng(0)
-    vectors, labels = rng.standard_normal((30, 4)), rng.choice(list("abc"), 30)
+    vectors, labels = rng.standard_normal((16, 4)), rng.choice(list("abc"), 16)
     ours = evaluation.neighbor_label_accuracy(vectors, labels, n_neighbors=[1, 2, 5], weights=weights)
     for k, found in ours.items():
         classifier = KNeighborsClassifier(k, weights=weights)
@@ -148,9 +128,11 @@ def test_label_accuracy_is_scikit_learns(weights, monkeypatch):
 
 @pytest.mark.parametrize(
     ("labels", "counts", "message"),
-    [("aabbc", [0], "n_neighbors"), ("aabbc", [5], "n_neighbors"), ("aabbc", [], "n_neighbors"),
-     ("aabb", [1], "5 vectors came with 4 labels")],
-)  # fmt: skip
+    [
+        *(("aabbc", counts, "n_neighbors = .* must lie in 1 … 4") for counts in ([0], [5], [])),
+        ("aabb", [1], "5 vectors came with 4 labels"),
+    ],
+)
 def test_what_cannot_be_judged_is_refused(labels, counts, message):
     with pytest.raises(ValueError, match=message):
         evaluation.neighbor_label_accuracy(np.eye(5), list(labels), n_neighbors=counts)
