@@ -5,13 +5,12 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
-import lzma
+import os
 import re
 import struct
 import tarfile
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +19,8 @@ import pytest
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.records import CorpusError
 from distembed.corpus.tokenizer import Tokenizer
-from tests.corpus.conftest import COMPRESS, total, write
+from distembed.job.inputs import stamps_at, versions_at
+from tests.corpus.conftest import total, write
 
 CR = r"carriage returns alone; convert it: tr '\\r' '\\n'"
 BINARY = "holds binary data, not text: name files of text"
@@ -49,6 +49,8 @@ REFUSED = [
     ("a.txt", b"cat sat\rdog ran\r", {"layout": "blocks"}, CR),
     ("bad.txt", b"good\n" * 500_000 + b"b\xff d\n", {"layout": "file"}, "line 500001, byte 0xff at offset 2500001"),
     ("t.txt", b"A title\n\n\xefnother\n", {"layout": "blocks"}, r"is not UTF-8: line 3, byte 0xef at offset 9"),
+    ("a.txt", "größer\n".encode("utf-16") + b"\x00\xd8x\x00", {},
+     r"a\.txt is not utf-16: illegal .* near byte \d+; give its encoding=, or errors="),
     # MediaWiki
     ("x.xml", b"some text", {}, "not a MediaWiki export"),
     # JSON lines
@@ -94,15 +96,6 @@ def test_a_file_that_is_no_corpus_is_refused(tmp_path, name, data, options, mess
         read_corpus(tmp_path / name, **options).tokenize()
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"\*\.xml matches no file"):
-        read_corpus(tmp_path / "*.xml")
-    gone = read_corpus(write(tmp_path / "w.txt", b"words\n"))
-    (tmp_path / "w.txt").unlink()
-    with pytest.raises(FileNotFoundError, match=r"w\.txt: there is no such file; check its name"):
-        gone.tokenize()
-
-
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
@@ -124,9 +117,11 @@ def test_what_is_no_path_is_refused_before_anything_is_opened(given, error, sent
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, None])
-@pytest.mark.parametrize("name", ["a.txt", "a.xml", "a.tar.gz", "a.tar.xz", "a.tbz2"])
-def test_tar_archives_are_refused_with_the_command_that_unpacks(tmp_path, name, form):
-    """By their content, however they are named and packed; the oldest form (None) has no mark."""
+@pytest.mark.parametrize(
+    ("name", "pack"), [("a.txt", bytes), ("a.tar.gz", gzip.compress), ("a.tbz2", bz2.compress)]
+)
+def test_tar_archives_are_refused_by_their_content(tmp_path, name, pack, form):
+    """The oldest form (None) has no mark."""
     text = b"Ein Satz mit Worten.\n" * 3000
     entry = tarfile.TarInfo("satz.txt")
     entry.size, entry.uname = len(text), "maria"
@@ -135,29 +130,86 @@ def test_tar_archives_are_refused_with_the_command_that_unpacks(tmp_path, name, 
         plain[257:] = bytes(len(plain) - 257)
         plain[148:156] = b" " * 8
         plain[148:156] = b"%06o\0 " % sum(plain)
-    pack = {"gz": gzip.compress, "xz": lzma.compress, "tbz2": bz2.compress}.get(
-        name.rpartition(".")[2], bytes
-    )
-    (tmp_path / name).write_bytes(pack(bytes(plain) + text))
     message = rf"{re.escape(name)} is a tar archive, not text: unpack it \(tar -xf FILE\)"
     with pytest.raises(CorpusError, match=message):
-        read_corpus(tmp_path / name)
+        read_corpus(write(tmp_path / name, pack(bytes(plain) + text)))
 
 
-@pytest.mark.parametrize("extension", [".bz2", ".gz", ".xz", ".zst"])
-def test_truncated(tmp_path, extension):
-    data = COMPRESS[extension](np.random.default_rng(0).bytes(1 << 16).hex().encode())
-    path = write(tmp_path / f"t.txt{extension}", data[: len(data) // 2])
-    place = r".*compressed byte \d+" if extension == ".bz2" else ".*"
-    with pytest.raises(CorpusError, match=rf"t\.txt\{extension} cannot be read to its end \(.*{place}"):
-        read_corpus(path).tokenize()
+# ---- the files that paths name ---------------------------------------------------------------------------------
 
 
-def test_a_wrong_checksum_of_gzip_is_refused(tmp_path):
-    data = bytearray(gzip.compress(b"some words\n" * 100))
-    data[-8] ^= 1
-    with pytest.raises(CorpusError, match=r"t\.txt\.gz cannot be read .*incorrect data check"):
-        read_corpus(write(tmp_path / "t.txt.gz", bytes(data))).tokenize()
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with two texts, in one of its folders too, and what desktops leave beside them."""
+    (tmp_path / "texts" / "more").mkdir(parents=True)
+    for name in ("b.txt", "more/a.txt"):
+        (tmp_path / "texts" / name).write_text("the sea\n")
+    for name in (".DS_Store", "~$b.txt", "Thumbs.db", "more/.hidden"):
+        (tmp_path / "texts" / name).write_bytes(b"\0\0\0\1Bud1")
+    return tmp_path / "texts"
+
+
+def names(paths, **options):
+    return [Path(partition.url).name for partition in read_corpus(paths, **options).partitions]
+
+
+def test_a_folder_stands_for_its_files_without_hidden_ones(folder):
+    assert names(folder) == names([folder / "b.txt", folder / "more"]) == ["b.txt", "a.txt"]
+    assert names(f"{folder}/**") == ["b.txt", "a.txt"]
+    (folder / "more" / ".hidden").write_text("the sea\n")
+    assert names(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
+    (folder.parent / "empty").mkdir()
+    for none in ("empty", "*.xml"):
+        message = f"{re.escape(none)} matches no file; check the path, or give a folder or a glob"
+        with pytest.raises(FileNotFoundError, match=message):
+            read_corpus(folder.parent / none)
+    gone = read_corpus(folder / "b.txt")
+    (folder / "b.txt").unlink()
+    with pytest.raises(FileNotFoundError, match=r"b\.txt: there is no such file; check its name"):
+        gone.tokenize()
+
+
+def test_links_to_files_are_followed_and_those_to_folders_and_pipes_are_not(folder):
+    os.mkfifo(folder / "pipe.txt")
+    (folder / "link.txt").symlink_to(folder / "b.txt")
+    (folder / "more" / "loop").symlink_to(folder)
+    assert names(folder) == ["b.txt", "link.txt", "a.txt"]
+    assert names(folder / "link.txt") == ["link.txt"]
+    assert names(folder / "*") == ["b.txt", "link.txt"]
+    assert [url.rpartition("/")[2] for url in versions_at(str(folder))] == ["b.txt", "link.txt", "a.txt"]
+
+
+def test_all_files_that_cannot_be_read_are_named_at_once_or_left_out(folder):
+    (folder / "c.txt").write_bytes(b"")
+    with pytest.raises(CorpusError, match=r"^\S*c\.txt is empty \(0 bytes\); remove it"):
+        read_corpus(folder)
+    (folder / "d.txt").write_bytes(b"%PDF-1.5")
+    together = (
+        r"2 of 4 files cannot be read: \(1\) \S*c\.txt is empty .*; \(2\) \S*d\.txt is a PDF file, .* "
+        r'\(pdftotext FILE\)\. Remove them, or correct them, or leave them out by bad_records="skip"'
+    )
+    with pytest.raises(CorpusError, match=together):
+        read_corpus(folder)
+    with pytest.warns(UserWarning, match=r"left out: \S*[cd]\.txt is "):
+        assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
+    with pytest.raises(CorpusError, match="is empty"):
+        read_corpus([folder / "c.txt"], bad_records="skip")
+
+
+def test_a_name_that_is_not_utf8_is_named_or_left_out(folder):
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("the sea\n")
+    with pytest.raises(CorpusError, match=r"caf\\xe9\.txt has a name that is not UTF-8; rename the file"):
+        read_corpus(folder)
+    with pytest.warns(UserWarning, match=r"left out: \S*caf\\xe9\.txt has a name"):
+        assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
+    assert list(stamps_at(str(folder))) == ["b.txt", "caf\\xe9.txt", "more/a.txt"]
+
+
+def test_a_name_that_the_locale_cannot_spell(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsencode", lambda name: name.encode("ascii"))
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")
+    with pytest.raises(OSError, match=r"cannot be represented in ascii.*set PYTHONUTF8=1"):
+        read_corpus(tmp_path / "ä*.txt")
 
 
 # ---- records that are left out --------------------------------------------------------------------------------
@@ -246,7 +298,7 @@ def test_what_is_no_tokenizer_is_refused(options, error, message):
         (b"new york\n\xff\xfe x\n", r"names\.txt.*is not UTF-8|names\.txt.*0xff"),
     ],
 )
-def test_a_file_that_holds_no_names_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_a_file_that_holds_no_names_is_refused(tmp_path, content, message):
     path = tmp_path / "names.txt"
     if content is not None:
         path.write_bytes(content)
