@@ -1,13 +1,12 @@
 """Spherical k-means: against the plain rounds, over blocks, and where it could go wrong."""
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.metrics import adjusted_rand_score
 
-from distembed.factorization import clustering, document_rows
+from distembed.factorization import clustering
 from distembed.factorization.clustering import SphericalKMeans, spherical_kmeans
 from distembed.factorization.nmf import common_topics
 from distembed.linalg.csr import unit_rows
@@ -84,16 +83,7 @@ def test_no_cluster_ends_empty_on_hard_data():
     for seed in range(10):
         labels = SphericalKMeans(7, random_state=seed).fit(X).labels_
         assert np.unique(labels).size == 7
-
-
-def test_seeds_differ_from_one_another():
-    X = unit_rows(csr_array(np.vstack([np.eye(4)] * 10)))
-    for seed in range(20):
-        rows = clustering.draw_seeds(X, 4, np.random.default_rng(seed))
-        assert np.unique(rows % 4).size == 4
-    equal = unit_rows(csr_array(np.ones((5, 3))))
-    assert np.unique(clustering.draw_seeds(equal, 4, np.random.default_rng(0))).size == 4
-    assert SphericalKMeans(3).fit(equal).labels_.shape == (5,)
+    assert SphericalKMeans(3).fit(np.ones((5, 3))).labels_.shape == (5,)
 
 
 def with_a_row(values):
@@ -122,17 +112,6 @@ def test_an_empty_document_and_clusters_that_still_move_are_told():
 def test_what_cannot_be_clustered_is_refused(options, value, sentence):
     with pytest.raises(ValueError, match=sentence):
         SphericalKMeans(**{"n_clusters": 3} | options).fit(with_a_row(value))
-
-
-def test_rows_are_taken_in_the_order_asked_for_and_of_blocks_that_fit_the_memory():
-    X, _, _ = planted()
-    rows = np.array([59, 0, 8, 7, 38, 39])
-    found = document_rows.take_rows(lazy(X, CHUNKS["ragged"]), rows)
-    np.testing.assert_array_equal(found.toarray(), X[rows].toarray())
-    with dask.config.set({"distembed.block_memory": 4000}):
-        cut = document_rows.document_rows(X)
-    assert cut.numblocks[0] > 2
-    np.testing.assert_array_equal(csr_array(cut.compute()).toarray(), X.toarray())
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])

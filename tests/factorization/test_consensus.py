@@ -21,16 +21,6 @@ def topics():
 
 
 @pytest.fixture(scope="module")
-def starts(topics):
-    """Return the topics as six starts would find them: in any order, of any length, with noise."""
-    random = np.random.default_rng(1)
-    return [
-        topics[:, random.permutation(3)] * random.uniform(0.5, 5, 3) + 0.02 * random.random((60, 3))
-        for _ in range(6)
-    ]
-
-
-@pytest.fixture(scope="module")
 def documents(topics):
     random = np.random.default_rng(2)
     members = np.eye(3)[random.integers(3, size=90)] + 0.05
@@ -59,20 +49,6 @@ def test_agreement_is_that_of_scikit_learn():
     nmi = np.array([[1, 0.2, 0.3], [0.2, 1, 0.9], [0.3, 0.9, 1]])
     np.testing.assert_allclose(blocks.mean_agreement(nmi), [0.25, 0.55, 0.6])
     assert blocks.mean_agreement(np.ones((1, 1))).tolist() == [1]
-
-
-def test_topics_of_all_starts_fall_into_their_groups(starts, topics):
-    words = np.concatenate(starts, axis=1)
-    truth = np.concatenate(
-        [(cosines_of(np.hstack([start, topics]))[:3, 3:]).argmax(axis=1) for start in starts]
-    )
-    labels = blocks.group_topics(cosines_of(words), 3)
-    assert adjusted_rand_score(truth, labels) == 1
-    assert np.bincount(labels).tolist() == [6, 6, 6]
-    words = np.random.default_rng(4).random((30, 24)) ** 4  # groups that move for several rounds
-    labels = blocks.group_topics(cosines_of(words), 4)
-    means = cosines_of(np.hstack([words, consensus_words(np.split(words, 6, axis=1))]))[:24, 24:]
-    np.testing.assert_array_equal(means.argmax(axis=1), labels)
 
 
 def test_an_empty_group_takes_a_topic():

@@ -54,25 +54,6 @@ def test_words_are_matched_whatever_their_order_and_number(data, n_views):
     assert_joined(de.join_vectors(views, weights=weights, words="union"), views, weights, every)
 
 
-def test_many_row_blocks_are_one(monkeypatch):
-    views = [a_view(1), a_view(2, WORDS[5:], d=3)]
-    options = {"words": "union", "weights": [1, 0.5], "n_components": 4}
-    whole = de.join_vectors(views, **options)
-    monkeypatch.setattr(joined_vectors, "row_chunk", lambda *_: 7)
-    parts = de.join_vectors(views, **options)
-    np.testing.assert_allclose(parts.vectors, whole.vectors, atol=1e-5)
-
-
-def test_a_cosine_is_the_mean_of_the_cosines_in_the_views():
-    views, weights = [a_view(1), a_view(2, d=3), a_view(3, d=6)], np.array([1, 0.5, 2])
-    joined = de.join_vectors(views, weights=weights)
-    centered = [view.postprocess(n_components_removed=0) for view in views]
-    for first, second in [(WORDS[0], WORDS[1]), (WORDS[4], WORDS[20])]:
-        parts = [view.similarity(first, second) for view in centered]
-        expected = np.average(parts, weights=weights**2)
-        assert joined.similarity(first, second) == pytest.approx(expected, abs=1e-6)
-
-
 def test_fewer_components_keep_the_nearest_inner_products():
     views = [a_view(1), a_view(2, d=3)]
     full, low = de.join_vectors(views), de.join_vectors(views, n_components=3)

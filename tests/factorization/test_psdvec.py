@@ -3,13 +3,11 @@
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from distembed.factorization import blocks, psdvec_core, psdvec_words
 from distembed.factorization.psdvec import PSDVec
-from distembed.factorization.psdvec_core import objective_of, pairs_between
+from distembed.factorization.psdvec_core import objective_of
 from distembed.linalg.operators import row_blocks
 from tests.references import psdvec as plain
 
@@ -190,37 +188,12 @@ def test_bands_have_their_own_ridge():
     assert np.linalg.norm(high[CORE:]) < np.linalg.norm(low[CORE:])
 
 
-@given(st.integers(1, 9), st.integers(0, 200))
-@settings(max_examples=30, deadline=None)
-def test_the_objective_from_the_residual_is_the_weighted_squared_error(n, seed):
-    rng = np.random.default_rng(seed)
-    counts = rng.poisson(1.0, (n, n)).astype(float)
-    np.fill_diagonal(counts, 0)
-    totals, u = counts.sum(1) + 1, rng.dirichlet(np.ones(n))
-    vectors = rng.standard_normal((n, 3))
-    weighting = blocks.PairWeighting(0.02, 1.5, 1.5)
-    words = np.column_stack([totals, u])
-    sides = csr_array(counts), csr_array(counts.T), words, words
-    _, weights, target, error = blocks.core_pairs(*sides, np.zeros(1, int), weighting=weighting)
-    left_over = blocks.residual(target, weights, vectors, vectors)
-    found = error + blocks.weighted_squares(left_over, weights)
-    w, g = np.minimum(np.sqrt(counts), 1.5) / 1.5, plain.smoothed_pmi(counts, totals, u, 0.02)
-    np.testing.assert_allclose(found[0], (w * (g - vectors @ vectors.T) ** 2).sum(), rtol=1e-4, atol=1e-5)
-    assert target.has_sorted_indices
-
-
 def test_the_objective_of_given_vectors_is_that_of_the_fit():
     model, totals = exact().fit(COUNTS, WORD_COUNTS), COUNTS.sum(1).astype(float)
     vectors, counts = da.from_array(np.asarray(model.vectors_)), chunked(COUNTS, (30, 30, 30))
     found, weighting = objective_of(counts, WORD_COUNTS, totals, vectors, exact())
     assert found == pytest.approx(model.objective_[-1], rel=1e-5)
     assert weighting.scale == model.weight_scale_
-
-
-def test_pairs_between_are_rows_and_columns():
-    rows, columns = np.array([1, 2, 30, 59]), np.array([0, 7, 58])
-    found = pairs_between(chunked(COUNTS, (30, 30, 30)), rows, columns).compute()
-    np.testing.assert_array_equal(found.toarray(), COUNTS[np.ix_(rows, columns)])
 
 
 def test_words_without_counts_get_zero_vectors_and_disturb_nobody():
