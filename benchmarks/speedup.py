@@ -40,7 +40,7 @@ from benchmarks.measures import alone, run_main, tell, tell_head, tell_row
 from benchmarks.recorded_graphs import RecordedStage, Recorder, stage_of_json
 from distembed.cli.main import cli
 from distembed.job import run
-from tests.hosts.network import WORKERS, cluster, follow, registrations, wait_until
+from tests.hosts.network import WORKERS, cluster, follow
 
 ROOT = Path(__file__).parents[1]
 ENGLISH_ALL = ROOT / "jobs/english_all.toml"
@@ -192,7 +192,6 @@ def _fetched(dask_worker: Any) -> int:
 def measured_on_hosts(job: Path, workspace: Path, words: list[str]) -> dict[str, Any]:
     """Run a job on four hosts of a network; the bytes are those of its frames."""
     with tempfile.TemporaryDirectory(prefix="hosts-") as folder, cluster(Path(folder)) as hosts:
-        wait_until(lambda: all(registrations(hosts, host) for host in WORKERS), "the start of the workers")
         client = hosts.run_job(job, workspace, *words)
         wires = follow(hosts, client, workspace, seconds=RUN_SECONDS)
         if client.returncode:

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import distembed as de
-from distembed.evaluation.imputation import MethodRecovery, is_better
 from distembed.formats.tables import read_columns
 from tests.commands import run, succeed
 
@@ -144,12 +143,3 @@ def test_a_company_table_with_all_its_faults_becomes_vectors_with_a_figure_of_th
         row["method"]: row["cosine"] for row in de.Workspace.open(workspace).table("hold_out").to_pylist()
     }
     assert figures["imputation"] > figures["shuffled table"]
-
-
-def test_raw_columns_of_other_sizes_predict_nothing_and_the_run_says_so(folder: Path) -> None:
-    settings = ("--set", "domain.standardize=false", "--workspace", folder / "raw", "--until", "hold_out")
-    done = run("run", folder / "job.toml", *settings)
-    assert "warning: the column 'Employees' carries 99.4% of the distance between names" in done.output
-    rows = de.Workspace.open(folder / "raw").table("hold_out").to_pylist()
-    (shuffled,) = (MethodRecovery(**row) for row in rows if row["method"] == "shuffled table")
-    assert is_better(shuffled) is False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import run, succeed
+from tests.commands import refusal, run, succeed
 
 JOB = """
 [job]
@@ -65,37 +65,19 @@ def folder(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-FAULTS = [
-    (
-        'corpus.text_field="Text"',
-        2,
-        'table.csv has no column "Text" (it has Nummer, Inhalt); give text_field=.',
-    ),
-    (
-        'corpus.id_field="Nr"',
-        2,
-        'table.csv has no column "Nr" (it has Nummer, Inhalt); give id_field=.',
-    ),
-    (
-        'corpus.encoding="german"',
-        2,
-        "encoding is 'german', which is no encoding of text that Python knows; give",
-    ),
-    ('corpus.encoding="utf-8"', 2, "old.txt is not UTF-8: line 1, byte 0x"),
-    ('evaluation.sets=["pairs.csv"]', 2, "has to read"),
-    (
-        'evaluation.sets=["german.toml"]',
-        2,
-        "german.toml is no evaluation set of a known format: its first line is",
-    ),
-]
+FAULTS = {
+    'corpus.text_field="Text"': 'table.csv has no column "Text" (it has Nummer, Inhalt); give text_field=.',
+    'corpus.id_field="Nr"': 'table.csv has no column "Nr" (it has Nummer, Inhalt); give id_field=.',
+    'corpus.encoding="german"': "encoding is 'german', which is no encoding of text that Python knows; give",
+    'corpus.encoding="utf-8"': "old.txt is not UTF-8: line 1, byte 0x",
+    'evaluation.sets=["pairs.csv"]': "has to read",
+    'evaluation.sets=["german.toml"]': "is no evaluation set of a known format: its first line is",
+}
 
 
-@pytest.mark.parametrize(("setting", "code", "message"), FAULTS)
-def test_a_fault_of_any_input_is_found_by_plan(folder: Path, setting: str, code: int, message: str) -> None:
-    done = run("plan", folder / "german.toml", "--set", setting)
-    assert done.exit_code == code, done.output
-    assert message in done.output
+@pytest.mark.parametrize("setting", FAULTS)
+def test_a_fault_of_any_input_is_found_by_plan(folder: Path, setting: str) -> None:
+    assert FAULTS[setting] in refusal("plan", folder / "german.toml", "--set", setting)
     assert not (folder / "runs").exists()
 
 
@@ -122,14 +104,11 @@ def test_a_list_in_lower_case_is_refused_with_the_way_out(folder: Path) -> None:
     (folder / "lower.csv").write_bytes(PAIRS.lower().encode())
     succeed("run", job)
     workspace = folder / "runs/german"
-    done = run("evaluate", workspace, "--sets", folder / "lower.csv")
-    assert done.exit_code == 2
-    assert "0 of 7 pairs known (lower)" in done.output
-    assert 'with case = "ignore" 14 of their 14 words are known' in done.output
+    told = refusal("evaluate", workspace, "--sets", folder / "lower.csv")
+    assert "0 of 7 pairs known (lower)" in told
+    assert 'with case = "ignore" 14 of their 14 words are known' in told
     (folder / "mixed.csv").write_text("Tabelle;Datei;1\nseite;zahl;2\nfarbe;linie;3\n", encoding="utf-8")
-    mixed = run("evaluate", workspace, "--sets", folder / "mixed.csv")
-    assert mixed.exit_code == 0
+    mixed = succeed("evaluate", workspace, "--sets", folder / "mixed.csv")
     assert 'with case = "ignore" 6 of their 6 words are known' in mixed.output
-    again = run("evaluate", workspace, "--sets", folder / "lower.csv", "--case", "ignore")
-    assert again.exit_code == 0
+    again = succeed("evaluate", workspace, "--sets", folder / "lower.csv", "--case", "ignore")
     assert "7/7" in again.output
