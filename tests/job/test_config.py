@@ -24,10 +24,9 @@ from distembed.job.opening import job_of, load_vectors, open_job, parse_source
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
 from distembed.job.stage import system_of
-from distembed.job.status import spent_text
 from distembed.options import options_of
 from distembed.stages.corpus_sections import CountingSection, LeftCountingSection
-from distembed.storage.records import DamagedError, ManifestError, StageFacts
+from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
 from distembed.systems.imputation.job import ImputationSection
 from distembed.systems.psdvec.job import PSDVecSection
@@ -205,13 +204,6 @@ def test_a_job_of_a_gigabyte_is_not_read(tmp_path):
     (tmp_path / "job.toml").rename(tmp_path / "run/job.toml")
     with pytest.raises(DamagedError, match=r"job\.toml has more than 16,777,216 bytes"):
         open_job(str(tmp_path / "run"))
-
-
-def test_a_stage_without_its_figures_is_shown_without_them():
-    assert spent_text({}) == "         –   peak – per process, – together"
-    with pytest.raises(ManifestError, match="lacks its fact 'n_words'"):
-        StageFacts({"n_tokens": 1})["n_words"]
-    assert spent_text(StageFacts({"wall_seconds": 1e308, "peak_process_bytes": 10**300})) == spent_text({})
 
 
 LEAST = dict.fromkeys(("comparison", "psdvec", "topics"), "[corpus]\npaths = ['text']") | {

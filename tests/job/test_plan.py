@@ -10,13 +10,11 @@ import subprocess
 import sys
 import threading
 from functools import partial
-from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import psutil
-import pyarrow.parquet as pq
 import pytest
 from distributed import Client
 
@@ -30,8 +28,8 @@ from distembed.job.run import run_stages
 from distembed.job.status import spent_text
 from distembed.lift import block
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
+from distembed.storage.records import StageFacts
 from tests.commands import environment
-from tests.processes import Process
 from tests.tiny_job import computed
 
 N_DOCUMENTS, MIB = 3000, 2**20
@@ -92,14 +90,24 @@ def planned(job: Job, stage: StagePlan, **options: bool) -> Plan:
     return Plan(job, "", {"core": stage}, **options)
 
 
-def test_a_refusal_names_the_two_keys_that_help(english):
+def test_a_plan_that_is_exact_is_refused_and_names_the_two_keys_that_help_and_a_bound_is_a_warning(english):
+    too_large = planned(english, StagePlan(1024 * MIB, 10 * MIB))
     with pytest.raises(MemoryError) as refused:
-        planned(english, StagePlan(1024 * MIB, 10 * MIB)).check()
+        too_large.check()
     assert str(refused.value) == (
         "a task of stage core would need 1.0 GiB and 10.0 MiB held whole beside the 500.0 MiB of the libraries, over "
         "the limit of 600.0 MiB: lower resources.block_memory (it is 64.0 MiB), or set "
         'resources.memory_limit = "1534MiB"'
     )
+    bound = too_large.stages["core"]._replace(exact=False)
+    stages = {"noncore": bound._replace(task_bytes=bound.task_bytes - 1), "core": bound}
+    both = planned(english, bound)._replace(stages=stages)
+    both.check()
+    (warning,) = both.warnings()
+    assert "a task of stage core would need" in warning
+    assert "lower resources.block_memory" in warning
+    assert "; too large, too: noncore (" in warning
+    assert both._replace(done=frozenset({"core", "noncore"})).warnings() == []
 
 
 def test_a_job_that_is_refused_leaves_no_folder(tmp_path, monkeypatch):
@@ -111,25 +119,25 @@ def test_a_job_that_is_refused_leaves_no_folder(tmp_path, monkeypatch):
     assert not (tmp_path / "w").exists()
 
 
-def test_fewer_workers_run_a_stage_that_has_no_room_for_all(english):
-    for task_bytes, processes, n_workers in (
-        (40, False, 2),
-        (100, False, 1),
-        (101, False, 0),
-        (100, True, 4),
-    ):
-        plan = planned(english, StagePlan(task_bytes * MIB, tasks=100), processes=processes)
-        assert plan.n_workers("core") == n_workers
-    plan = planned(english, StagePlan(40 * MIB, tasks=100))
-    assert plan.planned_bytes("core") == 580 * MIB
-    plan.check()
-
-
-def test_the_states_of_a_stage_stay_in_memory_where_there_is_room(english):
-    assert planned(english, StagePlan(10 * MIB, tasks=4, states_bytes=60 * MIB)).states_fit("core")
-    plan = planned(english, StagePlan(10 * MIB, tasks=4, states_bytes=61 * MIB))
-    assert not plan.states_fit("core")
-    assert plan.planned_bytes("core") == 540 * MIB
+@pytest.mark.parametrize(
+    ("task", "states", "n_workers", "planned_mib", "states_fit"),
+    [
+        (40, 0, 2, 580, True),
+        (100, 0, 1, 600, True),
+        (101, 0, 0, 601, False),
+        (10, 60, 4, 600, True),
+        (10, 61, 4, 540, False),
+    ],
+)
+def test_room_decides_how_many_workers_run_a_stage_and_whether_its_states_stay_in_memory(
+    english, task, states, n_workers, planned_mib, states_fit
+):
+    stage = StagePlan(task * MIB, tasks=100, states_bytes=states * MIB)
+    plan = planned(english, stage)
+    assert (plan.n_workers("core"), plan.states_fit("core")) == (n_workers, states_fit)
+    if n_workers:
+        assert plan.planned_bytes("core") == planned_mib * MIB
+    assert planned(english, stage, processes=True).n_workers("core") == (4 if task <= 100 else 0)
 
 
 def test_without_a_limit_the_workers_share_the_memory_of_the_machine(job_file, monkeypatch):
@@ -184,18 +192,6 @@ def test_too_many_tasks_are_those_of_all_stages_together(english):
     two_stages(50_000, 50_000).check()
 
 
-def test_a_warning_is_no_refusal(english):
-    bound = planned(english, StagePlan(515 * MIB, exact=False))
-    bound.check()
-    (warning,) = bound.warnings()
-    assert "lower resources.block_memory" in warning
-    smaller = bound.stages["core"]._replace(task_bytes=bound.stages["core"].task_bytes - 1)
-    (both,) = bound._replace(stages={"noncore": smaller, **bound.stages}).warnings()
-    assert "a task of stage core would need" in both
-    assert "; too large, too: noncore (" in both
-    assert bound._replace(done=frozenset({"core"})).warnings() == []
-
-
 # --- what stages declare ----------------------------------------------------------------------------------------------
 
 
@@ -217,76 +213,20 @@ def test_a_task_holds_its_inputs_twice_its_result_and_its_temporaries():
     assert task(partial(product, right=1), output=50) == 50 + 2 * 50
 
 
-def test_a_stage_above_its_plan_is_named():
+def test_a_stage_above_its_plan_is_named_and_one_without_figures_is_shown_without_them():
     facts = {"wall_seconds": 1.0, "peak_process_bytes": 2 << 30, "peak_total_bytes": 2 << 30}
     assert "above its plan of 1.0 GiB" in spent_text({**facts, "planned_process_bytes": 1 << 30})
     for planned in ({"planned_process_bytes": 3 << 30}, {"planned_process_bytes": (2 << 30) - (4 << 20)}, {}):
         assert "above" not in spent_text(facts | planned)  # the libraries take some MiB more or less
-
-
-N_TYPES = 1_200_000
-STAGES = ("tokens", "vocabulary", "cooccurrence")
-JOB = """
-[job]
-workspace = "w"
-[corpus]
-paths = ["words.txt"]
-[vocabulary]
-min_count = 1
-[counting]
-window = 1
-[psdvec]
-n_components = 2
-n_core = 10
-[resources]
-block_memory = "8MiB"
-workers = 1
-memory_limit = "8GiB"
-"""
-
-
-def print_peak(job: str, stage: str) -> None:
-    """Run a stage, and print the largest number of bytes that were resident in this process."""
-    run_stages(load_job(job), until=stage)
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    print(1024 * int(lines["VmHWM"].split()[0]))
-
-
-@pytest.mark.slow  # more than a million words, so that tables of 2^20 have to grow
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks are read from Linux's /proc")
-def test_many_distinct_words_take_what_the_plan_says(tmp_path):
-    letters = ["".join(word) for word in product("abcdefghijklmn", repeat=3)]
-    words = map("".join, islice(product(letters, letters), N_TYPES))
-    lines = iter(lambda: " ".join(islice(words, 200)), "")
-    (tmp_path / "words.txt").write_text("\n".join(lines))
-    (tmp_path / "job.toml").write_text(JOB)
-    job, peaks = str(tmp_path / "job.toml"), {}
-    for stage in STAGES:
-        process = Process(job, stage, program=print_peak, apart=True)
-        peaks[stage] = int(process.communicate()[0].split()[-1])
-    (words_file,) = (tmp_path / "w").glob("**/*.words.parquet")
-    # A dictionary is written before the table of 2^20 words has to grow.
-    assert pq.ParquetFile(words_file).metadata.row_group(0).num_rows < 2**20
-    planned = plan_job(load_job(job)).stages
-    for name in STAGES:
-        assert planned[name].exact
-        assert peaks[name] <= planned[name].process_bytes(1) <= 2.5 * peaks[name], name
+    nothing = "         –   peak – per process, – together"
+    assert (
+        spent_text({})
+        == spent_text(StageFacts({"wall_seconds": 1e308, "peak_process_bytes": 10**300}))
+        == nothing
+    )
 
 
 # --- memory between stages -------------------------------------------------------------------------------------------
-
-
-def test_memory_is_not_looked_for_in_a_process_that_has_not_grown(monkeypatch):
-    """A search among the objects of a large process takes longer than a small stage."""
-    resident, searches = [3 << 30], list[int]()
-    memory = SimpleNamespace(memory_info=lambda: SimpleNamespace(rss=resident[0]))
-    monkeypatch.setattr(heaps.psutil, "Process", lambda: memory)
-    monkeypatch.setattr(heaps.gc, "collect", lambda: searches.append(resident[0]))
-    monkeypatch.setattr(heaps, "_resident", 0)
-    monkeypatch.setattr(heaps, "GROWTH", 1 << 20)
-    for resident[0] in (3 << 30, (3 << 30) + heaps.GROWTH - 1, 1 << 30, (1 << 30) + heaps.GROWTH):
-        heaps.give_memory_back()
-    assert searches == [3 << 30, (1 << 30) + heaps.GROWTH]
 
 
 GIVEN_BACK: list[str] = []
