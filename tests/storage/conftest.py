@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from distembed.storage.folder import Folder
 from tests.storage.examples import run_both
 
 
@@ -18,17 +17,6 @@ def two_stages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     digest, problems = run_both(root)
     assert problems == []
     return root, digest
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by the name of every file of a workspace that is read."""
-    names: list[str] = []
-    whole = Folder.read
-    monkeypatch.setattr(
-        Folder, "read", lambda self, name, **most: (names.append(name), whole(self, name, **most))[1]
-    )
-    return names
 
 
 @pytest.fixture
