@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +12,7 @@ from hypothesis import strategies as st
 
 import distembed as de
 from distembed.corpus import partitions
-from distembed.corpus.concordance import (
-    Passage,
-    beginnings,
-    document_passages,
-    find_passages,
-    meetings,
-    place_of,
-)
+from distembed.corpus.concordance import beginnings, document_passages, find_passages, meetings, place_of
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.tokenizer import Tokenizer
 from tests.corpus.conftest import counted_tokens
@@ -33,44 +25,41 @@ TEXTS = [
 ]
 
 
-def word_passages(tokens: Tokens, word: str, n: int) -> list[Passage]:
+def word_passages(tokens, word, n):
     return find_passages(tokens, [(word, word)], window=0, n=n, several=True)[word, word]
 
 
-def tokens_of(folder: Path, **options: str) -> de.corpus.Tokens:
+def tokens_of(folder, **options):
     fields = {"id_field": "id", "title_field": "title"}
     return counted_tokens(folder, TEXTS[:2], TEXTS[2:], tokenizer=Tokenizer(**options), **fields)
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory: pytest.TempPathFactory) -> Tokens:
+def tokens(tmp_path_factory):
     return tokens_of(tmp_path_factory.mktemp("concordance"))
 
 
-def test_passages_have_their_documents_and_both_words(tokens: Tokens) -> None:
+def test_passages_have_their_documents_and_both_words(tokens):
     pairs = [("king", "throne"), ("king", "slept"), ("queen", "throne")]
     found = find_passages(tokens, pairs, window=3)
     assert [(p.document, p.title) for p in found["king", "throne"]] == [("one", "First"), ("three", "Third")]
-    for keyword, context in pairs[:2]:
-        marked = [{p.words[place] for place in p.marked} for p in found[keyword, context]]
-        assert marked == [{keyword, context}] * len(marked)
+    for pair in pairs[:2]:
+        marked = [{p.words[place] for place in p.marked} for p in found[pair]]
+        assert marked == [{*pair}] * len(marked)
     assert found["king", "throne"][1].words == ("the", "throne", "of", "the", "king")
     assert found["queen", "throne"] == []
     (first,) = find_passages(tokens, pairs[:1], window=3, n=1)[pairs[0]]
     assert first.document == "one"
-
-
-def test_the_first_passages_of_a_word(tokens: Tokens) -> None:
     for n in range(1, 6):
-        found = word_passages(tokens, "king", n)
-        assert [passage.document for passage in found] == ["one", "one", "two", "three"][:n]
-        assert all([passage.words[place] for place in passage.marked] == ["king"] for passage in found)
+        places = word_passages(tokens, "king", n)
+        assert [passage.document for passage in places] == ["one", "one", "two", "three"][:n]
+        assert all([passage.words[place] for place in passage.marked] == ["king"] for passage in places)
     assert word_passages(tokens, "queen", 3) == []
     once = find_passages(tokens, [("king", "king")], window=0)["king", "king"]
     assert [one.document for one in once] == ["one", "two", "three"]
 
 
-def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
+def test_the_place_of_a_document_follows_from_its_id(tmp_path):
     (tmp_path / "a.txt").write_text("Title one\nThe Tables, a table; TABLE!\ntablet\n\nThe table\nturns.\n")
     corpus = de.read_corpus(tmp_path / "a.txt", partition_bytes=20)
     places = [place_of(corpus, document.id) for document in corpus.documents()]
@@ -79,7 +68,7 @@ def test_the_place_of_a_document_follows_from_its_id(tmp_path: Path) -> None:
     assert place_of(de.read_corpus(tmp_path, layout="file"), "a.txt") == str(tmp_path / "a.txt")
 
 
-def test_the_heaviest_stretches_of_a_document(tokens: Tokens) -> None:
+def test_a_document_is_quoted_by_its_heaviest_stretches_and_by_its_first_words(tokens):
     weights = {"throne": 2.0, "king": 1.0}
     first, second = document_passages(tokens, 0, weights, n=2, width=4)
     assert first.title == "First"
@@ -88,9 +77,11 @@ def test_the_heaviest_stretches_of_a_document(tokens: Tokens) -> None:
     assert {first.words[place] for place in first.marked} <= {"throne", "king"}
     assert [p.document for p in document_passages(tokens, 2, {"throne": 1.0})] == ["three"]
     assert document_passages(tokens, 1, {"throne": 1.0}) == []
+    assert beginnings(tokens, np.array([0, 2]), 3) == {0: "“the king sat …”", 2: "“the throne of …”"}
+    assert beginnings(tokens, np.array([1]), 9) == {1: "“a king nothing else”"}
 
 
-def test_no_passage_crosses_a_border(tmp_path: Path) -> None:
+def test_no_passage_crosses_a_border(tmp_path):
     tokens = tokens_of(tmp_path, border="sentence")
     assert find_passages(tokens, [("sat", "throne")], window=9)["sat", "throne"] == []
     (passage,) = find_passages(tokens, [("king", "slept")], window=9)["king", "slept"]
@@ -99,7 +90,7 @@ def test_no_passage_crosses_a_border(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 3)), max_size=30), st.integers(1, 4))
-def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], window: int) -> None:
+def test_meetings_are_those_of_a_plain_search(tokens, window):
     tokens.sort(key=lambda token: token[0])
     documents = np.array([token[0] for token in tokens], np.int64)
     ids = np.array([token[1] for token in tokens], np.int32)
@@ -117,12 +108,7 @@ def test_meetings_are_those_of_a_plain_search(tokens: list[tuple[int, int]], win
     assert (np.diff(found[0]) >= 0).all()
 
 
-def test_a_document_is_quoted_by_its_first_words(tokens: Tokens) -> None:
-    assert beginnings(tokens, np.array([0, 2]), 3) == {0: "“the king sat …”", 2: "“the throne of …”"}
-    assert beginnings(tokens, np.array([1]), 9) == {1: "“a king nothing else”"}
-
-
-def test_passages_go_on_where_a_batch_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passages_go_on_where_a_batch_ends(tmp_path, monkeypatch):
     letters = "abcdefghijklmnopqrst"
     text = " ".join(f"{x}{y}" for x in letters for y in "abcde")
     pairs = [(f"{x}e", f"{y}b") for x, y in pairwise(letters)]

@@ -1,4 +1,7 @@
-"""Plain text in lines and in blocks: the same documents wherever it is cut, whatever its lines end in."""
+"""Plain text in lines and in blocks: the same documents wherever it is cut, whatever its lines end in.
+
+Its encoding is UTF-8, that of a byte-order mark, or the one that is given; anything else is an error with a guess.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import codecs
 import json
 import re
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,20 +17,17 @@ from hypothesis import strategies as st
 from distembed.corpus import records
 from distembed.corpus.concordance import place_of
 from distembed.corpus.readers import Corpus, Document, read_corpus
-from distembed.corpus.records import Partition
+from distembed.corpus.records import CorpusError, Partition
+from distembed.formats.encodings import HEAD_BYTES, detect_encoding, guess_encoding
 from tests.corpus.conftest import write
 
 
-def documents_by_split(path: str, bounds: list[int], **options: object) -> list[tuple[str, str, str]]:
+def documents_by_split(path, bounds, **options):
     """Read the documents of a file cut at given bytes, with pieces of a few bytes."""
-    stops = [*bounds, None]
-    return [
-        (document.id, document.title, document.text)
-        for start, stop in zip([0, *bounds], stops, strict=True)
-        for document in Corpus(
-            (Partition(url=path, name=path.rpartition("/")[2], start=start, stop=stop, **options),)
-        ).documents()
-    ]
+    ranges = zip([0, *bounds], [*bounds, None], strict=True)
+    name = path.rpartition("/")[2]
+    parts = tuple(Partition(url=path, name=name, start=a, stop=b, **options) for a, b in ranges)
+    return [(one.id, one.title, one.text) for one in Corpus(parts).documents()]
 
 
 PIECES = ["\n", "\r\n", "\r", "a", "é中", "two words", "x" * 9, " "]
@@ -82,18 +81,22 @@ def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts,
 
 
 @pytest.mark.parametrize("layout", ["line", "blocks"])
-def test_a_byte_order_mark_is_no_text(tmp_path, layout):
-    """Also where the encoding was given, so that the mark is a character of the text."""
-    for name, encoding in (("a.txt", "utf-8-sig"), ("b.txt", "utf-16"), ("c.txt", "utf-16-le")):
-        text = ("\ufeff" if encoding == "utf-16-le" else "") + "first\nsecond\n"
-        path = write(tmp_path / name, text.encode(encoding))
-        corpus = read_corpus(path, layout=layout, encoding="utf-16-le" if name == "c.txt" else None)
-        first, *_ = corpus.documents()
-        assert first.id == f"{name}:0"
-        assert (first.title or first.text) == "first"
-    path = write(tmp_path / "d.txt", codecs.BOM_UTF8 + b"\r\nfirst\nsecond\n")
-    first, *_ = read_corpus(path, layout=layout).documents()
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        ("first\nsecond\n".encode("utf-8-sig"), None),
+        ("first\nsecond\n".encode("utf-16"), None),
+        (
+            "\ufefffirst\nsecond\n".encode("utf-16-le"),
+            "utf-16-le",
+        ),  # where the mark is a character of the text
+        ("\r\nfirst\nsecond\n".encode("utf-8-sig"), None),
+    ],
+)
+def test_a_byte_order_mark_is_no_text(tmp_path, layout, data, encoding):
+    first, *_ = read_corpus(write(tmp_path / "a.txt", data), layout=layout, encoding=encoding).documents()
     assert (first.title or first.text) == "first"
+    assert first.id == "a.txt:0" or data.startswith(codecs.BOM_UTF8 + b"\r")
 
 
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20), layout=st.sampled_from(["line", "blocks", "file"]))
@@ -121,9 +124,7 @@ PIECE_WORDS = [f"word{number}" for number in range(25)]
 @pytest.mark.parametrize("n_words", [1, 7, 25])
 @pytest.mark.parametrize("limit", [32, records.TEXT_BYTES])
 @pytest.mark.parametrize("layout", ["line", "blocks", "file"])
-def test_pieces_of_a_document_are_documents_with_its_title(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_words: int, limit: int, layout: str
-) -> None:
+def test_pieces_of_a_document_are_documents_with_its_title(tmp_path, monkeypatch, n_words, limit, layout):
     """Its pieces have so many words, or end where its batches do, and have all of its text together."""
     is_whole, file = limit == records.TEXT_BYTES, tmp_path / "a.txt"
     file.write_text("Title\n" * (layout == "blocks") + " ".join(PIECE_WORDS) + "\n" * (layout != "file"))
@@ -143,12 +144,12 @@ def test_pieces_of_a_document_are_documents_with_its_title(
     assert place_of(cut, pieces[-1].id) == place_of(cut, whole.id)
 
 
-def test_pieces_have_the_columns_of_their_document(tmp_path: Path) -> None:
+def test_pieces_have_the_columns_of_their_document(tmp_path):
     records = [{"text": "a b c", "label": "x", "year": 1865}, {"text": "d", "label": "y", "year": 1870}]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     (tmp_path / "meta.csv").write_text("id,kind\na.jsonl:0,novel\n")
     options = {"label_field": "label", "carry_fields": ["year"], "metadata": tmp_path / "meta.csv"}
-    docs = read_corpus(tmp_path / "a.jsonl", piece_words=2, **options)  # type: ignore[arg-type]
+    docs = read_corpus(tmp_path / "a.jsonl", piece_words=2, **options)
     place = len(json.dumps(records[0])) + 1
     assert list(docs.documents()) == [
         Document("a.jsonl:0#1", "", "x", "a b "),
@@ -159,3 +160,94 @@ def test_pieces_have_the_columns_of_their_document(tmp_path: Path) -> None:
     table = tokens.documents(tokens.partitions[0])
     assert table["year"].to_pylist() == ["1865", "1865", "1870"]
     assert table["kind"].to_pylist() == ["novel", "novel", None]
+
+
+# ---- encodings -------------------------------------------------------------------------------------------------
+
+
+GERMAN = "Über den Wölken muß die Freiheit größer sein, sagte Frau Käthe früh.\n" * 3
+RUSSIAN = "Все счастливые семьи похожи друг на друга, каждая несчастливая семья несчастлива по-своему.\n" * 3
+JAPANESE = "吾輩は猫である。名前はまだ無い。どこで生れたかとんと見当がつかぬ。\n" * 40
+CHINESE = "道可道，非常道。名可名，非常名。 第 1 章\n" * 30
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        *((GERMAN.encode(name), name) for name in ("utf-8", "cp1252", "utf-16", "utf-32")),
+        (GERMAN.encode("utf-8-sig"), "utf-8"),
+        (RUSSIAN.encode()[:101], "utf-8"),  # cut within a character
+        (CHINESE.encode()[:101], "utf-8"),
+        (GERMAN.encode() + b"\xff" + GERMAN.encode(), "utf-8"),
+        (GERMAN.encode() + b"\0", "utf-8"),
+        (("x" * (HEAD_BYTES - 1) + "ä").encode()[:HEAD_BYTES], "utf-8"),
+        (b"Caf\xe9", "cp1252"),
+    ],
+)
+def test_encodings_are_told_apart(data, found):
+    assert detect_encoding(data) == found
+
+
+def test_an_encoding_is_that_of_files_that_are_not_utf8_and_have_no_mark(tmp_path):
+    encodings = ["utf-8", "latin-1", "utf-16", "utf-8-sig"]
+    for encoding in encodings:
+        (tmp_path / f"{encoding}.txt").write_bytes(GERMAN.encode(encoding))
+    corpus = read_corpus([tmp_path / f"{encoding}.txt" for encoding in encodings], encoding="latin-1")
+    assert [part.encoding for part in corpus.partitions] == ["utf-8", "latin-1", "utf-16", "utf-8"]
+    assert [document.text for document in corpus.documents()] == 4 * GERMAN.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (GERMAN, "cp1252"), (RUSSIAN, "koi8_r"), (RUSSIAN, "cp1251"), (CHINESE, "gb18030"), (JAPANESE, "euc_jp"),
+        (JAPANESE, "shift_jis"),
+    ],
+)  # fmt: skip
+def test_what_is_not_utf8_is_an_error_with_the_byte_and_a_guess(tmp_path, text, encoding):
+    """It was read as Windows-1252, so that Russian became letters of western Europe."""
+    data = text.encode(encoding)
+    (tmp_path / "a.txt").write_bytes(data)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "' + data.split(b"\n")[0] + b'"}')
+    (tmp_path / "a.csv").write_bytes(b"text\n" + data.split(b"\n")[0].replace(b",", b""))
+    place = next(number for number, byte in enumerate(data) if byte >= 128)
+    message = rf"a\.txt is not UTF-8: line 1, byte 0x{data[place]:02x} at offset {place} of the text; .*give encoding="
+    with pytest.raises(CorpusError, match=message) as error:
+        read_corpus(tmp_path / "a.txt")
+    for name in ("a.jsonl", "a.csv"):
+        with pytest.raises(CorpusError, match=rf"{name}, line [12], is not UTF-8 .*give encoding="):
+            read_corpus(tmp_path / name).tokenize()
+    guess = re.search(r'encoding="([\w-]+)"', str(error.value))[1]
+    assert guess == encoding
+    shown = f"it reads as text in {guess} ('{text.split(chr(10))[0][:30].strip()}" in str(error.value)
+    assert shown == (guess != "cp1252")
+    assert read_corpus(tmp_path / "a.txt", encoding=guess).tokenize().n_documents
+    [first, *_] = read_corpus(tmp_path / "a.txt", encoding=encoding).documents()
+    assert first.text == text.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("für,größer\n", None), ("der\ndie\nfür\n", None), ("café\n", None), ("año;mañana\n", None),
+        ("żółw,łąka,gęś\n", "cp1250"), ("příliš žluťoučký kůň\n", "cp1250"), ("это\nтак\nчто\n", "cp1251"),
+        ("bøger på\n", None), ("λέξη,λέξεις\n", "cp1253"), ("東京,大阪\n", "shift_jis"), ("서울,부산\n", "euc_kr"),
+    ],
+)  # fmt: skip
+def test_the_encoding_of_a_few_words_is_guessed(text, encoding):
+    """German of two words was cp1006 for charset-normalizer, which is an encoding of Urdu; None is Windows-1252."""
+    guess = guess_encoding(text.encode(encoding or "cp1252"))
+    assert (guess and guess[0]) == encoding
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe0\x80\x80", b"\xe4\xb8"]
+)
+@pytest.mark.parametrize("layout", ["line", "blocks", "file"])
+def test_surrogates_and_overlong_bytes_are_not_utf_8(tmp_path, data, layout):
+    path = tmp_path / "f.txt"
+    path.write_bytes(b"e\xcc\x81 " + data + b" x")
+    with pytest.raises(CorpusError, match=f"byte 0x{data[0]:02x} at offset 4 "):
+        read_corpus(path, layout=layout)
+    tokens = read_corpus(path, layout=layout, errors="replace").tokenize()
+    assert tokens.summaries[0].n_tokens == (0 if layout == "blocks" else 2)  # there, it is the title
