@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-from concurrent.futures import Executor
 from pathlib import Path
-from typing import Any
 
 import dask
 import dask.array as da
@@ -33,10 +31,6 @@ FRAME = pd.DataFrame(
 LAZY = dd.from_pandas(FRAME, npartitions=2)
 
 
-def found(docs: de.corpus.readers.Corpus) -> list[tuple[str, ...]]:
-    return [(document.id, document.text) for document in docs.documents()]
-
-
 @pytest.mark.parametrize(
     ("texts", "ids"),
     [
@@ -61,14 +55,15 @@ def found(docs: de.corpus.readers.Corpus) -> list[tuple[str, ...]]:
         (da.from_array(np.array(CELLS, object), chunks=3), "0.0 0.1 0.2 1.0"),
     ],
 )
-def test_every_kind_of_texts_is_the_same_corpus(texts: Any, ids: str) -> None:
-    assert found(de.read_texts(texts)) == [*zip(ids.split(), TEXTS, strict=True)]
+def test_every_kind_of_texts_is_the_same_corpus(texts, ids):
+    found = [(document.id, document.text) for document in de.read_texts(texts).documents()]
+    assert found == [*zip(ids.split(), TEXTS, strict=True)]
 
 
 @pytest.mark.parametrize(
     "table", [FRAME, LAZY, pa.Table.from_pandas(FRAME)], ids=["pandas", "Dask", "pyarrow"]
 )
-def test_titles_labels_and_columns_of_a_table_are_in_the_documents(table: Any) -> None:
+def test_titles_labels_and_columns_of_a_table_are_in_the_documents(table):
     tokens = de.read_texts(table).tokenize()
     documents = pa.concat_tables([tokens.documents(partition) for partition in tokens.partitions]).to_pydict()
     assert documents == {
@@ -81,13 +76,13 @@ def test_titles_labels_and_columns_of_a_table_are_in_the_documents(table: Any) -
     }
 
 
-def test_workers_write_the_partitions_of_a_lazy_table(process_pool: Executor) -> None:
+def test_workers_write_the_partitions_of_a_lazy_table(process_pool):
     with dask.config.set(scheduler="processes", num_workers=2, pool=process_pool):
         docs = de.read_texts(LAZY)
     assert [document.label for document in docs.documents()] == ["s", "s", None, "t"]
 
 
-def test_the_columns_are_those_that_are_named() -> None:
+def test_the_columns_are_those_that_are_named():
     frame = FRAME.rename(columns={"text": "body", "label": "kind"}).drop(columns="title")
     docs = de.read_texts(frame, text_field="body", id_field="year", title_field="kind", label_field="is_long")
     first = next(docs.documents())
@@ -119,14 +114,12 @@ def test_the_columns_are_those_that_are_named() -> None:
         (FRAME.assign(mixed=["a", 1, 2.0, []]), {}, TypeError, "the column 'mixed' cannot be written as text"),
     ],
 )  # fmt: skip
-def test_what_is_no_texts_is_refused_with_its_place(
-    texts: Any, options: dict[str, str], error: type[Exception], sentence: str
-) -> None:
+def test_what_is_no_texts_is_refused_with_its_place(texts, options, error, sentence):
     with pytest.raises(error, match=sentence):
         de.read_texts(texts, **options)
 
 
-def test_what_counts_takes_texts_as_files(tmp_path: Path) -> None:
+def test_what_counts_takes_texts_as_files(tmp_path):
     words = [text for text in TEXTS if text]
     (tmp_path / "texts.txt").write_text("\n".join(words) + "\n")
     vocabulary = de.build_vocabulary(TEXTS)
@@ -139,7 +132,7 @@ def test_what_counts_takes_texts_as_files(tmp_path: Path) -> None:
         assert count(words) == count(pd.Series(words)) == count(LAZY.dropna(subset="text")) == expected
 
 
-def test_the_temporary_files_are_removed_with_the_corpus() -> None:
+def test_the_temporary_files_are_removed_with_the_corpus():
     docs = de.read_texts(TEXTS)
     folder = Path(docs.partitions[0].url).parent
     assert folder.is_dir()
