@@ -6,7 +6,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,19 +150,6 @@ def test_parts_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_fir
     joined = joined_rows(mixed, (1, 2, 3))
     assert joined.chunks == ((13, 13, 13, 1), (12,))
     np.testing.assert_allclose(joined.compute(), joined_rows(parts, (1, 2, 3)).compute(), atol=1e-6)
-
-
-def test_one_thread_and_threads_and_processes_give_equal_bits(cluster):
-    def bits():
-        joined = joined_rows(parts_of(23, n=200), (1, 0.5, 2))
-        axes = principal_axes(joined, 4, np.zeros(12))
-        return [each.tobytes() for each in (joined.compute(), axes, times_matrix(joined, axes).compute())]
-
-    with dask.config.set(scheduler="synchronous"):
-        one = bits()
-    assert bits() == one
-    with Client(cluster):
-        assert bits() == one
 
 
 def test_rows_that_are_all_equal_have_no_direction():

@@ -1,7 +1,6 @@
 """NMF, orthogonal NMF and Semantic-NMF, with and without a graph: against the formulas, over blocks, on bad input."""
 
 import warnings
-from collections import Counter
 from functools import partial
 from itertools import product
 
@@ -9,8 +8,6 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.callbacks import Callback
-from dask.utils import key_split
 from scipy.optimize import nnls
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -301,36 +298,6 @@ def test_blocks_do_not_change_the_answer(model, name, dtype, tolerance, monkeypa
 
 
 # --- rounds and refusals -----------------------------------------------------------------------------------
-
-
-def test_a_round_is_one_step_for_each_row_block():
-    """Beside it a task leaves the sums of a block behind, so that they do not stay in memory, and a tree adds them."""
-    X, _, _ = planted()
-    problem = nmf_rounds.Problem(lazy(X, CHUNKS["single"]).persist(), 1.0, 1.0)
-    now = nmf_rounds.one_round(problem, "hals", nmf_rounds.start_of(problem, 3, "random", "hals", (0, 0)))
-    names = []
-    with Callback(pretask=lambda key, *_: names.append(key_split(key))):
-        nmf_rounds.one_round(problem, "hals", now)
-    counts = Counter(names)
-    assert (counts["step_documents"], counts["documents"], counts["sums-sum"]) == (60, 60, 15 + 4 + 1 + 1)
-    assert counts.total() <= 140 + 5  # word factors and their products, which all blocks read
-
-
-@pytest.mark.parametrize("in_blocks", [False, True])
-def test_an_empty_document_and_an_unused_word_are_reported_and_kept_out(in_blocks):
-    X, M, _ = planted()
-    X = X.toarray()
-    X[4], X[:, 7] = 0, 0
-    X = lazy(csr_array(X), CHUNKS["ragged"]) if in_blocks else X
-    for kind in KINDS:
-        with pytest.warns(UserWarning, match="1 of 60 documents hold no word"), np.errstate(all="raise"):
-            model = fit(kind(3, max_iter=30), X, M)
-        assert (model.n_empty_documents_, model.n_unused_words_) == (1, 1)
-        assert model.labels_[4] == -1
-        assert (np.delete(model.labels_, 4) >= 0).all()
-        assert not np.asarray(model.document_factors_)[4].any()
-        assert np.isfinite(model.word_factors_).all()
-        assert kind is SemanticNMF or not model.word_factors_[7].any()
 
 
 def spoilt(value):

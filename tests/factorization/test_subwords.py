@@ -3,12 +3,10 @@
 import dask.array as da
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from distembed.factorization.subwords import SubwordMap, find_ngrams
+from distembed.factorization.subwords import SubwordMap
 from tests.references import subwords as reference
 
 STEMS = ["walk", "talk", "lauf", "größ", "日本", "unbe", "42", "a"]
@@ -25,20 +23,22 @@ def planted(d=5, seed=0, noise=0.1):
     return (rows + noise * random.normal(size=rows.shape) + 1).astype(np.float32)
 
 
-def learned_by_reference(words, vectors, weights, lam, min_n, max_n):
-    """Return (rows, Z, m) of the plain regression on the n-grams of two words or more."""
+def learned_by_reference(words, vectors, weights, lam, min_n, max_n, min_words):
+    """Return (rows, Z, m) of the plain regression on the n-grams of so many words or more."""
     sets = [set(reference.ngrams(word, min_n, max_n)) for word in words]
     rows = {one: None for word in words for one in reference.ngrams(word, min_n, max_n)}
-    rows = {one: row for row, one in enumerate(one for one in rows if sum(one in s for s in sets) > 1)}
+    rows = {
+        one: row for row, one in enumerate(one for one in rows if sum(one in s for s in sets) >= min_words)
+    }
     A = reference.averaging(words, rows, min_n, max_n)
     return rows, *reference.ridge(A, vectors.astype(np.float64), weights, lam)
 
 
-@pytest.mark.parametrize(("min_n", "max_n"), [(3, 6), (1, 2), (2, 2)])
-def test_the_map_is_the_ridge_regression(min_n, max_n):
+@pytest.mark.parametrize(("min_n", "max_n", "min_words"), [(3, 6, 2), (1, 2, 3), (2, 2, 1)])
+def test_the_map_is_the_ridge_regression(min_n, max_n, min_words):
     vectors = planted()
-    model = SubwordMap(min_n, max_n, **EXACT).fit(WORDS, vectors)
-    rows, Z, mean = learned_by_reference(WORDS, vectors, np.ones(len(WORDS)), 0.1, min_n, max_n)
+    model = SubwordMap(min_n, max_n, min_words=min_words, **EXACT).fit(WORDS, vectors)
+    rows, Z, mean = learned_by_reference(WORDS, vectors, np.ones(len(WORDS)), 0.1, min_n, max_n, min_words)
     assert model.ngrams_ == tuple(rows)
     assert model.converged_
     np.testing.assert_allclose(model.mean_, mean, rtol=1e-5)
@@ -46,17 +46,6 @@ def test_the_map_is_the_ridge_regression(min_n, max_n):
     strings = ["walken", "unseen", "größs", ""]
     A = reference.averaging(strings, rows, min_n, max_n)
     np.testing.assert_allclose(model.transform(strings), mean + A @ Z, atol=2e-4)
-
-
-@given(st.lists(st.text("ab", max_size=6), max_size=8, unique=True), st.integers(1, 3))
-def test_ngrams_of_few_words_have_no_vector(words, min_words):
-    averaging, n_words, ngrams = find_ngrams(words, min_n=2, max_n=3, min_words=min_words)
-    of_words = [reference.ngrams(word, 2, 3) for word in words]
-    in_words = {one: sum(one in each for each in of_words) for each in of_words for one in each}
-    assert dict(zip(ngrams, n_words, strict=True)) == {k: n for k, n in in_words.items() if n >= min_words}
-    assert list(ngrams) == [one for one in in_words if one in set(ngrams)]
-    rows = {one: row for row, one in enumerate(ngrams)}
-    np.testing.assert_allclose(averaging.toarray(), reference.averaging(words, rows, 2, 3), rtol=1e-6)
 
 
 def test_equal_bits_for_any_chunks():

@@ -90,20 +90,6 @@ def test_a_start_that_lacks_directions_costs_none_where_the_passes_span_the_matr
     np.testing.assert_allclose(found.residuals, 0, atol=1e-5)
 
 
-def test_what_a_basis_adds_is_computed_once_for_its_lengths_and_itself(monkeypatch):
-    """Dask joined it to both, and computed every product with the bases before it twice."""
-    matrix, _ = matrix_of(per_block=100)
-    removed, remove = [], blocks.outside_of_basis
-
-    def noted(*arrays):
-        removed.append(len(arrays[0]))
-        return remove(*arrays)
-
-    monkeypatch.setattr(blocks, "outside_of_basis", noted)
-    largest_eigenpairs(matrix, 4, n_passes=3)
-    assert len([n_rows for n_rows in removed if n_rows]) == 4 * len(matrix.row_chunks)  # and the start
-
-
 @pytest.mark.parametrize("k", [0, 121])
 def test_k_out_of_range_is_refused(k):
     with pytest.raises(ValueError, match=f"k is {k} but the matrix has 120 rows"):

@@ -14,7 +14,6 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.neighbors import NearestNeighbors
 
 import distembed as de
-from distembed.lift import block
 from distembed.linalg import chunks
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
@@ -333,22 +332,6 @@ def test_pairs_nearer_than_float32_tells_apart_are_measured():
     assert found[0].tobytes() == found[1].tobytes()
     order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
     assert (found[0][:, 1] == order).mean() > 0.99  # the oracle rounds too
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_every_block_of_rows_is_made_once(monkeypatch, sparse):
-    """Neither the search nor what measures its candidates makes the rows of a block again."""
-    made = []
-
-    def counted(block):
-        made.append(block.shape[0])
-        return unit_rows(block)
-
-    monkeypatch.setattr(distances, "unit_rows", block(temporaries=1)(counted))
-    cut_into(10, monkeypatch)
-    rows = np.abs(points()) + 0.1
-    de.nearest_neighbors(sp.csr_array(rows) if sparse else rows, 5, metric="cosine")
-    assert sorted(made) == [4, 10, 10]
 
 
 @settings(max_examples=40)
