@@ -77,7 +77,7 @@ RIGHT = [(*item[:3], word) for item, word in zip(QUESTIONS, answers(QUESTIONS[:1
 KNOWN = [*RIGHT, *QUESTIONS[10:], ("w1", "w2", "w3", "w4")]
 NORMS = {pair: round(share, 1) for pair, share in shares_of(1, 120, n_all=40).items()}  # strengths that tie
 NORMS |= {("w1", "nobody"): 0.5, ("nobody", "w1"): 0.1}
-PRIMES = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w21"), ("w3", "w22"), ("w4", "nobody")]
+PRIMES = [(f"w{i}", f"w{i + 20}") for i in range(20)] + [("w3", "w32"), ("w3", "w22"), ("w4", "nobody")]
 RELATIONS = [("synonym",)] * 12 + [("antonym", "synonym")] * 3 + [("antonym",)] * 8
 MILLISECONDS = np.random.default_rng(0).normal(20, 30, size=(23, 2))
 MILLISECONDS[0, 1] = np.nan
