@@ -114,7 +114,7 @@ def test_numpy_and_dask_give_the_same_bits_and_known_rows_those_of_y(solver, dty
     np.testing.assert_array_equal(Y, before)
 
 
-@pytest.mark.parametrize("chunk", [60, 20, 7])
+@pytest.mark.parametrize("chunk", [20, 7])
 def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
     X, Y = problem()
     model = LatentSemanticImputation(min_degree=4).fit(X, Y)
@@ -127,7 +127,7 @@ def test_graph_and_weights_do_not_depend_on_the_blocks(chunk, monkeypatch):
 
 
 @pytest.mark.parametrize(("solver", "tol"), [("krylov", 1e-10), ("power", 1e-6)])
-def test_the_history_is_of_what_a_solver_stops_by(solver, tol):
+def test_the_history_is_of_what_a_solver_stops_by_and_a_long_one_is_thinned(solver, tol, monkeypatch):
     X, Y = problem(s=20)
     model = LatentSemanticImputation(min_degree=4, solver=solver, tol=tol).fit(X, Y)
     steps, measures = model.history_.T
@@ -142,34 +142,36 @@ def test_the_history_is_of_what_a_solver_stops_by(solver, tol):
     else:
         assert measures[-1] < tol <= measures[-2]
         assert clone(model).set_params(tol=1e-3).fit(X, Y).n_iter_ == 1 + np.argmax(measures < 1e-3)
-
-
-@pytest.mark.parametrize("solver", ["krylov", "power"])
-def test_a_long_history_is_thinned(solver, monkeypatch):
-    X, Y = problem(s=20)
-    model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-10)
-    whole = model.fit(X, Y).history_
     monkeypatch.setattr(imputation_systems.columns, "RECORDED_STEPS", 5)
     thin = clone(model).fit(X, Y).history_
     stride = int(thin[0, 0])
     assert stride > 1
-    assert len(thin) == len(whole) // stride <= 5
-    np.testing.assert_array_equal(thin, whole[stride - 1 :: stride])
+    assert len(thin) == len(steps) // stride <= 5
+    np.testing.assert_array_equal(thin, model.history_[stride - 1 :: stride])
 
 
 class StoredOtherwise(KeptStates):
-    """States that come back in blocks of their own, as those of a job's store do."""
+    """States that come back in blocks of their own, as those of a job's store do; how many row blocks they had."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.n_blocks = {}
 
     def store(self, name, array, **about):
+        self.n_blocks[name.rpartition("/")[2]] = array.numblocks[0]
         return super().store(name, array.rechunk(-1), **about)
 
 
 @pytest.mark.parametrize("solver", ["krylov", "power"])
-def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver):
-    """Each state is the last that one run stores; none is made twice, and a past batch of sweeps is forgotten."""
+def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver, monkeypatch):
+    """Each state is the last that one run stores; none is made twice, and a past batch of sweeps is forgotten.
+
+    A row block is what a task writes: blocks of columns would wait for each other, and one task write them all.
+    """
+    monkeypatch.setattr(imputation_systems, "ROW_BLOCKS", 4)
     X, Y = problem(s=2 * LEAST_COLUMNS + 1)
     model = LatentSemanticImputation(min_degree=4, solver=solver, tol=1e-9)
-    expected, states, found = clone(model).fit(X, Y), StoredOtherwise(0), None
+    expected, states, found = clone(model).fit(X, Y), StoredOtherwise(), None
     with keeping(states):
         while found is None:
             states.most += 1
@@ -180,8 +182,10 @@ def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver):
     np.testing.assert_array_equal(found.history_, expected.history_)
     made = [name.rpartition("/")[2] for name in states.stored]
     assert len(set(states.stored)) == len(made)
-    assert {"weights", "solved" if solver == "krylov" else "sweeps-00001"} <= set(made)
+    solved = "solved" if solver == "krylov" else "sweeps-00001"
+    assert {"weights", solved} <= set(made)
     assert sum("sweeps" in name for name in states.arrays) == (solver == "power")
+    assert {name: states.n_blocks[name] for name in ("weights", solved)} == {"weights": 4, solved: 3}
 
 
 @pytest.mark.parametrize("weights", ["simplex", "normalise_after"])
@@ -195,12 +199,8 @@ def test_rows_that_are_all_equal_become_the_mean_of_walks(weights):
 @pytest.mark.parametrize("solver", ["krylov", "power"])
 def test_what_is_right_from_the_start_has_converged(solver):
     """Nothing is to be found, or nothing moves: no share of nothing has to be undercut."""
-    X, _ = problem()
-    model, whole, zeros = (
-        LatentSemanticImputation(solver=solver),
-        np.arange(120.0).reshape(60, 2),
-        np.zeros((60, 2)),
-    )
+    X, whole, zeros = problem()[0], np.arange(120.0).reshape(60, 2), np.zeros((60, 2))
+    model = LatentSemanticImputation(solver=solver)
     assert model.fit(X, whole).vectors_.tobytes() == whole.tobytes()
     assert (model.n_iter_, model.residual_, model.converged_) == (0, 0.0, True)
     zeros[::3] = np.nan
@@ -218,10 +218,9 @@ def test_a_users_graph_is_taken():
 
 def test_cosine_measures_directions():
     X, Y = problem()
-    directions = LatentSemanticImputation(min_degree=4, metric="cosine", tol=1e-12).fit(X, Y).vectors_
-    unit = X / np.linalg.norm(X, axis=1)[:, None]
-    expected = LatentSemanticImputation(min_degree=4, tol=1e-12).fit(unit, Y).vectors_
-    np.testing.assert_allclose(directions, expected, atol=1e-6)
+    model = LatentSemanticImputation(min_degree=4, tol=1e-12)
+    expected = clone(model).fit(unit_rows(X), Y).vectors_
+    np.testing.assert_allclose(model.set_params(metric="cosine").fit(X, Y).vectors_, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [2.0**-600, 2.0**600])
@@ -235,19 +234,6 @@ def test_the_unit_of_the_vectors_changes_nothing(solver, scale):
     np.testing.assert_array_equal(model.fit(X, scale * Y).vectors_, scale * expected)
 
 
-@pytest.mark.parametrize("solver", ["krylov", "power"])
-def test_each_task_writes_what_it_made(solver, monkeypatch):
-    """A row block is what a task writes: blocks of columns would wait for each other, and one task write them all."""
-    monkeypatch.setattr(imputation_systems, "ROW_BLOCKS", 4)
-    X, Y = problem(s=3 * LEAST_COLUMNS)
-    states = KeptStates()
-    with keeping(states):
-        LatentSemanticImputation(min_degree=4, solver=solver).fit(X, Y)
-    n_blocks = {name.rpartition("/")[2]: array.numblocks for name, array in states.arrays.items()}
-    assert n_blocks["weights"] == (4, 1)
-    assert {n for name, n in n_blocks.items() if name == "solved" or "sweeps" in name} == {(3, 1)}
-
-
 COARSE = st.integers(-3, 3).map(float)
 """A coarse grid of values gives many equal ones."""
 
@@ -259,12 +245,11 @@ def rebuilt(x, A, *, simplex, floor=0.0, function=imputation_systems.rebuild_row
     return weights, certificates[0]
 
 
+SIZES = st.tuples(st.integers(1, 9), st.integers(1, 12))
+
+
 @settings(deadline=None, max_examples=30)
-@given(
-    A=st.tuples(st.integers(1, 9), st.integers(1, 12)).flatmap(
-        lambda s: hnp.arrays(float, s, elements=COARSE)
-    )
-)
+@given(A=SIZES.flatmap(lambda size: hnp.arrays(float, size, elements=COARSE)))
 def test_simplex_weights_are_on_the_simplex_and_optimal(A):
     x = np.zeros(A.shape[1])
     w, certificate = rebuilt(x, A, simplex=True)
@@ -314,10 +299,7 @@ def test_floor_makes_every_weight_positive(seed, floor, simplex):
     A, x = np.round(rng.standard_normal((rng.integers(1, 9), 3))), rng.standard_normal(3)
     raised = rebuilt(x, A, simplex=simplex, floor=floor)[0]
     assert (raised > 0).all()
-    bare, least = (
-        rebuilt(x, A, simplex=simplex)[0],
-        LEAST_FLOOR / len(A) if simplex else 0.0,
-    )
+    bare, least = rebuilt(x, A, simplex=simplex)[0], LEAST_FLOOR / len(A) if simplex else 0.0
     np.testing.assert_allclose(raised, oracle.with_floor(bare, floor, least), rtol=1e-9)
 
 
@@ -362,9 +344,8 @@ def test_a_new_row_is_the_mixture_of_its_nearest_rows_vectors(metric, regressor)
     np.testing.assert_allclose(found, plain.predict(new) + mixtures, rtol=1e-3, atol=1e-3)
     many = model.infer(np.tile(new, (6, 1)), X, Y)  # more rows than those of the fit
     np.testing.assert_allclose(many, np.tile(found, (6, 1)), rtol=1e-6)
-    model.set_params(
-        metric="euclidean", min_degree=2, weights="normalise_after", floor=0.5
-    )  # for the next fit
+    later = {"metric": "euclidean", "min_degree": 2, "weights": "normalise_after", "floor": 0.5}
+    model.set_params(**later)  # for the next fit
     np.testing.assert_array_equal(model.infer(new, X, Y), found)
 
 

@@ -46,22 +46,22 @@ def test_rows_are_matched_by_the_index(regressor):
 def test_word_vectors_are_matched_by_their_words():
     X, Y = frames()
     words, model = de.WordVectors(list(Y.index), Y.to_numpy()), de.LatentSemanticImputation(min_degree=4)
-    expected = model.fit(X, Y).vectors_
-    np.testing.assert_array_equal(model.fit(X, words).vectors_.to_numpy(), expected.to_numpy())
-    assert model.vectors_.index.equals(X.index)
+    pd.testing.assert_frame_equal(model.fit(X, words).vectors_, model.fit(X, Y).vectors_, check_names=False)
     np.testing.assert_array_equal(model.infer(X.iloc[:2], X, words), model.infer(X.iloc[:2], X, Y))
 
 
 def test_names_that_stand_twice_and_frames_without_a_common_name_are_refused():
-    X, Y = frames()
-    model = de.LatentSemanticImputation(min_degree=4)
-    with pytest.raises(
-        ValueError, match="the index of X has 1 name more than once \\('name 0'\\): keep one row"
+    (X, Y), model = frames(), de.LatentSemanticImputation(min_degree=4)
+    for table, vectors, message in (
+        (
+            pd.concat([X, X.iloc[:1]]),
+            Y,
+            r"the index of X has 1 name more than once \('name 0'\): keep one row",
+        ),
+        (X, pd.concat([Y, Y]), "the index of Y has 26 names more than once"),
+        (X, Y.reset_index(drop=True), "no row of Y is one of X: the index of X begins with 'name 0'"),
     ):
-        model.fit(pd.concat([X, X.iloc[:1]]), Y)
-    with pytest.raises(ValueError, match="the index of Y has 26 names more than once"):
-        model.fit(X, pd.concat([Y, Y]))
-    with pytest.raises(ValueError, match="no row of Y is one of X: the index of X begins with 'name 0'"):
-        model.fit(X, Y.reset_index(drop=True))
+        with pytest.raises(ValueError, match=message):
+            model.fit(table, vectors)
     with pytest.raises(KeyError, match="'b'"):
         model.fit(X, Y).infer(X[["a", "c"]], X, Y)

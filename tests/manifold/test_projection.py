@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -64,58 +63,41 @@ def test_the_polynomial_tells_negative_cosines_apart(kind):
     assert graph[0, 1] < 0.05
 
 
-@pytest.mark.parametrize("chunks", [(30, 30), (23, 37)])
-def test_threshold_graph_for_any_chunks(chunks):
-    X = some_rows()
-    with dask.config.set({"distembed.block_memory": 2**12}):
-        lazy = neighborhood_graph(in_blocks(X, chunks), threshold=0.75)
-    np.testing.assert_allclose(lazy.toarray(), neighborhood_graph(X, threshold=0.75).toarray(), atol=1e-12)
-
-
-def test_too_many_edges_are_refused(monkeypatch):
+def test_threshold_graph_for_any_chunks_has_a_bound_of_its_edges(monkeypatch):
     """In blocks of 16 rows small tiles have few edges each, all of them together too many."""
-    X = sp.csr_array(some_rows())
+    X, graph = some_rows(), neighborhood_graph(some_rows(), threshold=0.1)
     monkeypatch.setattr(distances, "block_memory", lambda: 2**12)
-    n_edges = neighborhood_graph(X, threshold=0.1).nnz
-    monkeypatch.setattr(module, "MAX_EDGES", n_edges // 60 + 1)
-    assert neighborhood_graph(X, threshold=0.1).nnz == n_edges
-    monkeypatch.setattr(module, "MAX_EDGES", (n_edges - 1) // 60)
-    with pytest.raises(
-        ValueError, match=r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise"
-    ):
-        neighborhood_graph(X, threshold=0.1)
+    monkeypatch.setattr(module, "MAX_EDGES", graph.nnz // 60 + 1)
+    for rows in (sp.csr_array(X), in_blocks(X, (30, 30)), in_blocks(X, (23, 37))):
+        found = neighborhood_graph(rows, threshold=0.1)
+        np.testing.assert_allclose(found.toarray(), graph.toarray(), atol=1e-12)
+    monkeypatch.setattr(module, "MAX_EDGES", (graph.nnz - 1) // 60)
+    too_many = r"threshold 0\.1 joins the first \d\d of 60 rows by \d+ pairs.*: raise"
+    with pytest.raises(ValueError, match=too_many):
+        neighborhood_graph(sp.csr_array(X), threshold=0.1)
 
 
-@pytest.mark.parametrize(("wide", "alpha"), [(False, 1.0), (True, 0.01)])
+@pytest.mark.parametrize("options", [{"alpha": 1.0}, {"alpha": 0.01}, {"constant_column": True}])
 @pytest.mark.parametrize("direct_side", [1000, 5])
-@pytest.mark.parametrize("kind", [sp.csr_array, np.asarray])
-def test_regression_equals_the_oracle(monkeypatch, wide, alpha, direct_side, kind):
+def test_regression_of_rows_of_every_kind_equals_the_oracle(monkeypatch, options, direct_side):
+    """There are more columns than rows for the small alpha, and a constant column is one more."""
     monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
     monkeypatch.setattr(ridge, "PANEL", 7)
-    X = some_rows(40, 70) if wide else some_rows()
-    model = LocalityPreservingProjection(5, n_neighbors=6, alpha=alpha, **TIGHT).fit(kind(X))
-    W = plain.spectral_regression(X, plain.affinity(X, k=6), 5, alpha)
-    same_up_to_sign(model.components_.T, W, 1e-7)
-    same_up_to_sign(model.transform(X), X @ W, 1e-7)
-    assert model.converged_
-    assert model.residuals_.max() <= 1e-12
-
-
-@pytest.mark.parametrize("direct_side", [1000, 5])
-@pytest.mark.parametrize("kind", [sp.csr_array, np.asarray])
-def test_a_constant_column_is_one_more_column_of_the_regression(monkeypatch, direct_side, kind):
-    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
-    X = some_rows()
-    model = LocalityPreservingProjection(5, n_neighbors=6, constant_column=True, **TIGHT).fit(kind(X))
-    longer = np.column_stack([X, np.ones(60)])
-    W = plain.spectral_regression(longer, plain.affinity(X, k=6), 5, 0.01)
-    same_up_to_sign(np.vstack([model.components_.T, model.intercept_]), W, 1e-7)
-    for later in (True, False):  # what is set after the fit is for the next one
-        same_up_to_sign(
-            np.asarray(model.set_params(constant_column=later).transform(kind(X))), longer @ W, 1e-7
-        )
-    without = LocalityPreservingProjection(5, n_neighbors=6, **TIGHT).fit(X)
-    assert not without.intercept_.any()
+    X = some_rows(24, 40) if options == {"alpha": 0.01} else some_rows()
+    has_constant = "constant_column" in options
+    longer = np.column_stack([X, np.ones(len(X))]) if has_constant else X
+    W = plain.spectral_regression(longer, plain.affinity(X, k=6), 5, options.get("alpha", 0.01))
+    cut = (len(X) - 17, 17)
+    for rows in (X, sp.csr_array(X), sp.csr_matrix(X), da.from_array(X, chunks=(20, 5)), in_blocks(X, cut)):
+        model = LocalityPreservingProjection(5, n_neighbors=6, **options, **TIGHT).fit(rows)
+        found = model.components_.T
+        same_up_to_sign(np.vstack([found, model.intercept_]) if has_constant else found, W, 1e-7)
+        vectors = model.set_params(constant_column=not has_constant).transform(rows)  # set for the next fit
+        assert isinstance(vectors, da.Array) == isinstance(rows, da.Array)
+        same_up_to_sign(np.asarray(vectors), longer @ W, 1e-7)
+        assert model.converged_
+        assert model.residuals_.max() <= 1e-12
+        assert has_constant or not model.intercept_.any()
 
 
 def test_badly_conditioned_rows_are_projected_within_their_singular_vectors():
@@ -133,12 +115,15 @@ def test_badly_conditioned_rows_are_projected_within_their_singular_vectors():
     same_up_to_sign(other.transform(scaled), same.transform(X), 1e-7)
 
 
-def test_eigen_equals_the_oracle():
+@pytest.mark.parametrize(("kept", "atol"), [(12, 1e-8), (7, 1e-6)])
+def test_eigen_within_all_or_some_singular_vectors_equals_the_oracle(kept, atol):
     X = some_rows() - 0.4  # the constant is not in the span
-    model = LocalityPreservingProjection(5, n_neighbors=6, solver="eigen").fit(X)
-    values, W = plain.projection(X, plain.affinity(X, k=6), 5)
-    np.testing.assert_allclose(model.eigenvalues_, values, atol=1e-10)
-    same_up_to_sign(model.components_.T, W, 1e-8)
+    U, s, V = np.linalg.svd(X, full_matrices=False)
+    options = {"n_neighbors": 6, "solver": "eigen", "svd_components": None if kept == 12 else kept}
+    model = LocalityPreservingProjection(3, **options).fit(X)
+    values, W = plain.projection(U[:, :kept] * s[:kept], plain.affinity(X, k=6), 3)
+    np.testing.assert_allclose(model.eigenvalues_, values, atol=atol)
+    same_up_to_sign(model.components_.T, V[:kept].T @ W, 10 * atol)
 
 
 def test_eigen_leaves_the_constant_out_of_all_it_can_give():
@@ -149,40 +134,12 @@ def test_eigen_leaves_the_constant_out_of_all_it_can_give():
     assert abs(values[0]) < 1e-12
     np.testing.assert_allclose(model.eigenvalues_, values[1:], atol=1e-10)
     same_up_to_sign(model.components_.T, W[:, 1:], 1e-7)
-    with pytest.raises(
-        ValueError, match="rank 12, of which one direction is the constant vector: choose at most 11"
+    for n_components, rows, message in (
+        (12, X, "rank 12, of which one direction is the constant vector: choose at most 11"),
+        (1, np.ones((9, 1)), "rank 1, of which one direction is the constant vector: choose at most 0"),
     ):
-        LocalityPreservingProjection(12, n_neighbors=6, solver="eigen").fit(X)
-    with pytest.raises(
-        ValueError, match="rank 1, of which one direction is the constant vector: choose at most 0"
-    ):
-        LocalityPreservingProjection(1, n_neighbors=6, solver="eigen").fit(np.ones((9, 1)))
-
-
-def test_eigen_within_some_singular_vectors():
-    X = some_rows() - 0.4
-    U, s, V = np.linalg.svd(X, full_matrices=False)
-    few = LocalityPreservingProjection(3, n_neighbors=6, solver="eigen", svd_components=7).fit(X)
-    values, _ = plain.projection(U[:, :7] * s[:7], plain.affinity(X, k=6), 3)
-    np.testing.assert_allclose(few.eigenvalues_, values, atol=1e-6)
-    np.testing.assert_allclose(few.components_ @ V[7:].T, 0, atol=1e-6)
-
-
-@pytest.mark.parametrize("direct_side", [1000, 5])
-def test_kinds_and_chunks_agree(monkeypatch, direct_side):
-    monkeypatch.setattr(ridge, "DIRECT_SIDE", direct_side)
-    X = some_rows()
-    model = LocalityPreservingProjection(4, n_neighbors=5, **TIGHT)
-    expected = model.fit_transform(X)
-    for other in (
-        sp.csr_array(X),
-        sp.csr_matrix(X),
-        da.from_array(X, chunks=(20, 5)),
-        in_blocks(X, (23, 37)),
-    ):
-        found = model.fit_transform(other)
-        assert isinstance(found, da.Array) == isinstance(other, da.Array)
-        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-8)
+        with pytest.raises(ValueError, match=message):
+            LocalityPreservingProjection(n_components, n_neighbors=6, solver="eigen").fit(rows)
 
 
 def test_zero_rows_are_named_and_stay_zero():
@@ -212,15 +169,12 @@ def test_isolated_vertices_of_a_graph():
 
 
 def test_more_components_than_the_rank():
-    X = np.outer(np.arange(1.0, 31), np.ones(10)) + np.eye(30, 10) * 0
+    X = np.outer(np.arange(1.0, 31), np.ones(10))
     X[:15, 0] = 0
     vectors = LocalityPreservingProjection(5, n_neighbors=4).fit_transform(X)
     assert np.isfinite(vectors).all()
     assert np.linalg.matrix_rank(vectors, tol=1e-8) <= 2
-    with pytest.raises(
-        ValueError,
-        match="n_components is 5 but the rows joined by the graph have rank 2",
-    ):
+    with pytest.raises(ValueError, match="n_components is 5 but the rows joined by the graph have rank 2"):
         LocalityPreservingProjection(5, n_neighbors=4, solver="eigen").fit(X)
 
 
@@ -270,18 +224,17 @@ def test_no_vector_is_lost_where_the_graph_has_parts(monkeypatch, dense_rows, no
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(13), atol=1e-9)
 
 
-@pytest.mark.parametrize("dense_rows", [1000, 5])
-@pytest.mark.parametrize("n_islands", [1, 4])
-def test_eigenmaps_equal_the_oracle(monkeypatch, dense_rows, n_islands):
-    monkeypatch.setattr(eigenmaps, "DENSE_ROWS", dense_rows)
-    islands = [sp.coo_array(some_rows(30, 6, seed)) for seed in range(n_islands)]
-    graph = neighborhood_graph(sp.block_diag(islands, format="csr"), n_neighbors=5)
-    found = laplacian_eigenmaps(graph, 6)
-    values, vectors = plain.eigenmaps(graph.toarray(), 6)
-    np.testing.assert_allclose(found.values, values, atol=1e-8)
-    assert (found.values == 0).sum() == n_islands - 1 == n_parts(graph) - 1
-    if n_islands == 1:
-        same_up_to_sign(found.vectors, vectors, 1e-7)
+def test_eigenmaps_by_blocks_of_vectors_equal_the_oracle(monkeypatch):
+    monkeypatch.setattr(eigenmaps, "DENSE_ROWS", 5)
+    for n_islands in (1, 4):
+        islands = [sp.coo_array(some_rows(30, 6, seed)) for seed in range(n_islands)]
+        graph = neighborhood_graph(sp.block_diag(islands, format="csr"), n_neighbors=5)
+        found = laplacian_eigenmaps(graph, 6)
+        values, vectors = plain.eigenmaps(graph.toarray(), 6)
+        np.testing.assert_allclose(found.values, values, atol=1e-8)
+        assert (found.values == 0).sum() == n_islands - 1 == n_parts(graph) - 1
+        if n_islands == 1:
+            same_up_to_sign(found.vectors, vectors, 1e-7)
 
 
 @settings(max_examples=20, deadline=None)

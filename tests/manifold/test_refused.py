@@ -20,13 +20,6 @@ from tests.manifold.test_imputation import problem
 from tests.manifold.test_projection import graph_in_parts, some_rows
 
 X, Y = problem()
-UNKNOWN = int(np.flatnonzero(np.isnan(Y[:, 0]))[0])
-
-
-def spoiled(values, place, value):
-    values = values.copy()
-    values[place] = value
-    return values
 
 
 def impute(X=X, Y=Y, graph=None, **options):
@@ -66,8 +59,11 @@ LAST = np.array([False, False, False, True])
 
 REFUSED = [
     # imputation
-    (impute, {"X": spoiled(X, (3, 2), np.nan)}, r"X holds NaN or infinity, first in row 3, column"),
-    (impute, {"Y": spoiled(Y, (UNKNOWN, 0), 1.0)}, r"Y is NaN in part in 1 of 60 rows"),
+    (
+        impute,
+        {"Y": np.where(np.arange(7) == 0, np.nan_to_num(Y, nan=1.0), Y)},
+        r"Y is NaN in part in 45 of 60 rows",
+    ),
     (impute, {"Y": np.where(np.isnan(Y), Y, np.inf)}, r"Y holds infinity in 15 of 60 rows"),
     (impute, {"Y": np.full_like(Y, np.nan)}, r"no row of Y is known"),
     (impute, {"Y": Y[:-1]}, r"each of the 60 .* \(59, 7\)"),
@@ -99,7 +95,6 @@ REFUSED = [
     (embed, {"V1": np.eye(30, 2) * [1, np.nan]}, r"V1 is NaN in part in 30 of 30 rows"),
     (embed, {"V1": np.full((30, 2), np.inf)}, r"V1 holds infinity in 30 of 30 rows"),
     (embed, {"n_components": 61}, r"choose 1 to the 60 rows"),
-    (embed, {"n_components": 0}, r"n_components is 0: give an integer of 1 or more"),
     (embed, {"regularization": -1.0}, r"regularization is -1"),
     (embed, {"regularization": np.nan}, r"regularization is nan"),
     (embed, {"smoothness": 0}, r"smoothness is 0"),
@@ -111,10 +106,7 @@ REFUSED = [
     (linear_controls, {"X1": X, "X2": X, "V1": X, "links": sp.csr_array((60, 60))}, r"there are none"),
     # projections and their graphs
     (project, {"n_components": 13}, r"n_components is 13 for an X of 60 x 12: choose 1 to 12"),
-    (project, {"n_components": 0}, r"n_components is 0: give an integer of 1 or more"),
-    (project, {"n_components": "x"}, r"n_components is 'x': give an integer"),
     (project, {"n_neighbors": 60}, r"60 neighbors of each row are asked for, but each of"),
-    (project, {"n_neighbors": 2.5}, r"n_neighbors is 2.5: give an integer of 1 or more"),
     (project, {"threshold": 1.5}, r"threshold is 1.5; a cosine from 0 up to 1"),
     (project, {"threshold": 0.999999}, r"3 eigenvectors are wanted but 0 vertices have an edge"),
     (project, {"affinity": "linear"}, r'affinity is \'linear\': give "cosine", "binary"'),
@@ -123,7 +115,6 @@ REFUSED = [
     (project, {"solver": "lobpcg"}, r"solver is 'lobpcg': give"),
     (project, {"alpha": 0.0}, r"alpha is 0.0: give a number above 0"),
     (project, {"solver": "eigen", "constant_column": True}, r"constant_column belongs to the regression"),
-    (project, {"X": spoiled(some_rows(), (4, 4), np.nan)}, r"NaN or infinity"),
     (project, {"graph": GRAPH[:5][:, :5]}, r"the graph has shape \(5, 5\); X has 60 rows"),
     (project, {"graph": -GRAPH}, r"Negative values in data: the graph holds one"),
     (project, {"graph": sp.triu(GRAPH)}, r"not symmetric"),
@@ -146,8 +137,6 @@ def test_bad_input_is_named(call, given, sentence):
 
 
 def test_what_a_fitted_model_refuses(monkeypatch):
-    with pytest.raises(ValueError, match=r"X has 5 features, but .* is expecting 12 features"):
-        project().transform(some_rows()[:, :5])
     with pytest.raises(ValueError, match="data_set is 2"):
         embed().transform(planted(30)[0], data_set=2)
     monkeypatch.setattr(projection, "DENSE_SIDE", 5)
