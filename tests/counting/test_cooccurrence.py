@@ -6,8 +6,7 @@ import gc
 import itertools
 import lzma
 import pickle
-import subprocess
-import sys
+from collections import Counter
 from pathlib import Path
 
 import dask
@@ -18,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
+import distembed as de
 from distembed.corpus.partitions import Tokens
 from distembed.counting import blocks, cooccurrence, partition_rows
 from distembed.counting.blocks import Run
@@ -29,7 +29,6 @@ from distembed.counting.cooccurrence import (
 )
 from distembed.counting.documents import count_document_terms
 from distembed.counting.runs import DamagedRunsError, read_runs, writing_runs
-from tests.commands import environment
 from tests.counting.partitions import (
     count_partition,
     merged_block,
@@ -52,11 +51,9 @@ words = st.sampled_from([*WORDS, "unknown", None])
 documents = st.lists(st.lists(words, max_size=30), min_size=1, max_size=5)
 
 
-def count(folder: Path, partitions, vocabulary=None, *, row_tokens=2**16, **options) -> csr_array:
-    prefixes = [
-        write_partition(f"{folder}/p{i}", partition, row_tokens=row_tokens)
-        for i, partition in enumerate(partitions)
-    ]
+def count(folder, partitions, vocabulary=None, *, row_tokens=2**16, **options):
+    given = enumerate(partitions)
+    prefixes = [write_partition(f"{folder}/p{i}", part, row_tokens=row_tokens) for i, part in given]
     counts = count_cooccurrences(Tokens(tuple(prefixes)), vocabulary or vocabulary_of(WORDS), **options)
     with dask.config.set(scheduler="sync"):
         return counts.compute()
@@ -79,10 +76,16 @@ def test_equals_the_plain_loop(tmp_path, direction, weighting, oov):
         found = count(tmp_path, [DOCUMENTS], window=window, **options)
         expected = as_float(plain.cooccurrences(DOCUMENTS, WORDS, window=window, **options))
         assert found.has_canonical_format
-        assert found.dtype == (
-            np.float32 if weighting in {"harmonic", "dynamic"} and window > 1 else np.int32
-        )
+        is_fraction = weighting in {"harmonic", "dynamic"} and window > 1
+        assert found.dtype == (np.float32 if is_fraction else np.int32)
         np.testing.assert_array_equal(found.toarray(), expected.astype(np.float32))
+
+
+def test_wide_harmonic_windows_are_fixed_point(tmp_path):
+    text = [list(np.random.default_rng(1).choice(WORDS, 100))]
+    found = count(tmp_path, [text], window=40, weighting="harmonic")
+    expected = as_float(plain.cooccurrences(text, WORDS, window=40, weighting="harmonic"))
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
 
 
 @settings(max_examples=30, deadline=None)
@@ -100,51 +103,24 @@ def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cooccurrence, "places_per_piece", lambda *_: n_places)
         patch.setattr(partition_rows, "rows_of_batch", lambda *_: 1)
-        found = count(
-            folder,
-            [partition for partition in partitions if partition],
-            window=4,
-            weighting="harmonic",
-            row_tokens=row_tokens,
-        )
+        options = {"window": 4, "weighting": "harmonic", "row_tokens": row_tokens}
+        found = count(folder, [partition for partition in partitions if partition], **options)
     np.testing.assert_array_equal(found.toarray(), whole.astype(np.float32))
 
 
-def test_random_choices_do_not_depend_on_cutting(tmp_path):
+def test_random_choices_do_not_depend_on_cutting_and_differ_by_seed_and_part(tmp_path):
     rng = np.random.default_rng(0)
     text = [list(rng.choice(WORDS, 300)) for _ in range(3)]
     vocabulary = vocabulary_of(WORDS, [60, 30, 10, 5, 1])
-    options = {"window": 5, "weighting": "dynamic", "subsample": 0.05, "seed": 7}
-    whole = count(tmp_path, [text], vocabulary, **options)
+    options = {"window": 5, "weighting": "dynamic", "subsample": 0.05}
+    whole = count(tmp_path, [text], vocabulary, seed=7, **options)
+    assert (whole != count(tmp_path, [text], vocabulary, seed=8, **options)).nnz > 0
+    other = count(tmp_path, [[["odd"]], text], vocabulary, seed=7, **options)
+    assert (whole != other).nnz > 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partition_rows, "rows_of_batch", lambda *_: 1)
-        cut = count(tmp_path, [text], vocabulary, row_tokens=7, **options)
+        cut = count(tmp_path, [text], vocabulary, row_tokens=7, seed=7, **options)
     assert (whole != cut).nnz == 0
-    assert (whole != count(tmp_path, [text], vocabulary, **{**options, "seed": 8})).nnz > 0
-
-
-def test_each_part_draws_numbers_of_its_own(tmp_path):
-    """Two partitions of one text are thinned out independently."""
-    text = [list(np.random.default_rng(0).choice(WORDS, 300))]
-    partition, vocabulary = write_partition(f"{tmp_path}/p", text), vocabulary_of(WORDS, [60, 30, 10, 5, 1])
-    chosen = CooccurrenceOptions(weighting="dynamic", subsample=0.05)
-    first, second, again = (
-        merged_block(
-            [count_partition(partition, vocabulary, chosen, (0, 5), f"{tmp_path}/c", key=number)],
-            (0, 5),
-            0,
-        )
-        for number in (0, 1, 0)
-    )
-    assert (first != second).nnz > 0
-    assert (first != again).nnz == 0
-
-
-def test_wide_harmonic_windows_are_fixed_point(tmp_path):
-    text = [list(np.random.default_rng(1).choice(WORDS, 100))]
-    found = count(tmp_path, [text], window=40, weighting="harmonic")
-    expected = as_float(plain.cooccurrences(text, WORDS, window=40, weighting="harmonic"))
-    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("oov", "share", "rtol"), [("remove", 0.11, 0.03), ("keep_position", 0.11**2, 0.08)])
@@ -173,29 +149,12 @@ def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
     np.testing.assert_array_equal(found, as_float(expected))
 
 
-def test_same_bits_under_threads_and_processes(tmp_path, process_pool):
-    """Of pairs, and of words in documents."""
-    partitions = [[list(np.random.default_rng(5 + i).choice(WORDS, 500))] * 3 for i in range(3)]
-    tokens = Tokens(tuple(write_partition(f"{tmp_path}/p{i}", one) for i, one in enumerate(partitions)))
-    results, vocabulary = [], vocabulary_of(WORDS)
-    for scheduler in ("sync", "threads", "processes"):
-        pool = process_pool if scheduler == "processes" else None
-        with dask.config.set(scheduler=scheduler, num_workers=2, pool=pool):
-            pairs = count_cooccurrences(tokens, vocabulary, weighting="harmonic")
-            results.append(dask.compute(pairs, count_document_terms(tokens, vocabulary)))
-    for found, alone in itertools.product(results[1:], results[:1]):
-        for one, other in zip(found, alone, strict=True):
-            assert one.data.tobytes() == other.data.tobytes()
-            np.testing.assert_array_equal(one.indices, other.indices)
-
-
 def test_damaged_partial_counts_are_named(tmp_path):
     """One flipped bit anywhere, in the counts or in their index, or a file that was cut."""
     write_partition(f"{tmp_path}/p", DOCUMENTS)
     target, row_blocks = tmp_path / "0.counts", (0, 2, 5)
-    partial = count_partition(
-        f"{tmp_path}/p", vocabulary_of(WORDS), CooccurrenceOptions(), row_blocks, str(target)
-    )
+    options = CooccurrenceOptions()
+    partial = count_partition(f"{tmp_path}/p", vocabulary_of(WORDS), options, row_blocks, str(target))
     whole = target.read_bytes()
     flipped = [whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :] for at in range(len(whole))]
     for spoiled in [*flipped, whole[:-1], whole[: len(whole) // 2], b""]:
@@ -210,9 +169,8 @@ def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
     row_blocks = tuple(range(2_001))
     partials = [PartialCounts(f"{tmp_path}/{number}.counts", 1, 1) for number in range(500)]
     graph = cooccurrence.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
-    sizes = sorted(
-        len(pickle.dumps(task)) for task in graph.values()
-    )  # as a scheduler sends them, one by one
+    # as a scheduler sends them, one by one
+    sizes = [len(pickle.dumps(task)) for task in graph.values()]
     assert sum(size > 2_000 for size in sizes) == 2
 
 
@@ -229,30 +187,22 @@ def test_row_blocks_have_equal_shares():
     assert cooccurrence_row_blocks([5, 1], window=1) == cooccurrence_row_blocks([0, 0], window=1) == (0, 2)
 
 
-def write_counts(prefix, words, counts):
-    """Write a partition of one document with the first two words, whose dictionary says these counts."""
-    write_tables(prefix, documents=[0], rows=[[0, 1]], words=words, counts=counts, lengths=[2])
-
-
+@pytest.mark.parametrize("row_group_size", [1, 2])
 @pytest.mark.parametrize(("direction", "sides"), [("left", 1), ("symmetric", 2)])
 @pytest.mark.parametrize(("weighting", "weight"), [("flat", 5), ("ramp", 15)])
-def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, sides, weighting, weight):
-    """Also where that is above 32 bits; a word outside the vocabulary does not count."""
+def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, sides, weighting, weight, row_group_size):
+    """Also where that is above 32 bits; a word outside the vocabulary does not count, and one listed twice does twice.
+
+    As a part with very many words lists one, in another row group or, after a selection of documents, in the same.
+    """
     options = CooccurrenceOptions(direction=direction, weighting=weighting)
-    write_counts(f"{tmp_path}/p", ["the", "x"], [2**30, 2**62])
-    partial = count_partition(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
-    assert partial.largest_cell == weight * sides * 2**30
-
-
-@pytest.mark.parametrize("row_group_size", [1, 2])
-def test_a_word_that_a_part_lists_twice_has_the_sum_of_its_counts(tmp_path, row_group_size):
-    """As a part with very many words may, in another row group or, after a selection of documents, in the same."""
-    write_counts(f"{tmp_path}/p", ["the", "the"], [3, 4])
+    counts = {"words": ["the", "the", "x"], "counts": [2**30, 5, 2**62]}
+    write_tables(f"{tmp_path}/p", documents=[0], rows=[[0, 1, 2]], lengths=[3], **counts)
     words = tmp_path / "p.words.parquet"
     pq.write_table(pq.read_table(words), words, row_group_size=row_group_size)
-    rows, counts = partition_rows.partition_lookup(f"{tmp_path}/p", vocabulary_of(WORDS))
-    assert rows.tolist() == [0, 0, blocks.BORDER]
-    assert counts.tolist() == [7, 0, 0, 0, 0]
+    partial = count_partition(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
+    assert partial.largest_cell == weight * sides * (2**30 + 5)
+    assert merged_block([partial], (0, 5), 0)[0, 0] == sides * (5 if weighting == "ramp" else 1)
 
 
 def test_counts_that_could_overflow_are_refused():
@@ -298,41 +248,38 @@ def test_counts_of_the_authors_program(shared, tmp_path):
 
 
 def sums_of(words, units, cell):
-    sums = dict[tuple[int, int], int]()
+    sums = Counter()
     for (place, right), (before, weight) in itertools.product(enumerate(words), enumerate(units)):
         if place > before:
             left = words[place - 1 - before]
             pairs = {blocks.LEFT: (left, right), blocks.RIGHT: (right, left)}
-            pair = pairs.get(cell, (min(left, right), max(left, right)))
-            sums[pair] = sums.get(pair, 0) + int(weight)
+            sums[pairs.get(cell, (min(left, right), max(left, right)))] += int(weight)
     return sums
 
 
-def cells_of(run):
-    rows = np.repeat(np.arange(len(run.indptr) - 1), np.diff(run.indptr))
-    return dict(zip(zip(rows.tolist(), run.indices.tolist(), strict=True), run.values.tolist(), strict=True))
-
-
-def counted(words, units, cell, n_words):
-    window, units = len(units), np.array(units, np.int64)
+@pytest.mark.parametrize("cell", [blocks.LEFT, blocks.RIGHT, blocks.UPPER])
+@pytest.mark.parametrize(
+    ("units", "n_words", "kind"),
+    [
+        ([1], 7, np.int32),
+        ([2520, 1260, 840], 65, np.int32),
+        ([2**28, 2**27], 7, np.int64),
+        *(([2**30, 1], n_words, np.int64) for n_words in (63, 64, 4095, 4096, 4097, 300_000)),
+    ],
+)
+def test_pairs_are_summed_exactly_even_where_a_sum_outgrows_32_bits(cell, units, n_words, kind):
+    """Marks of columns are kept in groups of 64 and of 64 times 64 columns."""
+    rng, window = np.random.default_rng(0), len(units)
+    borders = np.array([0, 1, 63, 64, 127, 4095, 4096, 4097, 262_143, 262_144, n_words - 1])
+    words = rng.permutation(np.repeat(borders[borders < n_words], 20))
     stream = np.concatenate([np.full(window, blocks.BORDER), words]).astype(np.int32)
     keys = np.empty(len(words) * window, blocks.key_type(n_words, window))
-    return blocks.count_pairs(stream, units, cell, keys, blocks.row_of_sums(n_words))
-
-
-@pytest.mark.parametrize(
-    ("units", "kind"),
-    [([1], np.int32), ([2520, 1260, 840], np.int32), ([2**28, 2**27], np.int64), ([2**30, 1], np.int64)],
-)
-@pytest.mark.parametrize("cell", [blocks.LEFT, blocks.RIGHT, blocks.UPPER])
-def test_pairs_are_summed_exactly_even_where_a_sum_outgrows_32_bits(cell, units, kind):
-    words = np.random.default_rng(0).integers(0, 7, 400)
-    run = counted(words, units, cell, 7)
-    assert cells_of(run) == sums_of(words.tolist(), units, cell)
+    run = blocks.count_pairs(stream, np.array(units, np.int64), cell, keys, blocks.row_of_sums(n_words))
+    rows = np.repeat(np.arange(n_words), np.diff(run.indptr))
+    places = zip(rows.tolist(), run.indices.tolist(), strict=True)
+    assert dict(zip(places, run.values.tolist(), strict=True)) == sums_of(words.tolist(), units, cell)
     assert run.values.dtype == kind
-    none = counted(words[:0], units, cell, 7)
-    assert len(none.indices) == 0
-    assert none.indptr.tolist() == [0] * 8
+    assert (np.diff(rows * n_words + run.indices) > 0).all()
 
 
 def test_pairs_have_their_places_beyond_31_bits():
@@ -355,17 +302,6 @@ def test_pairs_have_their_places_beyond_31_bits():
     assert indptr.tolist() == [0, 0, 1, 2]
     assert indices.tolist() == [2, 1]
     assert values.tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("n_words", [63, 64, 65, 4095, 4096, 4097, 300_000])
-def test_columns_at_the_borders_of_the_marks_are_read_in_order(n_words):
-    """Marks are kept in groups of 64 and of 64 times 64 columns."""
-    borders = np.array([0, 63, 64, 127, 4095, 4096, 4097, 262_143, 262_144, n_words - 1])
-    words = np.random.default_rng(0).permutation(np.repeat(borders[borders < n_words], 3))
-    run = counted(words, [1, 1], blocks.LEFT, n_words)
-    assert cells_of(run) == sums_of(words.tolist(), [1, 1], blocks.LEFT)
-    rows = np.repeat(np.arange(n_words), np.diff(run.indptr))
-    assert (np.diff(rows * n_words + run.indices) > 0).all()
 
 
 @pytest.mark.parametrize(("n_words", "window", "bits"), [(2**31, 2, 32), (2**31 - 1, 3, 64), (2**28, 17, 64)])
@@ -444,17 +380,6 @@ def test_rows_that_do_not_add_up_to_the_entries_of_a_run_are_refused(tmp_path):
         list(read_runs(str(tmp_path / "r.counts"), 0))
 
 
-def test_an_attempt_that_fails_leaves_no_file_and_touches_no_other(tmp_path):
-    target = str(tmp_path / "0.counts")
-    with writing_runs(target) as append:
-        append(0, RIGHT)
-        with pytest.raises(MemoryError), writing_runs(target):
-            raise MemoryError
-    [found] = read_runs(target, 0)
-    assert found.values.tolist() == [1, 1]
-    assert [path.name for path in tmp_path.iterdir()] == ["0.counts"]
-
-
 def test_temporary_scratch_lives_as_long_as_the_array_and_a_given_one_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
@@ -473,22 +398,14 @@ def test_temporary_scratch_lives_as_long_as_the_array_and_a_given_one_is_kept(tm
     assert [file.name for file in (tmp_path / "kept").iterdir()] == ["part-00000.counts"]
 
 
-NAMES = """
-import distembed as de
-tokens = de.read_corpus("text.txt").tokenize("tokens")
-words = de.build_vocabulary(tokens)
-names = (
-    de.count_document_terms(tokens, words).name,
-    de.ppmi(de.count_cooccurrences(tokens, words, scratch="runs")).name,
-)
-"""
+def names_of_counts(folder):
+    tokens = de.read_corpus(folder / "text.txt").tokenize(folder / "tokens")
+    words = de.build_vocabulary(tokens)
+    pairs = de.count_cooccurrences(tokens, words, scratch=str(folder / "runs"))
+    return de.count_document_terms(tokens, words).name, de.ppmi(pairs).name
 
 
-def test_counts_of_the_same_files_have_the_same_name_in_another_process(tmp_path, monkeypatch):
+def test_counts_of_the_same_files_have_the_same_name_in_another_process(tmp_path, process_pool):
     """States that are made of them are found by it."""
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("a b c a\nb c c\n")
-    exec(NAMES, here := {})
-    command = [sys.executable, "-c", NAMES + "print(names)"]
-    there = subprocess.run(command, env=environment(), capture_output=True, check=True).stdout
-    assert there.decode().strip() == str(here["names"])
+    (tmp_path / "text.txt").write_text("a b c a\nb c c\n")
+    assert names_of_counts(tmp_path) == process_pool.submit(names_of_counts, tmp_path).result()

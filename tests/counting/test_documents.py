@@ -30,26 +30,15 @@ from tests.temporaries import assert_declared, measured
 @given(texts=documents, row_tokens=st.integers(1, 40), limit=st.sampled_from([1, 10, 10**6]))
 def test_equals_plain_counting(tmp_path_factory, texts, row_tokens, limit):
     folder = tmp_path_factory.mktemp("documents")
-    partitions = [
-        write_partition(f"{folder}/{i}", partition, row_tokens=row_tokens)
-        for i, partition in enumerate((texts, DOCUMENTS))
-    ]
+    given = enumerate((texts, DOCUMENTS))
+    partitions = [write_partition(f"{folder}/{i}", part, row_tokens=row_tokens) for i, part in given]
     with dask.config.set({"distembed.block_memory": 32 * limit}):
         counts = count_document_terms(Tokens(tuple(partitions)), vocabulary_of(WORDS))
     found = counts.compute(scheduler="sync")
     assert found.dtype == np.int32
+    assert found.indices.dtype == found.indptr.dtype == np.int32, "places take four bytes where they fit"
     assert found.has_canonical_format
     np.testing.assert_array_equal(found.toarray(), plain.document_terms([*texts, *DOCUMENTS], WORDS))
-
-
-def test_blocks_are_parts_cut_at_documents(tmp_path):
-    tokens = Tokens((write_partition(f"{tmp_path}/p", DOCUMENTS),))
-    [block] = document_row_blocks(tokens)
-    assert (block.first, block.last) == (0, 6)
-    counts = count_document_block(block, vocabulary_of(WORDS), batch_bytes=2**20)
-    assert counts.indices.dtype == counts.indptr.dtype == np.int32, "places take four bytes where they fit"
-    with dask.config.set({"distembed.block_memory": 32 * 7}):
-        assert [(b.first, b.last) for b in document_row_blocks(tokens)][-1] == (5, 6)
 
 
 def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once(tmp_path, monkeypatch):
@@ -58,7 +47,7 @@ def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once
     for kind in ("tokens", "words"):
         path = tmp_path / f"p.{kind}.parquet"
         pq.write_table(pq.read_table(path), path, row_group_size=1)
-    read: list[int] = []
+    read = []
 
     class Counted(partitions.ParquetFile):
         def read_row_group(self, group, **options):
@@ -70,13 +59,13 @@ def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once
             return super().iter_batches(size, row_groups=row_groups, **options)
 
     monkeypatch.setattr(partitions, "ParquetFile", Counted)
-    with dask.config.set({"distembed.block_memory": 32 * 6}):
-        blocks = document_row_blocks(Tokens((prefix,)))
     vocabulary = vocabulary_of([f"w{i}" for i in range(64)])
-    count_document_block(blocks[0], vocabulary, batch_bytes=2**20)
+    with dask.config.set({"distembed.block_memory": 32 * 6}):
+        first, *_, last = document_row_blocks(Tokens((prefix,)))
+    count_document_block(first, vocabulary, batch_bytes=2**20)
     read.clear()
-    counts = count_document_block(blocks[-1], vocabulary, batch_bytes=2**20)
-    assert (blocks[-1].first, blocks[-1].last) == (62, 64)
+    counts = count_document_block(last, vocabulary, batch_bytes=2**20)
+    assert (last.first, last.last) == (62, 64)
     np.testing.assert_array_equal(counts.toarray(), 3 * np.eye(64, dtype=int)[62:])
     assert 2 <= len(read) < 20  # of 64 groups: two, and those that a search looks at
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
 import distembed as de
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.counting import partition_rows
-from distembed.counting.cooccurrence import CooccurrenceOptions, count_bundle, merge_partials
+from distembed.counting.cooccurrence import CooccurrenceOptions, merge_partials
 from distembed.counting.document_groups import (
     counts_of_groups,
     group_row_blocks,
@@ -24,15 +21,13 @@ from distembed.job.load import load_job
 from distembed.job.run import run_stages
 from distembed.stages import corpus
 from distembed.storage.workspace import Workspace
-from tests.counting.partitions import count_partition, merged_block, vocabulary_of, write_partition
-
-WORDS = [f"w{number}" for number in range(12)]
+from tests.counting.partitions import count_partition
 
 
-def documents_of(seed: int) -> list[list[str | None]]:
-    """Return documents of unequal lengths, some empty, with borders and words outside the vocabulary."""
+def documents_of(seed):
+    """Return documents of unequal lengths, some empty, with words outside the vocabulary."""
     rng = np.random.default_rng(seed)
-    pool = [*WORDS, "unknown", None]
+    pool = [f"w{number}" for number in range(13)]
     return [[pool[k] for k in rng.integers(0, len(pool), n)] for n in (0, 30, 1, 0, 200, 3, 50, 9, 0, 7, 0)]
 
 
@@ -51,59 +46,32 @@ def test_bundles_follow_from_the_tokens_of_partitions_alone(monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
+        {"subsample": 0.1},
         {"direction": "left", "weighting": "harmonic"},
         {"oov": "remove", "subsample": 0.05},
         {"weighting": "dynamic", "direction": "right"},
     ],
 )
-def test_bundles_add_up_to_the_counts_of_the_partition(tmp_path, monkeypatch, options):
-    vocabulary, chosen = vocabulary_of(WORDS, range(12, 0, -1)), CooccurrenceOptions(window=4, **options)
-    documents = documents_of(1)
-    partition = write_partition(f"{tmp_path}/p", documents, row_tokens=13)
-    n_tokens = sum(word is not None for document in documents for word in document)
-
-    def counted(n_bundles: int) -> list[Any]:
-        monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", n_tokens / n_bundles)
-        partials = [
-            count_bundle(
-                bundle, vocabulary, chosen, (0, 5, 12), f"{tmp_path}/{n_bundles}-{n}", block_memory=2**20
-            )
-            for n, bundle in enumerate(token_bundles([partition], [n_tokens]))
-        ]
-        assert sum(one.largest_cell for one in partials) == partials[0].largest_cell
-        return [merged_block(partials, (0, 5, 12), block) for block in range(2)]
-
-    whole = counted(1)
-    assert sum(block.sum() for block in whole) > 50
-    for n_bundles in (2, 5):
-        for one, other in zip(whole, counted(n_bundles), strict=True):
-            assert one.dtype == other.dtype
-            assert (one != other).nnz == 0
-            assert one.data.tobytes() == other.data.tobytes()
-
-
-def test_a_corpus_is_counted_in_ranges(tmp_path, monkeypatch):
-    path = tmp_path / "text.txt"
+def test_a_corpus_is_counted_in_ranges(tmp_path, monkeypatch, options):
+    path, rules = tmp_path / "text.txt", Tokenizer(numbers=True, border="line")
     path.write_text("\n".join(" ".join(word or "" for word in document) for document in documents_of(2)))
-    tokens = de.read_corpus(path, tokenizer=Tokenizer(numbers=True)).tokenize()
-    vocabulary = de.build_vocabulary(tokens)
-    whole = de.count_cooccurrences(tokens, vocabulary, subsample=0.1, scratch=f"{tmp_path}/whole").compute()
-    monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", 60)
-    parts = de.count_cooccurrences(tokens, vocabulary, subsample=0.1, scratch=f"{tmp_path}/parts").compute()
-    assert [len(list((tmp_path / name).iterdir())) for name in ("whole", "parts")] == [1, 5]
-    assert parts.data.tobytes() == whole.data.tobytes()
-    assert parts.indices.tobytes() == whole.indices.tobytes()
+    tokens = de.read_corpus(path, layout="file", tokenizer=rules).tokenize()
+    vocabulary = de.build_vocabulary(tokens, max_size=12)
+    found = []
+    for size, n_ranges in ((2**40, 1), (60, 5), (150, 2)):
+        monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", size)
+        scratch = tmp_path / str(size)
+        found.append(de.count_cooccurrences(tokens, vocabulary, scratch=str(scratch), **options).compute())
+        assert len(list(scratch.iterdir())) == n_ranges
+    for one in found[1:]:
+        assert one.data.tobytes() == found[0].data.tobytes()
+        assert one.indices.tobytes() == found[0].indices.tobytes()
 
 
-def test_a_job_counts_its_partitions_in_ranges(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_counts_its_partitions_in_ranges(tiny, monkeypatch):
     """What is counted has the digest of partitions that are counted whole."""
-    counted: list[int] = []
-    count = corpus.count_bundle_of
-
-    def note(index: int, *given: Any, **more: Any) -> Any:
-        counted.append(index)
-        return count(index, *given, **more)
-
+    counted, count = [], corpus.count_bundle_of
+    note = lambda index, *given, **more: counted.append(index) or count(index, *given, **more)  # noqa: E731
     monkeypatch.setattr(corpus, "count_bundle_of", note)
     monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", 500)
     run_stages(load_job(tiny / "job.toml", workspace=str(tiny / "ranges")), until="cooccurrence")
@@ -145,16 +113,10 @@ def test_groups_add_up_to_the_text_and_each_is_its_documents(group_tokens, tmp_p
     for number, partition in enumerate(group_tokens.partitions):
         of = groups[first : first + group_tokens.documents(partition).num_rows]
         first += len(of)
-        blocks = group_row_blocks(own, N_GROUPS)
-        apart.append(
-            count_partition(
-                partition, vocabulary, counting, blocks, f"apart-{number}", key=number,
-                groups={partition: of},
-            )
-        )  # fmt: skip
-        together.append(
-            count_partition(partition, vocabulary, counting, own, f"together-{number}", key=number)
-        )
+        blocks, given = group_row_blocks(own, N_GROUPS), (partition, vocabulary, counting)
+        of_groups = {"key": number, "groups": {partition: of}}
+        apart.append(count_partition(*given, blocks, f"apart-{number}", **of_groups))
+        together.append(count_partition(*given, own, f"together-{number}", key=number))
     assert len(group_tokens.partitions) > 1
     blocks = group_row_blocks(own, N_GROUPS)
     found = counts_of_groups(own_columns(merge_partials(apart, blocks), N_GROUPS), N_GROUPS)

@@ -1,4 +1,4 @@
-"""PMI and cut-offs against plain dense formulas."""
+"""PMI, cut-offs, tf-idf and log-entropy: against plain formulas and scikit-learn, over blocks, on bad input."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.sparse import coo_matrix, csr_array, issparse
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfTransformer
 
 import distembed as de
 from distembed.evaluation.documents import topic_coherence
@@ -22,6 +25,7 @@ from distembed.lift import fold, total
 from distembed.linalg.operators import transpose_row_blocks
 from distembed.weighting import blocks, documents, pmi
 from tests.references import psdvec as plain
+from tests.references.arrays import lazy
 from tests.temporaries import assert_declared, measured
 
 CHUNKINGS = [(30,), (10, 10, 10), (7, 20, 3), (1,) * 30]
@@ -46,23 +50,18 @@ def dense_pmi(counts, alpha=1.0, negative=1.0):
 
 @pytest.mark.parametrize(("alpha", "negative"), [(1.0, 1.0), (0.75, 5.0)])
 @pytest.mark.parametrize("chunks", CHUNKINGS)
-def test_ppmi_equals_the_dense_formula_for_every_chunking(chunks, alpha, negative):
+def test_ppmi_and_pmi_are_the_dense_formula_for_every_kind_and_chunking(chunks, alpha, negative):
     counts = draw_counts()
-    expected = np.maximum(dense_pmi(counts.astype(float), alpha, negative), 0)
     options = {"context_smoothing": alpha, "negative_samples": negative}
+    expected = dense_pmi(counts.astype(float), alpha, negative)
     result = pmi.ppmi(lifted(counts, chunks), **options)
     assert result.chunks[0] == chunks
-    np.testing.assert_allclose(result.compute().toarray(), expected, atol=1e-6)
-
-
-def test_each_kind_of_counts_comes_back_as_its_kind_with_the_same_values():
-    counts = draw_counts()
-    found = [pmi.pmi(given) for given in (counts, csr_array(counts), lifted(counts, (7, 23)))]
-    assert [type(one) for one in found] == [np.ndarray, csr_array, da.Array]
-    for one in (found[1], found[2].compute()):
-        np.testing.assert_array_equal(one.toarray(), found[0])
-    seen = counts > 0
-    np.testing.assert_allclose(found[0][seen], dense_pmi(counts.astype(float))[seen], atol=1e-6)
+    np.testing.assert_allclose(result.compute().toarray(), np.maximum(expected, 0), atol=1e-6)
+    kinds = [pmi.pmi(given, **options) for given in (counts, csr_array(counts), lifted(counts, chunks))]
+    assert [type(one) for one in kinds] == [np.ndarray, csr_array, da.Array]
+    for one in (kinds[1], kinds[2].compute()):
+        np.testing.assert_array_equal(one.toarray(), kinds[0])
+    np.testing.assert_allclose(kinds[0][counts > 0], expected[counts > 0], atol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -100,20 +99,14 @@ def test_counts_cut_by_columns_mean_what_whole_rows_mean(function, columns):
 
 
 @pytest.mark.parametrize("chunks", [(100,), (50, 50), (31, 68, 1)])
-def test_halved_cutoff_equals_the_plain_rule(chunks):
+def test_halved_cutoff_equals_the_plain_rule_and_is_none_without_counts(chunks):
     counts = draw_counts(100, 100, seed=3) * 100 + 1
     counts[0, 0] = 90000
-    lazy = lifted(counts, chunks)
-    found = pmi.weight_cutoff(lazy, "halving")
+    found = pmi.weight_cutoff(lifted(counts, chunks), "halving")
     assert found == pytest.approx(plain.halved_cutoff(counts.astype(float)), rel=1e-6)
     assert 10 <= found < 300
-
-
-def test_cutoff_without_a_corner_or_counts_is_none():
-    empty = lifted(np.zeros((30, 30), np.float32), (30,))
-    assert pmi.weight_cutoff(empty, "halving") == np.inf
-    assert pmi.weight_cutoff(empty, "none") == np.inf
-    assert pmi.weight_cutoff(empty, 2.5) == 2.5
+    empty = lifted(0 * counts, chunks)
+    assert [pmi.weight_cutoff(empty, rule) for rule in ("halving", "none", 2.5)] == [np.inf, np.inf, 2.5]
 
 
 @pytest.mark.parametrize("bad", [np.nan, -3.0, np.inf])
@@ -176,7 +169,6 @@ PUBLIC = [
 def test_any_workers_give_equal_bits(request, workers):
     pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
     made = [weigh(lifted(draw_counts(), (7, 20, 3))) for weigh in PUBLIC]
-    assert all(isinstance(one, da.Array) for one in made)
     for weigh, found in zip(PUBLIC, dask.compute(*made, scheduler=workers, **pool), strict=True):
         alone = weigh(csr_array(draw_counts()))
         for part in ("data", "indices", "indptr"):
@@ -246,16 +238,142 @@ COLUMNS = ["the", "sea", "of", "green", "ship", "sand"]
 def test_columns_are_chosen_by_entropy_and_word(chunks, n_columns):
     counts = draw_counts(30, 12)
     counts[:, 3], counts[:, 10] = 0, counts[:, 4]  # an empty column, and two that are equal
-    kept = np.flatnonzero(
-        np.tile([word not in ENGLISH_STOP_WORDS for word in COLUMNS], 2)
-    )  # both halves lose them
+    # both halves lose them
+    kept = np.flatnonzero(np.tile([word not in ENGLISH_STOP_WORDS for word in COLUMNS], 2))
     entropies = np.nan_to_num(scipy.stats.entropy(counts[:, kept].astype(float)))
     kept = np.sort(kept[np.argsort(-entropies, kind="stable")[:n_columns]])
-    lazy = pmi.chosen_columns(
-        lifted(counts, chunks), COLUMNS, n_columns=n_columns, without=ENGLISH_STOP_WORDS
-    )
+    options = {"n_columns": n_columns, "without": ENGLISH_STOP_WORDS}
+    lazy = pmi.chosen_columns(lifted(counts, chunks), COLUMNS, **options)
     assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
     assert pmi.chosen_columns(SPACE, ["a", "b", "c"]) is SPACE
+
+
+# ---- words in documents -----------------------------------------------------------------------------------------
+
+
+CHUNKS = {"whole": (12,), "ragged": (1, 7, 4), "single": (1,) * 12}
+counts_of = arrays(np.int64, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.integers(0, 5))
+
+
+def example(seed=0, n_words=9):
+    """Return counts with an empty document and a word that is not used."""
+    counts = np.random.default_rng(seed).poisson(0.6, (12, n_words))
+    counts[5] = counts[:, 3] = 0
+    return csr_array(counts)
+
+
+@settings(deadline=None, max_examples=50)
+@given(counts_of, st.booleans())
+def test_tf_idf_is_that_of_scikit_learn(counts, sublinear):
+    expected = TfidfTransformer(sublinear_tf=sublinear).fit_transform(csr_array(counts)).toarray()
+    found = documents.tf_idf(counts, sublinear=sublinear, dtype=np.float64)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(counts_of)
+def test_log_entropy_is_the_formula(counts):
+    n_docs = counts.shape[0]
+    expected, weights = np.zeros(counts.shape), np.zeros(counts.shape[1])
+    for j in range(counts.shape[1]):
+        total = counts[:, j].sum()
+        if not total:
+            continue
+        share = counts[counts[:, j] > 0, j] / total
+        weights[j] = max(1 + (share * np.log(share)).sum() / (np.log(n_docs) or 1.0), 0)
+        expected[:, j] = np.log1p(counts[:, j]) * weights[j]
+    np.testing.assert_allclose(documents.entropy_weights(counts), weights, rtol=1e-9, atol=1e-12)
+    found = documents.log_entropy(counts, dtype=np.float64).toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+CHOSEN, WORDS = np.array([7, 0, 4]), np.array([3, -1, 11, 0, 2, -1, 1], np.int64)
+FUNCTIONS = {
+    "tf_idf": (documents.tf_idf, None),
+    "log_entropy": (documents.log_entropy, None),
+    "frequencies": (documents.document_frequencies, lambda dense: (dense > 0).sum(axis=0)),
+    "columns": (lambda counts: documents.select_words(counts, CHOSEN), lambda dense: dense[:, CHOSEN]),
+    "pairs": (
+        lambda counts: documents.select_pairs(counts, WORDS),
+        lambda dense: np.where((WORDS >= 0)[:, None] & (WORDS >= 0), dense[np.ix_(WORDS, WORDS)], 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_blocks_do_not_change_the_values(function, name):
+    call, oracle = FUNCTIONS[function]
+    counts = example(n_words=12 if function == "pairs" else 9)
+    whole, made = call(counts), call(lazy(counts, CHUNKS[name]))
+    found = csr_array(made.compute() if isinstance(made, da.Array) else made)
+    compare = np.testing.assert_allclose if function == "log_entropy" else np.testing.assert_array_equal
+    compare(found.toarray(), csr_array(whole).toarray())
+    if oracle is not None:
+        np.testing.assert_array_equal(np.squeeze(found.toarray()), oracle(counts.toarray()))
+    if function in ("tf_idf", "log_entropy"):
+        assert made.chunks == (CHUNKS[name], (9,))
+        assert isinstance(made._meta, csr_array)
+        assert found.dtype == np.float32
+        assert np.isfinite(found.toarray()).all()
+        assert not found.toarray()[5].any()
+        assert not found.toarray()[:, 3].any()
+
+
+def test_new_documents_take_the_weights_of_the_old_and_dense_chunks_serve_too():
+    old, new = example(), example(1)
+    frequencies = documents.document_frequencies(old)
+    found = documents.tf_idf(new, frequencies=frequencies, n_documents=12, dtype=np.float64)
+    reference = csr_array(new.toarray() * (frequencies > 0))
+    expected = TfidfTransformer().fit(old).transform(reference).toarray()
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-12)
+    dense = da.from_array(old.toarray(), chunks=(5, 4))
+    again = csr_array(documents.tf_idf(dense).compute())
+    np.testing.assert_allclose(again.toarray(), documents.tf_idf(old).toarray(), rtol=1e-6)
+    again = documents.log_entropy(old, weights=documents.entropy_weights(old))
+    np.testing.assert_array_equal(again.toarray(), documents.log_entropy(old).toarray())
+
+
+ONES = np.ones(9)
+WEIGHED = {
+    "frequencies": lambda counts, _: documents.document_frequencies(counts),
+    "entropies": lambda counts, _: documents.entropy_weights(counts),
+    "tf_idf": lambda counts, _: documents.tf_idf(counts),
+    "log_entropy": lambda counts, _: documents.log_entropy(counts),
+    "of frequencies": lambda counts, given: documents.tf_idf(counts, frequencies=given, n_documents=12),
+    "of weights": lambda counts, given: documents.log_entropy(counts, weights=given),
+}
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
+@pytest.mark.parametrize("weigh", WEIGHED.values(), ids=WEIGHED)
+def test_bad_counts_are_refused(weigh, bad):
+    counts = example().toarray().astype(np.float64)
+    counts[7, 4] = bad
+    for matrix in (csr_array(counts), lazy(csr_array(counts), CHUNKS["ragged"])):
+        with pytest.raises(ValueError, match=r"counts holds .* row 7, column 4"):
+            da.compute(weigh(matrix, ONES))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("of frequencies", np.array([1, 2]), r"frequencies have shape \(2,\) .* each of the 9 words"),
+        *(("of frequencies", np.full(9, bad), "n_documents is 12; give for each of the 9") for bad in (13, -1, np.nan)),
+        *(("of weights", bad, "for 9 words, or hold NaN") for bad in (np.ones(8), np.full(9, np.nan))),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused(name, given, message):
+    with pytest.raises(ValueError, match=message):
+        WEIGHED[name](example(), given)
+
+
+def test_arguments_stay_untouched():
+    entries = np.array([2.0, 0.0, 1.0, 1.0]), np.array([1, 0, 1, 1]), np.array([0, 2, 4])
+    counts = csr_array(entries, shape=(2, 2))
+    found = documents.tf_idf(counts, normalize=False, smooth=False, dtype=np.float64)
+    assert found.nnz == 2
+    assert counts.data.tolist() == [2, 0, 1, 1]
 
 
 # ---- temporaries ---------------------------------------------------------------------------------------------------
@@ -265,9 +383,8 @@ def test_the_block_functions_of_weighting_declare_what_they_hold():
     whole = sp.csr_array(sp.random(6_000, 2_000, density=0.1, random_state=0, format="csr"))
     whole.data = np.ceil(20 * whole.data).astype(np.int32)
     whole[0, 0] = 400
-    counts = da.concatenate(
-        [da.from_array(whole[at : at + 2_000], chunks=-1, asarray=False) for at in range(0, 6_000, 2_000)]
-    )
+    rows = [da.from_array(whole[at : at + 2_000], chunks=-1, asarray=False) for at in range(0, 6_000, 2_000)]
+    counts = da.concatenate(rows)
     pairs = counts[:2_000]
     with measured() as found:
         compute([de.pmi(counts), de.ppmi(counts), de.log_entropy(counts), de.tf_idf(counts, sublinear=True)])
