@@ -1,14 +1,15 @@
-"""Tables are read as they stand, joined by name, and refused with the name and the remedy."""
+"""Tables are read as they stand, joined by name, and refused with the name and the remedy.
+
+Prices become correlations of returns, with gaps by the paper's rule; a file of vectors is a table too.
+"""
 
 from __future__ import annotations
 
 import gzip
 import lzma
-import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import openpyxl
@@ -20,10 +21,17 @@ import sklearn.preprocessing
 
 import distembed as de
 from distembed.formats.tables import TableError, read_table, texts_of
-from distembed.tables.domain import joined_words, read_domain, read_known
+from distembed.tables.domain import (
+    holds_vectors,
+    read_domain,
+    read_known,
+    read_new_rows,
+    returns_of,
+)
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
-from distembed.tables.rows import Domain, warn_of_one_column
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection
+from distembed.tables.rows import Domain, Scales, warn_of_one_column
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
+from tests.commands import succeed
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
 FIRMS = ["General Motors", "Ford", "Shell"]
@@ -34,25 +42,25 @@ GERMAN_OPTIONS = {"delimiter": ";", "decimal": ",", "thousands": "."}
 GERMAN_VALUES = [[1234.5, 1200, 3], [7.25, 12000, -4]]
 OLD = [[1, 2], [3, 4]]
 PICTURES = pa.array([b"\xff\xd8", b"\xff\xd9"])
+LARGE = 9007199254740993
 
 
-def pandas_table(index: str, values: list[Any], described: str) -> pa.Table:
+def pandas_table(index, values, described):
     """Return a table with a column that pandas is said to have as its index."""
     table = pa.table({"a": [1, 2], "b": [3, 4], index: values})
     return table.replace_schema_metadata({"pandas": f'{{"index_columns": {described}}}'})
 
 
-READ: dict[str, tuple[str, Any, dict[str, Any], list[str], list[list[float]]]] = {
+READ = {
     "plain": ("t.csv", FEATURES, {}, FIRMS, VALUES),
     "compressed": ("t.csv.xz", lzma.compress(FEATURES.encode()), {}, FIRMS, VALUES),
     "tabs, an upper-case name": ("T.TSV", b"n\ta\tb\nx,y\t1\t2\nz\t3\t4\n", {}, ["x,y", "z"], OLD),
     "quotes": ("t.Csv.GZ", gzip.compress(b'n,a,b\n"x,y",1,2\nz,3,4\n', mtime=0), {}, ["x,y", "z"], OLD),
-    "line ends of old editors": ("t.csv", b'n,a,b\r"x,y",1,2\rz,3,4\r', {}, ["x,y", "z"], OLD),
     "names as they were written": ("t.csv", "id,a\n007,1\n7,2\n 8 ,3\nNA,4\n", {}, ["007", "7", "8", "NA"],
                                    [[1], [2], [3], [4]]),
     "points in German": ("t.csv", "n;a\nu;12.345\nv;13.456\n", {"delimiter": ";"}, UV, [[12.345], [13.456]]),
     **{f"German in {name}": ("t.csv", GERMAN.encode(name), GERMAN_OPTIONS | options, ["Müller", "Größ"], GERMAN_VALUES)
-       for name, options in (("utf-8", {}), ("utf-8-sig", {}), ("utf-16", {}), ("cp1252", {"encoding": "cp1252"}))},
+       for name, options in (("utf-16", {}), ("cp1252", {"encoding": "cp1252"}))},
     "an index of pandas": ("t.csv", ",F,U\n0,A,1.5\n1,B,2.5\n", {"name_column": "F"}, ["A", "B"], [[1.5], [2.5]]),
     "row names of R": ("t.csv", '"","F","U"\n"1","A",1.5\n"2","B",2.5\n', {"name_column": "F"}, ["A", "B"],
                        [[1.5], [2.5]]),
@@ -66,6 +74,15 @@ READ: dict[str, tuple[str, Any, dict[str, Any], list[str], list[list[float]]]] =
     **{f"no index: {each[:20]}": ("t.parquet", pandas_table("c", [5, 6], each), {}, ["1", "2"], [[3, 5], [4, 6]])
        for each in ("[1]", "{", "3", "[" * 100_000)},
     "bytes that are no text": ("t.parquet", pa.table({"id": UV, "a": [1, 2], "p": PICTURES}), {}, UV, [[1], [2]]),
+    # names are what a text file would say
+    "large numbers": ("t.parquet", pa.table({"id": [1000, LARGE], "a": [1, 2]}), {}, ["1000", str(LARGE)], [[1], [2]]),
+    "no number": ("t.parquet", pa.table({"id": [1000, None, LARGE], "a": [1, 9, 2]}), {}, ["1000", str(LARGE)],
+                  [[1], [2]]),
+    "fractions": ("t.parquet", pa.table({"id": [1e3, np.nan, 2.5], "a": [1, 9, 2]}), {}, ["1000", "2.5"], [[1], [2]]),
+    "bytes": ("t.parquet", pa.table({"id": pa.array(["ä".encode(), b"b "], pa.binary(2)), "a": [1, 2]}), {},
+              ["ä", "b"], [[1], [2]]),
+    "categories": ("t.parquet", pa.table({"id": pa.array(["b", "a"]).dictionary_encode(), "a": [1, 2]}), {},
+                   ["b", "a"], [[1], [2]]),
     "decimal numbers and categories": (
         "t.parquet",
         pa.table({
@@ -78,7 +95,7 @@ READ: dict[str, tuple[str, Any, dict[str, Any], list[str], list[list[float]]]] =
 }  # fmt: skip
 
 
-def write(folder: Path, data: str | bytes | pa.Table, name: str = "table.csv") -> str:
+def write(folder, data, name="table.csv"):
     path = folder / name
     if isinstance(data, pa.Table):
         pq.write_table(data, path)
@@ -88,32 +105,12 @@ def write(folder: Path, data: str | bytes | pa.Table, name: str = "table.csv") -
 
 
 @pytest.mark.parametrize(("name", "data", "options", "names", "values"), READ.values(), ids=READ)
-def test_a_table_is_read(
-    tmp_path: Path, name: str, data: Any, options: dict[str, Any], names: list[str], values: list[list[float]]
-) -> None:
+def test_a_table_is_read(tmp_path, name, data, options, names, values):
     domain = read_domain(DomainSection(path=write(tmp_path, data, name), standardize=False, **options))
     assert (domain.names, domain.matrix.tolist()) == (names, values)
 
 
-@pytest.mark.parametrize(
-    ("values", "names"),
-    [
-        (pa.array([1000, 9007199254740993]), ["1000", "9007199254740993"]),
-        (pa.array([1000, None, 9007199254740993]), ["1000", "9007199254740993"]),
-        (pa.array([1000.0, np.nan, 2.5]), ["1000", "2.5"]),
-        (pa.array(["ä".encode(), b"b"]), ["ä", "b"]),
-        (pa.array(["ä".encode(), b"b "], pa.binary(2)), ["ä", "b"]),
-        (pa.array(["b", "a"]).dictionary_encode(), ["b", "a"]),
-    ],
-)
-def test_names_of_parquet_are_what_a_text_file_would_say(
-    tmp_path: Path, values: pa.Array, names: list[str]
-) -> None:
-    path = write(tmp_path, pa.table({"id": values, "a": np.arange(len(values)) + 1.0}), "t.parquet")
-    assert read_domain(DomainSection(path=path)).names == names
-
-
-def test_labels_and_ignored_columns_are_told(tmp_path: Path) -> None:
+def test_labels_and_ignored_columns_are_told(tmp_path):
     path = write(tmp_path, ",n,city,a,none\n0,u,Rome,1,\n1,v,Bern,2,\n")
     domain = read_domain(DomainSection(path=path, name_column="n", label_column="city"))
     assert (domain.columns, domain.labels) == (["a"], ["Rome", "Bern"])
@@ -122,7 +119,7 @@ def test_labels_and_ignored_columns_are_told(tmp_path: Path) -> None:
     assert "1 column of text ignored: 'city'" in plain.notes
 
 
-def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(tmp_path: Path) -> None:
+def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(tmp_path):
     rows = [["A report"], [], ["name", "a", "since"], ["u", 1.0, datetime(2020, 1, 2)], ["v", 2.5, None]]
     book = openpyxl.Workbook()
     for row in rows:
@@ -146,7 +143,6 @@ def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(t
 
 REFUSED = [
     ("t.csv", "name,a\nu,1\nu,2\n", {}, r"1 name twice \('u'\)"),
-    ("t.csv", "name,a,a\nu,1,2\n", {}, "the column 'a' twice"),
     ("t.csv", "name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
     ("t.csv", "name,a\nu,one\nv,zwei\n", {}, "no column of numbers"),
     ("t.csv", "name,a\nu,one\nv,2.5\n", {},
@@ -168,16 +164,11 @@ REFUSED = [
     ("t.xls", b"\xd0\xcf\x11\xe0", {}, "is an old office document: save it as .xlsx, or its sheet as CSV"),
     ("t.xlsx", b"PK\x03\x04", {}, "cannot be read as a workbook"),
     ("t.db", b"SQLite format 3\0..", {}, "is a database of SQLite, not a table: save a table of it as CSV"),
-    ("t.csv", b"PK\x03\x04....", {}, "is a ZIP archive or an office document, not a table: unpack it"),
-    ("t.csv", b"", {}, r"t\.csv has no header"),
-    ("t.csv", "n,a\nu,1\nv,1,2\n", {}, "1 row has another number: row 3 has 3 fields"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "data", "options", "message"), REFUSED)
-def test_a_bad_table_is_refused(
-    tmp_path: Path, name: str, data: str | bytes | pa.Table, options: dict[str, Any], message: str
-) -> None:
+def test_a_bad_table_is_refused(tmp_path, name, data, options, message):
     with pytest.raises(TableError, match=message):
         read_domain(DomainSection(path=write(tmp_path, data, name), **options))
 
@@ -185,28 +176,25 @@ def test_a_bad_table_is_refused(
 # ---- scales ----------------------------------------------------------------------------------------------------
 
 
-def test_columns_are_standardized_by_dask_ml_which_an_import_does_not_load(tmp_path: Path) -> None:
+def test_columns_are_standardized_and_a_constant_one_is_zero(tmp_path):
     matrix = np.random.default_rng(0).lognormal(size=(40, 3))
-    columns = {"name": [f"n{i}" for i in range(40)], **{f"c{j}": matrix[:, j] for j in range(3)}}
-    domain = read_domain(DomainSection(path=write(tmp_path, pa.table(columns), "t.parquet")))
+    columns = {
+        "name": [f"n{i}" for i in range(40)],
+        "one": [1] * 40,
+        **{f"c{j}": matrix[:, j] for j in range(3)},
+    }
+    path = write(tmp_path, pa.table(columns), "t.parquet")
     expected = sklearn.preprocessing.StandardScaler().fit_transform(matrix)
-    np.testing.assert_allclose(domain.matrix, expected, rtol=1e-12, atol=1e-12)
-    modules = Path(de.__file__).parent.rglob("*.py")
-    assert not [
-        path
-        for path in modules
-        if re.search(r"^(from|import) dask_ml", path.read_text("utf-8"), re.MULTILINE)
-    ]
-
-
-def test_chosen_columns_are_standardized_and_a_constant_one_is_zero(tmp_path: Path) -> None:
-    path = write(tmp_path, "name,a,b,c\nu,1,1,7\nv,1,2,9\n")
-    found = read_domain(DomainSection(path=path, columns=("a", "b")))
-    np.testing.assert_array_equal(found.matrix, [[0, -1], [0, 1]])
+    domain = read_domain(DomainSection(path=path))
+    np.testing.assert_allclose(
+        domain.matrix, np.hstack([np.zeros((40, 1)), expected]), rtol=1e-12, atol=1e-12
+    )
+    chosen = read_domain(DomainSection(path=path, columns=("c0", "one")))
+    np.testing.assert_array_equal(chosen.matrix, domain.matrix[:, [1, 0]])
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_a_column_that_decides_alone_is_named_with_its_share_of_the_squared_differences(metric: str) -> None:
+def test_a_column_that_decides_alone_is_named_with_its_share_of_the_squared_differences(metric):
     matrix = np.random.default_rng(0).standard_normal((20, 3)) * [1, 5, 2]
     rows = matrix / np.linalg.norm(matrix, axis=1, keepdims=True) if metric == "cosine" else matrix
     squares = ((rows[:, None] - rows[None]) ** 2).sum(axis=(0, 1))
@@ -229,12 +217,12 @@ Dome,oil,100,40
 """
 
 
-def messy(folder: Path, text: str = MESSY, **options: Any) -> Domain:
+def messy(folder, text=MESSY, **options):
     section = DomainSection(path=write(folder, text), label_column="sector", standardize=False, **options)
     return read_domain(section)
 
 
-def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_table_are_told_at_once(tmp_path):
     text = MESSY.replace("800", '"1.800,5"').replace("7,7", "7,€ 7")
     with pytest.raises(TableError) as refused:
         messy(tmp_path, drop=("id",), text=text)
@@ -254,21 +242,18 @@ def test_all_problems_of_a_table_are_told_at_once(tmp_path: Path) -> None:
     assert told.endswith('or set domain.missing = "median" or "drop_row"')
 
 
-def test_missing_cells_take_the_median(tmp_path: Path) -> None:
+ONCE = "1 name stood more than once ('Nova'): the first row was kept"
+MEDIAN = "2 cells without a number took the median of the column, in 'revenue', 'staff'"
+
+
+def test_missing_cells_take_the_median_or_their_rows_are_left_out(tmp_path):
     domain = messy(tmp_path, missing="median", duplicates="first")
     assert domain.names == ["Nova", "Bolt", "Cell", "Dome"]
     assert domain.labels == ["cars", "cars", "oil", "oil"]
     np.testing.assert_array_equal(domain.matrix, [[1200.5, 10], [100, 20], [50, 20], [100, 40]])
-    assert domain.notes == [
-        "1 row without a name left out",
-        "1 name stood more than once ('Nova'): the first row was kept",
-        "2 cells without a number took the median of the column, in 'revenue', 'staff'",
-    ]
+    assert domain.notes == ["1 row without a name left out", ONCE, MEDIAN]
     left_out = [(each.name, each.reason[:9]) for each in domain.left_out]
     assert left_out == [("", "row 5 has"), ("Nova", "a further")]
-
-
-def test_rows_with_missing_cells_are_left_out(tmp_path: Path) -> None:
     rows = messy(tmp_path, missing="drop_row", duplicates="first")
     assert rows.names == ["Nova", "Dome"]
     np.testing.assert_array_equal(rows.matrix, [[1200.5, 10], [100, 40]])
@@ -279,7 +264,7 @@ def test_rows_with_missing_cells_are_left_out(tmp_path: Path) -> None:
 # ---- names -----------------------------------------------------------------------------------------------------
 
 
-def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: Path) -> None:
+def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
     names = write(tmp_path, "name,like\nFord,Ford_Motor\nFord,\nFord,Ford_Motor\nShell,\n,x\n", "names.csv")
     section = DomainSection(path=write(tmp_path, FEATURES), names=names, names_from="name", names_to="like")
     found = read_domain(section)
@@ -294,7 +279,7 @@ def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path: 
             read_domain(section)
 
 
-def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path: Path) -> None:
+def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path):
     table = write(tmp_path, "w,0,1,label\nu,1,2,7\nv,3,4,8\n")
     file = write(tmp_path, "2 2\nu 1 2\nv 3 4\n", "v.txt")
     from_table = read_known(KnownSection(path=table, drop=("label",)))[0]
@@ -303,12 +288,12 @@ def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path: Path) -> Non
     np.testing.assert_array_equal(from_table.vectors, from_file.vectors)
 
 
-def misses(names: list[str], words: list[str], **options: bool) -> list[tuple[str, str, str]]:
+def misses(names, words, **options):
     rows = match_names(names, words, MatchingSection(**options))
     return [tuple(miss) for miss in near_misses(names, words, rows, MatchingSection(**options))]
 
 
-def test_names_that_nearly_match_are_offered() -> None:
+def test_names_that_nearly_match_are_offered():
     names = ["same", "Wells Fargo Inc.", "FORD", "Societe Generale", "Nothing like it", "Wel"]
     words = ["same", "Wells_Fargo", "Ford", "Société_Générale", "Wal", "ford"]
     found = misses(names, words)
@@ -340,7 +325,7 @@ CASE = {"ignore_case": True}
         (["a", "b"], ["x"], CASE, r"no name of the table \('a', 'b'\).*'x'"),
     ],
 )
-def test_spellings(names: list[str], words: list[str], options: dict[str, bool], rows: Any) -> None:
+def test_spellings(names, words, options, rows):
     if isinstance(rows, str):
         with pytest.raises(TableError, match=rows):
             match_names(names, words, MatchingSection(**options))
@@ -348,11 +333,201 @@ def test_spellings(names: list[str], words: list[str], options: dict[str, bool],
         assert match_names(names, words, MatchingSection(**options)).tolist() == rows
 
 
-def test_the_vocabulary_tells_where_each_row_comes_from(tmp_path: Path) -> None:
-    domain = read_domain(DomainSection(path=write(tmp_path, FEATURES), label_column="sector"))
-    words = ["Shell", "other", "General_Motors"]
-    rows = match_names(domain.names, words, MatchingSection())
-    table = joined_words(domain, words, rows, np.array([1])).to_pydict()
-    assert table["word"] == ["General_Motors", "Ford", "Shell", "other"]
-    assert table["origin"] == ["known", "imputed", "known", "other"]
-    assert table["label"] == ["cars", "cars", "oil", ""]
+# ---- prices ----------------------------------------------------------------------------------------------------
+
+
+GAPS = (
+    "date,A,B,C,GAPS,STILL\n2020-01-06,3,12,4,,5\n2020-01-01,1,10,1,,5\n2020-01-04,,,,,\n"
+    "2020-01-02,2,,3,1,5\n2020-01-03,1,10,0,,5\n2020-01-07,2,11,5,,5\n"
+)
+"""Out of order, with a day without trade, a price of zero and two names with a gap each."""
+
+
+def prices(folder, data, name="p.csv", **options):
+    path = write(folder, data, name)
+    return read_domain(PricesSection(path=path, transform="return_correlation", **options))
+
+
+def test_gaps_get_the_mean_of_the_day(tmp_path):
+    domain = prices(tmp_path, GAPS, max_missing=0.2)
+    assert domain.names == ["A", "B", "C"]
+    # 1, 2, 3, 6 and 7 January: B lacks the 2nd, C the 3rd, so each lacks two returns of the four.
+    a = np.array([1, -0.5, 2, -1 / 3])
+    b = np.array([np.nan, np.nan, 0.2, -1 / 12])
+    c = np.array([2, np.nan, np.nan, 0.25])
+    b[:2] = (a[0] + c[0]) / 2, a[1]
+    c[1:3] = a[1], (a[2] + b[2]) / 2
+    np.testing.assert_allclose(domain.matrix, np.corrcoef([a, b, c]))
+    assert {each.name: each.reason.split(",")[0] for each in domain.left_out} == {
+        "GAPS": "80.0% of its prices are missing or not positive",
+        "STILL": "its price never moves",
+    }
+    assert "1 date on which no name has a price left out" in domain.notes
+    assert "4 daily returns without a price took the mean of the day, in 2 names: 'B', 'C'" in domain.notes
+
+
+def test_returns_equal_those_of_a_plain_loop():
+    rng = np.random.default_rng(0)
+    prices = rng.uniform(1, 2, (40, 12))
+    prices[rng.random(prices.shape) < 0.1] = np.nan
+    found = returns_of(prices, [str(i) for i in range(12)], max_missing=0.15)
+    kept = [i for i in range(12) if np.isnan(prices[:, i]).mean() <= 0.15]
+    assert found.names == [str(i) for i in kept]
+    assert 0 < len(kept) < 12
+    for day in range(39):
+        known = {i: prices[day + 1, i] / prices[day, i] - 1 for i in kept}
+        mean = np.mean([value for value in known.values() if not np.isnan(value)])
+        expected = [mean if np.isnan(value) else value for value in known.values()]
+        np.testing.assert_allclose(found.matrix[day], expected)
+
+
+DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
+DAYS_FIRST = "day,A,B\n30.01.2020,1,4\n31.01.2020,2,5\n01.02.2020,1,5\n02.02.2020,3,4\n"
+YEAR = r"the date '30\.01\.2020': write dates with the year first"
+LONG = "date,name,price\n" + "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (GAPS, {}, r"prices on every date for 1 names.*max_missing = 0\.2"),
+        (DAYS.format(2, 3, 5), {}, "for 1 names"),
+        (DAYS.format("a", "b", "c"), {}, "no column of numbers"),
+        (DAYS_FIRST, {}, YEAR),
+        (DAYS_FIRST, {"first": "2020-01-01"}, YEAR),
+        (LONG, {}, "has the date '2020-01-01' in several rows: turn the table: a row is a day"),
+    ],
+)
+def test_what_are_no_prices_of_days_is_refused(tmp_path, text, options, message):
+    with pytest.raises(TableError, match=message):
+        prices(tmp_path, text, **options)
+
+
+EVENINGS = [datetime(2020, 1, 29, 20) + timedelta(days=day) for day in range(6)]
+NEW_YORK = [day.replace(tzinfo=ZoneInfo("America/New_York")) for day in EVENINGS]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    "dates",
+    [
+        pa.array([day.date() for day in EVENINGS]),
+        pa.array(EVENINGS, pa.timestamp("ns")),
+        pa.array(EVENINGS, pa.timestamp("s")),
+        pa.array(NEW_YORK, pa.timestamp("us", "America/New_York")),
+        pa.array([f"{day:%Y/%m/%d}" for day in EVENINGS]),
+        pa.array([int(f"{day:%Y%m%d}") for day in EVENINGS]),
+    ],
+)
+def test_a_window_takes_in_its_first_and_last_day(tmp_path, dates, suffix):
+    data = pa.table({"date": dates, "A": [1, 3, 2, 5, 4, 7], "B": [2, 3, 7, 4, 6, 5]})
+    if suffix == "csv":
+        rows = zip(*[texts_of(column) for column in data.columns], strict=True)
+        data = "\n".join(map(",".join, [data.column_names, *rows]))
+    name = f"p.{suffix}"
+    assert len(prices(tmp_path, data, name, first="2020-01-30", last="2020-02-01").names) == 2
+    assert len(prices(tmp_path, data, name, last="2020-01").names) == 2
+    for window, message in (
+        ({"first": "2020-01-31", "last": "2020-02-01"}, "has 2 dates from"),
+        ({"last": "1.2.2020"}, r"domain\.last is '1\.2\.2020': write the year first"),
+    ):
+        with pytest.raises(TableError, match=message):
+            prices(tmp_path, data, name, **window)
+
+
+def test_the_published_domain_matrix(shared):
+    folder = shared / "data" / "lsi"
+    section = PricesSection(
+        path=str(folder / "sp500_close_2015_2018.csv.xz"),
+        transform="return_correlation",
+        first="2016-08-24",
+        last="2018-08-27",
+        names=str(folder / "sp500_token.csv"),
+        names_from="Symbol",
+        names_to="nGram",
+        names_label="Sector",
+    )
+    domain = read_domain(section)
+    reference = np.load(shared / "reference" / "imputation_sp500_google.npz")
+    order = [domain.names.index(name) for name in reference["index"]]
+    # the published rows are in their own order, their columns in that of the symbols: distances are the same
+    ours, theirs = np.sort(domain.matrix[order], axis=1), np.sort(reference["aff"], axis=1)
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    assert len(set(domain.labels)) == 11
+
+
+# ---- a vector file as domain ---------------------------------------------------------------------------------------
+
+
+COMPANIES = ["General_Motors", "Ford", "Shell", "BP", "Total", "Fiat"]
+VECTORS = de.WordVectors(COMPANIES, np.random.default_rng(0).standard_normal((6, 4)))
+
+
+@pytest.mark.parametrize(
+    "name", ["v.bin", "v.vec", "v.txt", "v.safetensors", "v.txt.xz", "v.glove", "v.parquet"]
+)
+def test_a_vector_file_is_a_domain_as_it_stands(tmp_path, name):
+    VECTORS.save(tmp_path / name)
+    options = {"path": str(tmp_path / name)}
+    options |= {"format": "vectors"} if name == "v.parquet" else {}
+    domain = read_domain(DomainSection(**options))
+    assert domain.names == COMPANIES
+    np.testing.assert_allclose(domain.matrix, VECTORS.vectors, rtol=1e-6)
+    assert read_domain(DomainSection(**options, max_words=3)).names == COMPANIES[:3]
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [("Ford 1 2 3\n", True), ("1 3\nFord 1 2 3\n", True), ("Ford 1\n", False), ("a,b 1 2\n", False)],
+)
+def test_the_first_line_of_a_text_says_whether_it_holds_vectors(tmp_path, text, holds):
+    assert holds_vectors(write(tmp_path, text, "v.txt"), "auto") == holds
+
+
+def test_new_rows_of_vectors_stand_on_the_scales_of_the_old(tmp_path):
+    VECTORS.save(tmp_path / "v.bin")
+    section, columns = DomainSection(path=str(tmp_path / "v.bin")), ["1", "2", "3", "4"]
+    scales = Scales(np.arange(4.0), np.full(4, 2.0), np.zeros(4))
+    found = read_new_rows(section, columns, scales)
+    assert found.names == COMPANIES
+    np.testing.assert_allclose(found.matrix, (VECTORS.vectors - np.arange(4)) / 2, rtol=1e-6)
+    with pytest.raises(TableError, match=r"v\.bin holds vectors of 4 components, but the job has 3 columns"):
+        read_new_rows(section, columns[:3], scales)
+
+
+@pytest.mark.parametrize("options", [{"columns": ("a",)}, {"transform": "return_correlation"}])
+def test_a_key_of_tables_is_refused_for_vectors(tmp_path, options):
+    VECTORS.save(tmp_path / "v.bin")
+    with pytest.raises(TableError, match=rf"domain\.{next(iter(options))} says nothing"):
+        read_domain(DomainSection(path=str(tmp_path / "v.bin"), **options))
+
+
+JOB = """
+[job]
+system = "imputation"
+workspace = "w"
+[domain]
+path = "domain.bin"
+[known]
+path = "known.csv"
+[imputation]
+min_degree = 4
+[evaluation]
+n_folds = 2
+"""
+
+
+def test_a_job_reads_the_vocabulary_of_one_embedding_and_the_vectors_of_another(tmp_path):
+    rng = np.random.default_rng(0)
+    names, Y = [f"n{i}" for i in range(40)], rng.standard_normal((40, 5))
+    de.WordVectors(names, rng.standard_normal((40, 3))).save(tmp_path / "domain.bin")
+    lines = [f"{names[i]}," + ",".join(map(str, Y[i])) for i in range(20)]
+    (tmp_path / "known.csv").write_text("name,a,b,c,d,e\n" + "\n".join(lines) + "\n")
+    (tmp_path / "job.toml").write_text(JOB)
+    planned = succeed("plan", tmp_path / "job.toml").output
+    assert "40 names x 3 numbers, vectors of 5 components" in planned
+    assert 'imputation.metric = "cosine"' in planned
+    succeed("run", tmp_path / "job.toml", "--until", "join")
+    joined = de.Workspace.open(tmp_path / "w")
+    assert joined.stages()["join"].facts["n_known"] == 20
+    np.testing.assert_array_equal(joined.array("known_vectors").compute()[:20], Y[:20].astype(np.float32))
