@@ -15,7 +15,6 @@ from distembed.factorization.replicates import (
     Regression,
     differences,
     group_samples,
-    whole_vector,
     words_in_samples,
 )
 from distembed.lift import lift
@@ -82,6 +81,5 @@ def test_samples_of_words_hold_what_they_declare():
     measure = partial(differences, design=design)
 
     with measured() as found:
-        compute(words_in_samples(whole_vector, rank, [part], core, rules, batch_words=240))
         compute(words_in_samples(measure, 8, [part, part], core, rules, batch_words=240))
     assert_declared(found, replicates.measured_words)

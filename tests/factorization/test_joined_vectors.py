@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -164,14 +163,6 @@ def test_new_rows_are_joined_by_the_means_of_earlier_ones():
     new, before = [part[:5] for part in parts_of()], parts_of(11)
     expected = joined_rows(before, (1, 2, 3)).compute()[:5]
     np.testing.assert_array_equal(joined_rows(new, (1, 2, 3), of=before).compute(), expected)
-
-
-def test_nothing_is_read_before_it_is_asked_for():
-    def read():
-        raise AssertionError("a block was read")
-
-    lazy = [da.from_delayed(dask.delayed(read)(), (8, d), np.float32) for d in (5, 3, 4)]
-    assert joined_rows(lazy, (1, 1, 1)).shape == (8, 12)
 
 
 def test_all_axes_keep_every_inner_product_and_have_the_sign_of_their_cubes():

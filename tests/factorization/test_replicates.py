@@ -94,26 +94,6 @@ def test_halves_quarters_and_draws_take_the_groups_they_should():
     assert not DESIGN.divided(few.T)[1].any()
 
 
-def test_equal_parts_differ_by_no_more_than_their_noise():
-    rng = np.random.default_rng(0)
-    mean = rng.standard_normal(20)
-
-    def sampled():
-        return (mean + 0.1 * rng.standard_normal((DESIGN.n_samples, 20))).astype(np.float32)
-
-    measured = differences([sampled(), sampled(), None], DESIGN)
-    noise, chance, distance, change = measured[[0, 1, 6, 7]]
-    assert np.isnan(measured[4:6]).all()
-    assert np.isnan(measured[10:]).all()
-    assert 0 < noise < 0.1
-    assert abs(chance) < 0.5
-    assert distance > 0
-    assert abs(change) < 0.5 * noise
-    distance, change, low, high = differences([sampled(), -sampled()], DESIGN)[4:]
-    assert distance > 1.9
-    assert 1.7 < low < change < high
-
-
 def test_a_word_that_is_judged_in_one_part_alone_has_no_difference(core):
     parts, given = [counted(seed) for seed in (0, 1)], da.from_array(core, chunks=(9, D))
     judged = np.ones((N_WORDS, 2), bool)

@@ -19,13 +19,12 @@ import pytest
 
 from distembed.files import replacing
 from distembed.storage import lock
-from distembed.storage.folder import Folder
 from distembed.storage.records import LockedError
 from distembed.storage.workspace import Workspace
 from tests.commands import environment
 from tests.faults import killed_writer
 from tests.processes import Process
-from tests.storage.examples import META, dense_array, sparse_array, store_all, write_item
+from tests.storage.examples import META, dense_array, store_all, write_item
 
 ELSEWHERE, OF_THE_HEIR = "another kernel", b"of the heir"
 
@@ -137,20 +136,6 @@ def block(stage, meanwhile):
     stage.store("words", lazy, **META)
 
 
-def files_of_a_block(stage, meanwhile):
-    real = Folder.write
-
-    def robbed_after_the_data(self, name, *pieces, **options):
-        written = real(self, name, *pieces, **options)
-        if name.endswith("data/c/0"):
-            meanwhile()
-        return written
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Folder, "write", robbed_after_the_data)
-        stage.store("words", sparse_array(np.eye(4), (4,)), **META)
-
-
 def table_of_pieces(stage, meanwhile):
     def pieces():
         yield pa.table({"word": ["cat"]})
@@ -179,7 +164,7 @@ def items_in_pieces(stage, meanwhile):
     stage.store_files("words", 1, make)
 
 
-WAYS = [block, files_of_a_block, table_of_pieces, items, items_in_pieces]
+WAYS = [block, table_of_pieces, items, items_in_pieces]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from distributed import Client
+from distributed.comm import CommClosedError
 from scipy import sparse
 
 from distembed.execution import heard_by
-from distembed.storage import blocks
+from distembed.storage import blocks, tasks
 from distembed.storage.folder import Folder
 from distembed.storage.records import (
     FORMAT,
@@ -384,6 +385,19 @@ def test_full_disk_is_one_sentence_naming_the_block(tmp_path, monkeypatch):
         assert raised.value.errno == errno.ENOSPC
         stage.store("x", calls.count(dense_array()), **META)
         assert 2 not in calls.blocks
+
+
+@pytest.mark.timeout(60)
+def test_a_connection_that_is_lost_while_results_are_under_way_is_an_error(monkeypatch):
+    """Dask's `as_completed` never tells of a future whose result it could not get, and the run waited for ever."""
+
+    async def lost(*_):
+        raise CommClosedError("in: <TLS>: TimeoutError: [Errno 110] Connection timed out")
+
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
+        monkeypatch.setattr(Client, "_gather_remote", lost)
+        with pytest.raises(CommClosedError):
+            tasks.run_each(str, range(3), [].append)
 
 
 @pytest.mark.cluster
