@@ -153,6 +153,7 @@ BAD = [
     ("bar.txt", "a|b|1\nc|d|e\n", r"line 2: 'c\|d\|e', expected two words and a score"),
     ("empty.txt", "", r"empty\.txt is no evaluation set"),
     ("share.tsv", "CUE\tTARGET\tFSG\nA\tB\t1.5\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
+    ("share.tsv", "CUE\tTARGET\tFSG\nA\tB\t-.1\n", r"share\.tsv, line 2: .*a share between 0 and 1; correct"),
     ("columns.tsv", "CUE\tTARGET\tFSG\nA\tB\n", r"line 2: .*expected cue, target and a share"),
     ("antonym.tsv", "word\tantonym\nhot\t \n", r"line 2: .*expected a word and its antonym"),
     (

@@ -74,13 +74,13 @@ def best_ridge(X, Y):
 
 
 def test_the_linear_ridge_is_chosen_by_leaving_one_out():
-    X, Y, _ = problem(n_known=90)
+    X, Y, _ = problem(n=30, n_known=30)
     np.testing.assert_allclose(LinearRidge().fit(X, Y).predict(X), best_ridge(X, Y).predict(X), rtol=1e-6)
 
 
 def test_the_ridge_of_the_kernel_is_chosen_by_leaving_one_out():
     """A regression with a kernel is a linear one on the rows of a root of the kernel."""
-    X, Y, truth = problem(n=60, n_known=40)
+    X, Y, truth = problem(n=40, n_known=25)
     known = ~np.isnan(Y[:, 0])
     squares = pairwise_distances(X, metric="sqeuclidean")
     values, basis = np.linalg.eigh(np.exp(-squares / np.median(squares[known][:, known])))
@@ -107,11 +107,8 @@ def test_most_rows_of_a_table_may_be_equal(regressor, standardized):
     Y = means[kinds]
     Y[::3] = np.nan
     np.testing.assert_allclose(found_by(regressor, X, Y), means[kinds][::3], atol=0.02)
-    equal, far = (
-        np.tile(0.1 * np.arange(1, 4), (13, 1)),
-        np.full((1, 3), 5.0),
-    )  # rows that all are give the mean
-    mean = type(regressor)().fit(equal, means[kinds][:13]).predict(far)
+    equal, far = np.tile(0.1 * np.arange(1, 4), (13, 1)), np.full((1, 3), 5.0)
+    mean = type(regressor)().fit(equal, means[kinds][:13]).predict(far)  # rows that all are give the mean
     np.testing.assert_allclose(mean[0], means[kinds][:13].mean(axis=0))
 
 

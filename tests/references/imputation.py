@@ -86,9 +86,10 @@ def power(W, Y, tol, lazy, max_iter):
     known = ~np.isnan(Y).any(axis=1)
     out = np.array(Y, dtype=np.float64)
     out[~known] = out[known].mean(axis=0)
+    W = W[~known]
     for sweep in range(1, max_iter + 1):
         old = out[~known].copy()
-        new = W[~known] @ out
+        new = W @ out
         out[~known] = (new + old) / 2 if lazy else new
         if np.abs(out[~known] - old).sum() < tol * np.abs(old).sum():
             return out, sweep
