@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 
-from distembed.evaluation.analogies import Answers, answer_analogies, better
+from distembed.evaluation.analogies import answer_analogies
 from distembed.evaluation.priming import associative_strengths
 from distembed.evaluation.scoring import Measure, ask, bootstrap_interval, spearman
 from distembed.evaluation.sparse_space import SparseSpace, nearest_words
@@ -215,18 +215,6 @@ def test_the_interval_has_its_ends_at_the_percentiles_of_95_percent():
     assert bootstrap_interval(lambda draws: draws[:, 0], [np.zeros(2)], 0) is None
     scores = [Measure("share", (np.ones(n),)).score("s", "t", (n, n), Policy()) for n in (10_000, 10_001)]
     assert [score.interval for score in scores] == [(1, 1), None]
-
-
-@given(st.integers(0, 10**6))
-def test_better_is_a_maximum_whatever_the_order(seed):
-    rng = np.random.default_rng(seed)
-    scores = rng.integers(3, size=(3, 2, 4)).astype(np.float32)
-    places = np.arange(4) + 10 * np.arange(3)[:, None]
-    parts = [Answers(add, at, mul, at) for (add, mul), at in zip(scores, places, strict=True)]
-    left = better(better(parts[0], parts[1]), parts[2])
-    right = better(parts[2], better(parts[1], parts[0]))
-    assert all(np.array_equal(a, b) for a, b in zip(left, right, strict=True))
-    assert np.array_equal(left.add_score, np.max([part.add_score for part in parts], axis=0))
 
 
 @pytest.mark.parametrize("max_block_words", [60, 17, 1])

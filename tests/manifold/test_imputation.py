@@ -7,6 +7,7 @@ from contextlib import suppress
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given, settings
@@ -16,15 +17,18 @@ from scipy.optimize import nnls
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import KNeighborsRegressor
 
 from distembed.linalg.csr import unit_rows
 from distembed.manifold import imputation_systems
 from distembed.manifold.imputation import LatentSemanticImputation, known_shares, strongest_paths
 from distembed.manifold.imputation_systems import LEAST_COLUMNS, LEAST_FLOOR
+from distembed.manifold.regressions import KernelRidge, LinearRidge
 from distembed.neighbors import distances
 from distembed.states import keeping
+from distembed.vectors import WordVectors
 from tests.kept_states import KeptStates, KilledError
 from tests.references import imputation as oracle
 
@@ -84,11 +88,18 @@ def test_weights_and_vectors_are_those_of_the_published_program(shared):
     assert gap(stopped[:, :few]) < gap(model.vectors_) < 1e-3
 
 
-@pytest.mark.parametrize("solver", ["krylov", "power"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_numpy_and_dask_give_the_same_bits_and_known_rows_those_of_y(solver, dtype):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"min_degree": 4, "solver": "krylov"},
+        {"min_degree": 4, "solver": "power"},
+        *({"regressor": each} for each in (RidgeCV(), LinearRidge(), KernelRidge(), KNeighborsRegressor(3))),
+    ],
+)
+def test_numpy_and_dask_give_the_same_bits_and_known_rows_those_of_y(options, dtype):
     X, Y = problem(n=200, s=20, dtype=dtype)
-    before, known, model = Y.copy(), ~np.isnan(Y[:, 0]), LatentSemanticImputation(min_degree=4, solver=solver)
+    before, known, model = Y.copy(), ~np.isnan(Y[:, 0]), LatentSemanticImputation(**options)
     plain = model.fit(X, Y).vectors_
     lazy = clone(model).fit(da.from_array(X, chunks=(33, 4)), da.from_array(Y, chunks=(41, 7))).vectors_
     assert isinstance(lazy, da.Array)
@@ -368,3 +379,61 @@ def test_the_path_is_the_most_probable_one_and_ends_at_the_first_known_row():
     assert to_third == ([0, 1, 3], pytest.approx(0.4))
     assert to_fourth == ([0, 2, 4], pytest.approx(0.3))
     np.testing.assert_allclose(known_shares(sp.csr_array(W), known, 0), [0, 0, 0, 0.7, 0.3])
+
+
+# --------------------------------------- data frames are matched by their index, whatever the order of their rows
+
+
+def frames():
+    """Return a table of 40 names, and the vectors of 25 of them in another order, with one that is no name of it."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        rng.standard_normal((40, 3)), index=[f"name {i}" for i in range(40)], columns=list("abc")
+    )
+    known = pd.DataFrame((X.to_numpy() @ rng.standard_normal((3, 4))).astype(np.float32), index=X.index)
+    Y = known.iloc[rng.permutation(40)[:25]]
+    return X, pd.concat([Y, pd.DataFrame(1.0, index=["elsewhere"], columns=Y.columns, dtype=np.float32)])
+
+
+@pytest.mark.parametrize("regressor", [None, RidgeCV()])
+def test_rows_are_matched_by_the_index(regressor):
+    """Frames were matched by the place of their rows: the wrong names, without a word."""
+    X, Y = frames()
+    model = LatentSemanticImputation(min_degree=4, regressor=regressor).fit(X, Y)
+    plain = LatentSemanticImputation(min_degree=4, regressor=regressor)
+    plain.fit(X.to_numpy(), Y.reindex(X.index).to_numpy())
+    assert model.vectors_.index.equals(X.index)
+    assert model.vectors_.columns.equals(Y.columns)
+    np.testing.assert_array_equal(model.vectors_.to_numpy(), plain.vectors_)
+    assert isinstance(clone(model).fit(X, Y.reindex(X.index).to_numpy()).vectors_, np.ndarray)  # by place
+    named = Y.index.drop("elsewhere")
+    pd.testing.assert_frame_equal(model.vectors_.loc[named], Y.loc[named])
+    new = model.infer(X.iloc[:3][["c", "a", "b"]].rename("new {}".format), X, Y)
+    assert list(new.index) == [f"new name {i}" for i in range(3)]
+    np.testing.assert_array_equal(
+        new, plain.infer(X.to_numpy()[:3], X.to_numpy(), Y.reindex(X.index).to_numpy())
+    )
+
+
+def test_word_vectors_are_matched_by_their_words():
+    X, Y = frames()
+    words, model = WordVectors(list(Y.index), Y.to_numpy()), LatentSemanticImputation(min_degree=4)
+    pd.testing.assert_frame_equal(model.fit(X, words).vectors_, model.fit(X, Y).vectors_, check_names=False)
+    np.testing.assert_array_equal(model.infer(X.iloc[:2], X, words), model.infer(X.iloc[:2], X, Y))
+
+
+def test_names_that_stand_twice_and_frames_without_a_common_name_are_refused():
+    (X, Y), model = frames(), LatentSemanticImputation(min_degree=4)
+    for table, vectors, message in (
+        (
+            pd.concat([X, X.iloc[:1]]),
+            Y,
+            r"the index of X has 1 name more than once \('name 0'\): keep one row",
+        ),
+        (X, pd.concat([Y, Y]), "the index of Y has 26 names more than once"),
+        (X, Y.reset_index(drop=True), "no row of Y is one of X: the index of X begins with 'name 0'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(table, vectors)
+    with pytest.raises(KeyError, match="'b'"):
+        model.fit(X, Y).infer(X[["a", "c"]], X, Y)

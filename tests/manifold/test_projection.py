@@ -224,19 +224,6 @@ def test_no_vector_is_lost_where_the_graph_has_parts(monkeypatch, dense_rows, no
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(13), atol=1e-9)
 
 
-def test_eigenmaps_by_blocks_of_vectors_equal_the_oracle(monkeypatch):
-    monkeypatch.setattr(eigenmaps, "DENSE_ROWS", 5)
-    for n_islands in (1, 4):
-        islands = [sp.coo_array(some_rows(30, 6, seed)) for seed in range(n_islands)]
-        graph = neighborhood_graph(sp.block_diag(islands, format="csr"), n_neighbors=5)
-        found = laplacian_eigenmaps(graph, 6)
-        values, vectors = plain.eigenmaps(graph.toarray(), 6)
-        np.testing.assert_allclose(found.values, values, atol=1e-8)
-        assert (found.values == 0).sum() == n_islands - 1 == n_parts(graph) - 1
-        if n_islands == 1:
-            same_up_to_sign(found.vectors, vectors, 1e-7)
-
-
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
 def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):

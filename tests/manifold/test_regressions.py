@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dask.array as da
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import KNeighborsRegressor
 
 from distembed.manifold import regressions
 from distembed.manifold.imputation import LatentSemanticImputation
@@ -49,16 +47,6 @@ def test_a_regressor_is_fitted_to_known_rows_and_its_residuals_are_imputed(d, me
     np.testing.assert_allclose(model.vectors_, mapped + residuals, rtol=1e-4, atol=1e-5)
     assert model.vectors_[known].tobytes() == Y[known].tobytes()
     assert model.vectors_.dtype == Y.dtype
-
-
-@pytest.mark.parametrize("regressor", [RidgeCV(), LinearRidge(), KernelRidge(), KNeighborsRegressor(3)])
-def test_the_kind_and_the_chunks_of_the_input_change_nothing(regressor):
-    X, Y, _ = problem()
-    model = LatentSemanticImputation(regressor=regressor, tol=1e-10)
-    plain = model.fit(X, Y).vectors_
-    lazy = model.fit(da.from_array(X, chunks=(17, 2)), da.from_array(Y, chunks=(31, 5))).vectors_
-    assert isinstance(lazy, da.Array)
-    assert lazy.compute().tobytes() == plain.tobytes()
 
 
 def best_ridge(X, Y):
