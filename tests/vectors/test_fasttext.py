@@ -40,17 +40,14 @@ def test_a_model_that_gensim_trained(model, written, monkeypatch, tmp_path):
     for word in [*read.words, *UNKNOWN]:
         if word != "</s>":
             assert np.allclose(read[word], model.wv.get_vector(word), atol=1e-6)
+    # fastText gives `</s>` no n-grams, whatever its spelling, and gensim does not know that
+    row = model.wv.key_to_index["</s>"]
+    assert np.allclose(read["</s>"], model.wv.vectors_vocab[row], atol=1e-6)
     (tmp_path / "model.bin.gz").write_bytes(gzip.compress(written.read_bytes()))
     assert np.array_equal(WordVectors.load(tmp_path / "model.bin.gz").vectors, read.vectors)
     first = WordVectors.load(written, max_words=3)
     assert first.words == read.words[:3]
     assert np.array_equal(first[[*first.words, *UNKNOWN]], read[[*first.words, *UNKNOWN]])
-
-
-def test_the_end_of_a_sentence_has_no_n_grams(model, written):
-    """fastText gives `</s>` none, whatever its spelling, and gensim does not know that."""
-    row = model.wv.key_to_index["</s>"]
-    assert np.allclose(WordVectors.load(written)["</s>"], model.wv.vectors_vocab[row], atol=1e-6)
 
 
 def test_a_model_without_n_grams(model, tmp_path):
@@ -140,45 +137,40 @@ def random_rows(n, d=5, seed=0):
     return np.random.default_rng(seed).normal(size=(n, d)).astype(np.float32)
 
 
-@pytest.fixture
-def table():
-    every = [one for word in ["größe", "the", "aaaa"] for one in reference.ngrams(word, 3, 6)]
-    names = tuple(dict.fromkeys(every))
-    return SubwordTable(random_rows(len(names)), random_rows(1)[0], ngrams=names)
+KNOWN = tuple(dict.fromkeys(one for word in ("größe", "the", "aaaa") for one in reference.ngrams(word, 3, 6)))
+TABLE = SubwordTable(random_rows(len(KNOWN)), random_rows(1)[0], ngrams=KNOWN)
+TABLES = {
+    "n-grams": (TABLE, {key: row for row, key in enumerate(TABLE.ngrams.tolist())}, reference.fnv1a),
+    "buckets": (
+        SubwordTable(random_rows(10), random_rows(1)[0]),
+        {row: row for row in range(10)},
+        lambda one: reference.fnv1a(one) % 10,
+    ),
+}
 
 
-def test_composed_vectors_are_those_of_the_formula(table):
-    rows = {key: row for row, key in enumerate(table.ngrams.tolist())}
-    expected = table.mean + reference.averaging(ODD_WORDS, rows, 3, 6, key=reference.fnv1a) @ table.vectors
+@pytest.mark.parametrize("kind", TABLES)
+def test_composed_vectors_are_those_of_the_formula_alone_and_among_others(kind, monkeypatch):
+    table, rows, key = TABLES[kind]
+    expected = table.mean + reference.averaging(ODD_WORDS, rows, 3, 6, key=key) @ table.vectors
     np.testing.assert_allclose(table.compose(ODD_WORDS), expected, rtol=1e-5, atol=1e-6)
-    assert table.n_ngrams(["the", ""]).tolist() == [6, 0]
-    assert table.n_known(["the", "then", "日本語", ""]).tolist() == [6, 3, 0, 0]
-    np.testing.assert_array_equal(table.compose(["日本語", "", "a"]), [table.mean] * 3)  # a script never seen
-    none = SubwordTable(np.empty((0, 5)), np.ones(5), ngrams=())
-    np.testing.assert_array_equal(none.compose(["any"]), np.ones((1, 5)))
-    with pytest.raises(TypeError, match="give a list of words"):
-        table.compose("the")
-
-
-def test_a_word_has_the_same_vector_alone_and_among_others(table, monkeypatch):
     monkeypatch.setattr("distembed.vectors.subwords.WORDS_TOGETHER", 2)
     words = [*ODD_WORDS, "the" * 3334]
     np.testing.assert_array_equal(table.compose(words), np.vstack([table.compose([word]) for word in words]))
     assert table.compose([]).shape == (0, 5)
+    with pytest.raises(TypeError, match="give a list of words"):
+        table.compose("the")
 
 
-def test_buckets_share_vectors():
-    table = SubwordTable(random_rows(10), random_rows(1)[0])
-    rows = dict(zip(range(10), range(10), strict=True))
-    A = reference.averaging(ODD_WORDS, rows, 3, 6, key=lambda one: reference.fnv1a(one) % 10)
-    np.testing.assert_allclose(table.compose(ODD_WORDS), table.mean + A @ table.vectors, rtol=1e-5, atol=1e-6)
-
-
-def test_normalized_vectors_have_length_one(table):
-    unit = SubwordTable(table.vectors, table.mean, ngrams=table.ngrams, normalized=True).compose(ODD_WORDS)
-    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-6)
-    plain = table.compose(ODD_WORDS)
-    np.testing.assert_allclose(unit * np.linalg.norm(plain, axis=1)[:, None], plain, rtol=1e-5)
+def test_strings_without_known_n_grams_have_the_mean_and_normalized_vectors_length_one():
+    assert TABLE.n_ngrams(["the", ""]).tolist() == [6, 0]
+    assert TABLE.n_known(["the", "then", "日本語", ""]).tolist() == [6, 3, 0, 0]
+    np.testing.assert_array_equal(TABLE.compose(["日本語", "", "a"]), [TABLE.mean] * 3)  # a script never seen
+    none = SubwordTable(np.empty((0, 5)), np.ones(5), ngrams=())
+    np.testing.assert_array_equal(none.compose(["any"]), np.ones((1, 5)))
+    unit = SubwordTable(TABLE.vectors, TABLE.mean, ngrams=KNOWN, normalized=True).compose(ODD_WORDS)
+    plain = TABLE.compose(ODD_WORDS)
+    np.testing.assert_allclose(unit, plain / np.linalg.norm(plain, axis=1)[:, None], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

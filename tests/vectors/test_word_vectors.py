@@ -22,10 +22,7 @@ REFUSED = [
     (lambda v: WordVectors(["a", "b"], np.ones((3, 2))), "2 words with an array of shape"),
     (lambda v: WordVectors(["a", "b", "a"], np.ones((3, 2))), "'a' stands in rows 0 and 2"),
     (lambda v: WordVectors(["a", "b"], [[1, 2], [np.nan, 1]]), "row 1, the vector of 'b', holds NaN"),
-    (
-        lambda v: WordVectors(["a"], np.ones((1, 2)), subwords=v.subwords),
-        "of 6 components and the words of 2",
-    ),
+    (lambda v: WordVectors(["a"], np.eye(1, 2), subwords=v.subwords), "of 6 components and the words of 2"),
     (lambda v: v.most_similar("king", 0), "n is 0"),
     (lambda v: v.most_similar([1.0, 2.0, 3.0]), r"shape \(3,\); give a word"),
     (lambda v: v.most_similar(), "no word is given: name one"),
@@ -103,10 +100,7 @@ def test_postprocess_removes_mean_and_top_components(many, monkeypatch, block_va
     for n, removed in ((1, top[:, :1]), (2, top)):
         cleaned = shifted.postprocess(n_components_removed=n).vectors
         assert np.allclose(cleaned, centered - centered @ removed @ removed.T, atol=1e-5)
-    assert (
-        shifted.postprocess().vectors.tobytes()
-        == shifted.postprocess(n_components_removed=1).vectors.tobytes()
-    )
+    assert np.array_equal(shifted.postprocess().vectors, shifted.postprocess(n_components_removed=1).vectors)
 
 
 # ---- a table of n-grams -------------------------------------------------------------------------------------------
@@ -118,10 +112,11 @@ def test_unknown_words_are_composed_and_known_ones_keep_their_rows(stringy):
     assert np.array_equal(stringy[["runs", "king"]], [stringy["runs"], stringy["king"]])
     assert "runs" not in stringy
     assert stringy.index("runs") == -1
-    assert "12 n-grams of 3 to 6 characters for other strings" in repr(stringy)
-
-
-def test_unknown_words_have_neighbors_and_similarities(stringy):
+    assert np.array_equal(stringy.head(2)["running"], stringy.subwords.compose(["running"])[0])
+    assert np.array_equal(stringy.restricted(["Queen"])["runs"], stringy["runs"])
+    more = stringy.extended(["king", "runs", "runs"])
+    assert more.words == (*stringy.words, "runs")
+    assert np.array_equal(more.vectors[-1], stringy["runs"])
     composed = stringy["kinging"]
     cosines = stringy.normalized().vectors @ (composed / np.linalg.norm(composed))
     nearest = [stringy.words[row] for row in np.argsort(-cosines)[:3]]
@@ -131,6 +126,7 @@ def test_unknown_words_have_neighbors_and_similarities(stringy):
 
 
 def test_where_a_vector_comes_from_is_told(stringy):
+    assert "12 n-grams of 3 to 6 characters for other strings" in repr(stringy)
     assert stringy.describe("king") == "row 0 of 10 words"
     assert stringy.describe("kings") == "composed from 4 of 14 n-grams"
     assert stringy.describe("King") == "composed from 2 of 10 n-grams; 'king' has a vector of its own"
@@ -153,21 +149,12 @@ def test_directions_of_the_spelling_are_added(stringy):
     mean = stringy.subwords.mean.astype(float)
     own, spelled = stringy.vectors - mean, stringy.subwords.compose(stringy.words) - mean
     lengths = np.linalg.norm(spelled, axis=1, keepdims=True)
-    expected = own / np.linalg.norm(own, axis=1, keepdims=True) + 0.5 * spelled / np.where(
-        lengths, lengths, 1
-    )
+    expected = own / np.linalg.norm(own, axis=1, keepdims=True)
+    expected += 0.5 * spelled / np.where(lengths, lengths, 1)
     added = stringy.with_spelling(0.5)
     assert np.allclose(added.vectors, expected, atol=1e-5)
     assert np.allclose(added[UNKNOWN], stringy[UNKNOWN] - mean, atol=1e-6)
     assert np.allclose(stringy.with_spelling(0).norms, 1, atol=1e-6)
-
-
-def test_fewer_and_more_rows_keep_the_table(stringy):
-    assert np.array_equal(stringy.head(2)["running"], stringy.subwords.compose(["running"])[0])
-    assert np.array_equal(stringy.restricted(["Queen"])["runs"], stringy["runs"])
-    more = stringy.extended(["king", "runs", "runs"])
-    assert more.words == (*stringy.words, "runs")
-    assert np.array_equal(more.vectors[-1], stringy["runs"])
 
 
 @pytest.mark.parametrize("n_buckets", [None, 40])
@@ -183,18 +170,14 @@ def test_safetensors_keep_the_table(tmp_path, stringy, n_buckets):
     np.testing.assert_array_equal(read.subwords.ngrams, vectors.subwords.ngrams)
 
 
-def changed(path, vectors, change):
-    """Write vectors as safetensors, whose tensors are changed then."""
-    vectors.save(path)
-    tensors = load_file(path)
-    change(tensors)
-    save_file(tensors, path)
-    return path
+def halved(tensors):
+    tensors |= {name: t.astype(np.float16) for name, t in tensors.items() if t.dtype == np.float32}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (halved, None),
         (lambda t: t.pop("subword_mean"), ": .*n-grams is not whole .*subword_mean"),
         (lambda t: t.pop("ngrams"), ": .*n-grams is not whole .*ngrams"),
         (lambda t: t.update(ngrams=t["ngrams"][:-1]), ": .*12 vectors for 11 n-grams"),
@@ -206,16 +189,16 @@ def changed(path, vectors, change):
         (lambda t: t.pop("words"), r" holds the tensors \['ngrams', .* and lacks \['words'\]"),
     ],
 )  # fmt: skip
-def test_damaged_safetensors_are_refused(tmp_path, stringy, change, message):
-    path = changed(tmp_path / "v.safetensors", stringy, change)
-    with pytest.raises(VectorFileError, match=rf"v\.safetensors{message}"):
-        WordVectors.load(path)
-
-
-def test_table_of_another_program_in_half_precision(tmp_path, stringy):
-    def halve(tensors):
-        tensors |= {name: t.astype(np.float16) for name, t in tensors.items() if t.dtype == np.float32}
-
-    read = WordVectors.load(changed(tmp_path / "v.safetensors", stringy, halve))
-    assert isinstance(read.subwords, SubwordTable)
-    assert np.allclose(read["runs"], stringy["runs"], atol=1e-2)
+def test_safetensors_of_another_program_are_read_in_half_precision_or_refused(
+    tmp_path, stringy, change, message
+):
+    path = tmp_path / "v.safetensors"
+    stringy.save(path)
+    tensors = load_file(path)
+    change(tensors)
+    save_file(tensors, path)
+    if message:
+        with pytest.raises(VectorFileError, match=rf"v\.safetensors{message}"):
+            WordVectors.load(path)
+    else:
+        assert np.allclose(WordVectors.load(path)["runs"], stringy["runs"], atol=1e-2)
