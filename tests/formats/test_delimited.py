@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +13,9 @@ from distembed.formats.encodings import EncodingError
 
 WHOLE = {"n": ["u", "v"], "a": ["1", "2"]}
 ROWS = b"".join(b"%d,x\n" % row for row in range(48))
+
+RUSSIAN = "n,a\nПривет мир,1\nМосква столица России,3\nВсе счастливые семьи похожи друг на друга,5\n"
+POLISH = "Nazwa,a\nKraków,2\nŁódź,1\nWrocław,2\nGdańsk,3\nPoznań,4\nŚwiętochłowice,1\n"
 
 READ = {
     "plain": (b"n,a\nu,1\nv,2\n", {}, WHOLE),
@@ -55,49 +56,33 @@ REFUSED = {
     "nothing": (b"", {}, r"has no header: give a table"),
     "blank lines only": (b"\n\n\n", {}, r"has no header: give a table"),
     "all rows skipped": (b"n,a\nu,1\n", {"skip_rows": 5}, r"has no header: give a table"),
+    "Polish": (POLISH.encode("cp1250"), {}, r"t\.csv is not utf-8: line 2 holds .* It may be cp1250: correct it"),
+    "Russian": (RUSSIAN.encode("koi8-r"), {}, r"is not utf-8: line 2.*It may be koi8_r"),
+    "a byte": ("n,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n", {}, "line 4 holds the byte 0xff: correct it, or set"),
+    "another encoding": (POLISH.encode(), {"encoding": "utf-16"}, "is not utf-16: line "),
+    "no encoding": (b"n,a\n", {"encoding": "latinx"}, r"""there is no encoding 'latinx': set encoding = "utf-8" or"""),
+    "no encoding of text": (b"n,a\n", {"encoding": "zlib"}, "there is no encoding 'zlib'"),
     "a delimiter of two characters": (b"n,a\n", {"delimiter": "||"}, r"delimiter is '\|\|': give one ASCII character"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("data", "options", "found"), READ.values(), ids=READ)
-def test_what_is_read(data: bytes, options: dict[str, object], found: dict[str, list[str]]) -> None:
+def test_what_is_read(data, options, found):
     table = read_delimited(data, "t.csv", **options)
     assert table.to_pydict() == found
     assert all(pa.types.is_string(kind) for kind in table.schema.types)
 
 
 @pytest.mark.parametrize(("data", "options", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(data: bytes, options: dict[str, object], message: str) -> None:
-    with pytest.raises(DelimitedError, match=message):
+def test_what_is_refused(data, options, message):
+    with pytest.raises((DelimitedError, EncodingError), match=message):
         read_delimited(data, "t.csv", **options)
 
 
-def test_a_header_of_megabytes_is_read() -> None:
+def test_a_header_of_megabytes_is_read():
     names = [f"ENSG{gene:020}" for gene in range(45_000)]
     table = read_delimited((",".join(["cell", *names]) + "\nu" + ",1" * len(names) + "\n").encode(), "t.csv")
     assert table.column_names == ["cell", *names]
-
-
-RUSSIAN = "n,a\nПривет мир,1\nМосква столица России,3\nВсе счастливые семьи похожи друг на друга,5\n"
-POLISH = "Nazwa,a\nKraków,2\nŁódź,1\nWrocław,2\nGdańsk,3\nPoznań,4\nŚwiętochłowice,1\n"
-
-
-@pytest.mark.parametrize(
-    ("data", "options", "message"),
-    [
-        (POLISH.encode("cp1250"), {}, r"t\.csv is not utf-8: line 2 holds .* It may be cp1250: correct it"),
-        (RUSSIAN.encode("koi8-r"), {}, r"is not utf-8: line 2.*It may be koi8_r"),
-        ("n,a\nKöln,1\nZürich,2\n".encode() + b"M\xff,3\n", {}, "line 4 holds the byte 0xff: correct it, or set"),
-        (POLISH.encode(), {"encoding": "utf-16"}, "is not utf-16: line "),
-        (b"n,a\n", {"encoding": "latinx"}, r"""t\.csv: there is no encoding 'latinx': set encoding = "utf-8" or"""),
-        (b"n,a\n", {"encoding": "zlib"}, "there is no encoding 'zlib'"),
-    ],
-)  # fmt: skip
-def test_text_in_another_encoding_is_refused_with_the_byte_and_a_guess(
-    data: bytes, options: dict[str, str], message: str
-) -> None:
-    with pytest.raises(EncodingError, match=message):
-        read_delimited(data, "t.csv", **options)
 
 
 # ---- numbers -------------------------------------------------------------------------------------------------
@@ -111,9 +96,7 @@ LOCALES = {"en": (".", ","), "de": (",", "."), "fr": (",", " "), "ch": (".", "'"
     st.integers(0, 3),
     st.sampled_from(sorted(LOCALES)),
 )
-def test_numbers_of_a_country_are_read_where_its_signs_are_said(
-    drawn: list[Decimal], places: int, country: str
-) -> None:
+def test_numbers_of_a_country_are_read_where_its_signs_are_said(drawn, places, country):
     decimal, thousands = LOCALES[country]
     cells = pa.array([f"{number:,.{places}f}".translate({44: thousands, 46: decimal}) for number in drawn])
     found = numbers(cells, decimal=decimal, thousands=thousands)
@@ -136,7 +119,7 @@ def test_numbers_of_a_country_are_read_where_its_signs_are_said(
         *((cell, {}, None) for cell in ("", "NA", "n/a", "nan", "None")),
     ],
 )
-def test_a_cell_is_a_number_or_missing(cell: str, options: dict[str, str], value: float | None) -> None:
+def test_a_cell_is_a_number_or_missing(cell, options, value):
     found = numbers(pa.array([cell, "1"]), **options)
     assert not found.wrong.size
     np.testing.assert_equal(found.values, [np.nan if value is None else value, 1])
@@ -153,16 +136,14 @@ def test_a_cell_is_a_number_or_missing(cell: str, options: dict[str, str], value
         *((cell, {}, "correct or empty it, or leave") for cell in ("$5", "3 %", "inf", "0x10", "-")),
     ],
 )  # fmt: skip
-def test_a_cell_that_is_no_number_is_named_with_the_remedy(
-    cell: str, options: dict[str, str], advice: str
-) -> None:
+def test_a_cell_that_is_no_number_is_named_with_the_remedy(cell, options, advice):
     cells = pa.array(["1", cell, ""])
     found = numbers(cells, **options)
     assert (found.wrong.tolist(), found.is_text) == ([1], False)
     assert remedy(cells, found.wrong).startswith(advice)
 
 
-def test_a_column_in_which_no_cell_begins_like_a_number_is_text() -> None:
+def test_a_column_in_which_no_cell_begins_like_a_number_is_text():
     assert numbers(pa.array(["Rome", "", "-"])).is_text
     assert not numbers(pa.array(["Rome", "3M"])).is_text
     assert not numbers(pa.array(["", "NA"])).is_text  # nothing at all

@@ -37,82 +37,76 @@ os._exit(0)  # the threads of Arrow's own way may abort a process that ends
 """
 
 
-def test_no_thread_is_started_but_by_arrows_own_way(tmp_path: Path) -> None:
+def test_no_thread_is_started_but_by_arrows_own_way(tmp_path):
     path = tmp_path / "table.parquet"
     table = pa.table({"word": [str(i) for i in range(2000)], "count": range(2000)})
     pq.write_table(table, path, row_group_size=500)
-    command = [
-        sys.executable,
-        "-c",
-        PROGRAM,
-        str(path),
-        *READERS.values(),
-        "pyarrow.parquet.read_table(file)",
-    ]
+    own = "pyarrow.parquet.read_table(file)"
+    command = [sys.executable, "-c", PROGRAM, str(path), *READERS.values(), own]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *ours, of_arrow = map(int, done.stdout.split())
     assert ours == [0] * len(READERS)
     assert of_arrow > 0
 
 
+def test_every_read_of_the_package_says_so():
+    calls = re.compile(r"\.(?:read_row_groups?|iter_batches|read_table)\((?:[^()]|\([^()]*\))*\)")
+    paths = Path(de.__file__).parent.rglob("*.py")
+    found = [call for path in paths for call in calls.findall(path.read_text(encoding="utf-8"))]
+    assert len(found) >= 4
+    assert [call for call in found if "use_threads=False" not in call] == []
+
+
 @pytest.mark.parametrize("reader", READERS)
-def test_a_flipped_byte_of_a_page_is_no_value(reader: str, tmp_path: Path) -> None:
+def test_a_flipped_byte_of_a_page_is_no_value(reader, tmp_path):
     """The values are stored as they are: without the checksums the flipped one would be read."""
     path = tmp_path / "table.parquet"
     words = pa.table({"word": [f"word{i:04d}" for i in range(2000)], "count": range(2000)})
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     pq.write_table(words, path, row_group_size=1000, **options)
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"word0500", b"word0501", 1))
+    path.write_bytes(path.read_bytes().replace(b"word0500", b"word0501", 1))
     assert "word0500" not in pq.read_table(path)["word"].to_pylist()
     with path.open("rb") as file, pytest.raises(OSError, match="CRC checksum verification failed"):
         eval(READERS[reader], vars(parquet) | {"file": file})
 
 
-def test_every_parquet_file_is_opened_and_written_with_checksums_of_its_pages() -> None:
-    names = "ParquetFile|ParquetDataset|ParquetWriter|read_table|write_table"
-    of_arrow = re.compile(rf"(?<!>>> )\bpq\.(?:{names})\(")
-    calls = [
-        (path.name, text[found.start() : found.start() + 300])
-        for path in Path(de.__file__).parent.rglob("*.py")
-        for text in [path.read_text(encoding="utf-8")]
-        for found in of_arrow.finditer(text)
-    ]
-    assert len(calls) >= 9
-    said = re.compile(r"page_checksum(?:_verification)?=True")
-    assert [call for call in calls if not said.search(call[1])] == []
-
-
-def test_every_read_of_the_package_says_so() -> None:
-    calls = re.compile(r"\.(?:read_row_groups?|iter_batches|read_table)\((?:[^()]|\([^()]*\))*\)")
-    places = [
-        (path.name, call[0])
-        for path in Path(de.__file__).parent.rglob("*.py")
-        for call in calls.finditer(path.read_text(encoding="utf-8"))
-    ]
-    assert len(places) >= 4
-    assert [place for place in places if "use_threads=False" not in place[1]] == []
+TEXT = "a" * (1 << 16)
+BOMBS = {
+    "once": ("text", [TEXT] * 1000, {}),
+    "of one length": ("text", pa.array([TEXT.encode()] * 1000, pa.binary(1 << 16)), {}),
+    "prefixes of the text before": ("text", [TEXT] * 1000, {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
+    "a dot in the name": ("a.text", [TEXT] * 1000, {}),
+    "lists": ("text", [[TEXT] * 10] * 100, {}),
+}
 
 
 @pytest.fixture
-def small_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_memory(monkeypatch):
     monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 20)
     monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 22)
 
 
 @pytest.mark.usefixtures("small_memory")
-def test_a_text_that_is_stored_once_does_not_fill_the_memory(tmp_path: Path) -> None:
-    """A batch has fewer rows where they are large, and a table that no honest file holds is refused unread."""
-    path = tmp_path / "bomb.parquet"
-    pq.write_table(pa.table({"text": ["a" * (1 << 16)] * 1000, "n": range(1000)}), path, compression="zstd")
-    assert len(path.read_bytes()) < 1 << 14
-    with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,544,000"):
-        next(parquet.read_batches(parquet.ParquetFile(path), 1000))
-    with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,544,000"):
-        parquet.whole_table(path)
-    assert len(parquet.whole_table(path, columns=["n"])) == 1000
-    lists = pa.table({"v": [[0.0] * 10_000] * 100})
-    pq.write_table(lists, path, compression="zstd")
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_text_that_is_stored_once_does_not_fill_the_memory(kind, tmp_path):
+    """A table that no honest file holds is refused unread, however it is stored."""
+    name, values, options = BOMBS[kind]
+    path, table = tmp_path / "bomb.parquet", pa.table({name: values, "n": range(len(values))})
+    dictionary = [] if "column_encoding" in options else [name]
+    pq.write_table(table, path, compression="zstd", use_dictionary=dictionary, **options)
+    assert path.stat().st_size < 1 << 16
+    for columns in (None, [name]):
+        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,5\d\d,\d\d\d"):
+            parquet.whole_table(path, columns=columns)
+        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,5\d\d,\d\d\d"):
+            next(parquet.read_batches(parquet.ParquetFile(path), 100, columns=columns))
+    assert len(parquet.whole_table(path, columns=["n"])) == len(values)
+
+
+@pytest.mark.usefixtures("small_memory")
+def test_a_batch_has_fewer_rows_where_they_are_large(tmp_path):
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"v": [[0.0] * 10_000] * 100}), path, compression="zstd")
     with pytest.raises(files.BombError):
         parquet.whole_table(path)
     long = pa.table({"text": [random.randbytes(1 << 15).hex() for _ in range(100)]})
@@ -121,46 +115,21 @@ def test_a_text_that_is_stored_once_does_not_fill_the_memory(tmp_path: Path) -> 
     assert (sum(sizes), max(sizes)) == (100, 16)
 
 
-@pytest.mark.usefixtures("small_memory")
-@pytest.mark.parametrize("kind", ["fixed", "delta", "dotted", "lists"])
-def test_no_way_of_storing_a_text_once_passes_as_small(kind: str, tmp_path: Path) -> None:
-    """Texts of one length, prefixes of the text before, columns with a dot in their names, and lists."""
-    text, path = "a" * (1 << 16), tmp_path / "bomb.parquet"
-    name, values, options = {
-        "fixed": ("text", pa.array([text.encode()] * 1000, pa.binary(1 << 16)), {}),
-        "delta": ("text", [text] * 1000, {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
-        "dotted": ("a.text", [text] * 1000, {}),
-        "lists": ("text", [[text] * 10] * 100, {}),
-    }[kind]
-    options |= {"compression": "zstd", "use_dictionary": kind != "delta"}
-    pq.write_table(pa.table({name: values}), path, **options)
-    assert path.stat().st_size < 1 << 16
-    for columns in (None, [name]):
-        with pytest.raises(files.BombError, match=r"unpack to 65,5\d\d,000"):
-            parquet.whole_table(path, columns=columns)
-        with pytest.raises(files.BombError, match=r"unpack to 65,5\d\d,000"):
-            next(parquet.read_batches(parquet.ParquetFile(path), 100, columns=columns))
-
-
-def test_texts_by_their_prefixes_are_measured_and_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("encoding", parquet.ONE_BY_ONE)
+def test_texts_by_their_prefixes_are_measured_and_read(encoding, tmp_path, monkeypatch):
     """A writer may go on by prefixes where its dictionary is full: that is no bomb."""
     monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 10)
     monkeypatch.setattr(files, "UNPACKED_BYTES", 1 << 12)
-    words = pa.table({"word": [f"word{i:05d}" for i in range(2000)]})
-    for encoding in parquet.ONE_BY_ONE:
-        path = tmp_path / f"{encoding}.parquet"
-        pq.write_table(words, path, use_dictionary=False, column_encoding={"word": encoding})
-        assert parquet.whole_table(path).equals(words)
+    path, words = tmp_path / "t.parquet", pa.table({"word": [f"word{i:05d}" for i in range(2000)]})
+    pq.write_table(words, path, use_dictionary=False, column_encoding={"word": encoding})
+    assert parquet.whole_table(path).equals(words)
 
 
-def test_rows_that_are_small_but_more_than_a_file_could_hold_are_refused() -> None:
+def test_rows_that_are_small_but_more_than_a_file_could_hold_are_refused():
     """Less than 10 KB that hold 216 GB of text were read for hours, a batch after the other."""
     words = pa.DictionaryArray.from_arrays(pa.array(np.zeros(216_000, np.int32)), pa.array(["a" * 1_000_000]))
-    pq.write_table(
-        pa.table({"text": words}), file := io.BytesIO(), compression="zstd", write_page_checksum=True
-    )
+    table, file = pa.table({"text": words}), io.BytesIO()
+    pq.write_table(table, file, compression="zstd", write_page_checksum=True)
     assert len(file.getvalue()) < 10_000
     with pytest.raises(files.BombError, match=r"bytes that unpack to 216,000,000,000 or more"):
         next(parquet.read_batches(parquet.ParquetFile(file), 100))
