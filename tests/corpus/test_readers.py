@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import distembed as de
 from distembed.corpus import records, tables
 from distembed.corpus.partitions import open_partition, read_partition, tokenize_partition
 from distembed.corpus.readers import Corpus, read_corpus
@@ -203,21 +202,6 @@ def test_a_table_is_joined_by_file_or_id(novels, key, tmp_path):
     assert (second["title"], second["gender"]) == ("" if key == "doc-1" else "crowd", None)
     parts = corpus.tokenize().partitions
     assert sum(corpus.columns.join(read_partition(part, "documents"))[1] for part in parts) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("file,year\na,1\na,2\n", 'has two rows of file "a"'),
-        ("file\na\n", "has one column, file"),
-        ("file,n_tokens\na,1\n", 'the column "n_tokens" twice'),
-        ("file,author\na,1\n", 'the column "author" twice'),
-    ],
-)
-def test_a_table_that_does_not_fit_is_refused(novels, text, sentence, tmp_path):
-    table = write(tmp_path / "meta.csv", text)
-    with pytest.raises(CorpusError, match=sentence):
-        rows(de.read_corpus(novels, metadata=table, path_fields=["author"]))
 
 
 # ---- CSV and TSV -----------------------------------------------------------------------------------------------

@@ -11,13 +11,18 @@ import struct
 import tarfile
 from pathlib import Path
 
+import dask.dataframe as dd
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import distembed as de
+from distembed.corpus.parts import chosen_parts, day_of, deal_groups, parts_by_date, parts_by_value
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.records import CorpusError
+from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.tokenizer import Tokenizer
 from distembed.job.inputs import stamps_at, versions_at
 from tests.corpus.conftest import total, write
@@ -149,15 +154,15 @@ def folder(tmp_path):
     return tmp_path / "texts"
 
 
-def names(paths, **options):
+def files(paths, **options):
     return [Path(partition.url).name for partition in read_corpus(paths, **options).partitions]
 
 
 def test_a_folder_stands_for_its_files_without_hidden_ones(folder):
-    assert names(folder) == names([folder / "b.txt", folder / "more"]) == ["b.txt", "a.txt"]
-    assert names(f"{folder}/**") == ["b.txt", "a.txt"]
+    assert files(folder) == files([folder / "b.txt", folder / "more"]) == ["b.txt", "a.txt"]
+    assert files(f"{folder}/**") == ["b.txt", "a.txt"]
     (folder / "more" / ".hidden").write_text("the sea\n")
-    assert names(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
+    assert files(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
     (folder.parent / "empty").mkdir()
     for none in ("empty", "*.xml"):
         message = f"{re.escape(none)} matches no file; check the path, or give a folder or a glob"
@@ -173,9 +178,9 @@ def test_links_to_files_are_followed_and_those_to_folders_and_pipes_are_not(fold
     os.mkfifo(folder / "pipe.txt")
     (folder / "link.txt").symlink_to(folder / "b.txt")
     (folder / "more" / "loop").symlink_to(folder)
-    assert names(folder) == ["b.txt", "link.txt", "a.txt"]
-    assert names(folder / "link.txt") == ["link.txt"]
-    assert names(folder / "*") == ["b.txt", "link.txt"]
+    assert files(folder) == ["b.txt", "link.txt", "a.txt"]
+    assert files(folder / "link.txt") == ["link.txt"]
+    assert files(folder / "*") == ["b.txt", "link.txt"]
     assert [url.rpartition("/")[2] for url in versions_at(str(folder))] == ["b.txt", "link.txt", "a.txt"]
 
 
@@ -191,7 +196,7 @@ def test_all_files_that_cannot_be_read_are_named_at_once_or_left_out(folder):
     with pytest.raises(CorpusError, match=together):
         read_corpus(folder)
     with pytest.warns(UserWarning, match=r"left out: \S*[cd]\.txt is "):
-        assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
+        assert files(folder, bad_records="skip") == ["b.txt", "a.txt"]
     with pytest.raises(CorpusError, match="is empty"):
         read_corpus([folder / "c.txt"], bad_records="skip")
 
@@ -201,7 +206,7 @@ def test_a_name_that_is_not_utf8_is_named_or_left_out(folder):
     with pytest.raises(CorpusError, match=r"caf\\xe9\.txt has a name that is not UTF-8; rename the file"):
         read_corpus(folder)
     with pytest.warns(UserWarning, match=r"left out: \S*caf\\xe9\.txt has a name"):
-        assert names(folder, bad_records="skip") == ["b.txt", "a.txt"]
+        assert files(folder, bad_records="skip") == ["b.txt", "a.txt"]
     assert list(stamps_at(str(folder))) == ["b.txt", "caf\\xe9.txt", "more/a.txt"]
 
 
@@ -268,39 +273,133 @@ def test_parquet_rows_that_are_not_utf_8(tmp_path):
     assert [record.place for record in bad] == ["row 2", "row 4"]
 
 
-# ---- tokenizers ------------------------------------------------------------------------------------------------
+# ---- what is no tokenizer, vocabulary, list of words, table, part or list of texts -----------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"pattern": "[a-z"}, ValueError, '"module:function"'),
-        ({"border": "page"}, ValueError, '"sentence"'),
-        ({"normalization": "nfd"}, ValueError, '"nfkc"'),
-        ({"min_border_tokens": 0}, ValueError, "min_border_tokens is 0: give an integer of 1 or more"),
-        ({"lowercase": "no"}, ValueError, "true or false"),
-        ({"pattern": "no.such:thing"}, ValueError, "cannot be imported"),
-        ({"pattern": "math:pi"}, TypeError, '"math:pi" is of type float: name a function'),
-        ({"pattern": len}, CorpusError, "'int' object is not iterable; correct the function"),
-        ({"pattern": lambda _: [5]}, TypeError, "word 5, which is int"),
-    ],
-)
-def test_what_is_no_tokenizer_is_refused(options, error, message):
+def tokenizer(**options):
+    return lambda _: Tokenizer(**options)("some text")
+
+
+def names(content):
+    return lambda folder: Tokenizer(phrases_file=write(folder / "names.txt", content))("some text")
+
+
+def stop_words(text):
+    return lambda folder: stop_words_of("none", file=write(folder / "liste.txt", text.encode("cp1252")))
+
+
+def vocabulary(**options):
+    return lambda _: de.build_vocabulary(["cat dog", "cat"], **options)
+
+
+def vocabulary_of(data):
+    def load(folder):
+        path = folder / "v.parquet"
+        pq.write_table(pa.table(data), path) if isinstance(data, dict) else write(path, data)
+        de.Vocabulary.load(path)
+
+    return load
+
+
+def metadata(text):
+    def read(folder):
+        table = write(folder / "meta.csv", text)
+        source = write(folder / "a.txt", "some words")
+        read_corpus(source, metadata=table, path_fields=["author"]).tokenize()
+
+    return read
+
+
+def texts(given, **options):
+    return lambda _: de.read_texts(given, **options)
+
+
+def day(value):
+    return lambda _: day_of(value, "the document 'carol'")
+
+
+WORDS = ["a", "b"]
+TEXTS = ["the sea", "", "the wind", "a ship"]
+FRAME = pd.DataFrame({"label": ["s", "s", None, "t"], "text": TEXTS, "year": [1865, 1866, 1867, 1870]})
+LAZY = dd.from_pandas(FRAME, npartitions=2)
+XYZ = parts_by_value(["x", "y", "z"])
+BINS = ["1800", "1850", "1900"]
+KLINGON = "is 'klingon'; give the words themselves, or one of none, english"
+NO_DATE = r"the document 'carol' has .*, which is no date: write a year"
+CALLS = [
+    (tokenizer(pattern="[a-z"), ValueError, '"module:function"'),
+    (tokenizer(border="page"), ValueError, '"sentence"'),
+    (tokenizer(normalization="nfd"), ValueError, '"nfkc"'),
+    (tokenizer(min_border_tokens=0), ValueError, "min_border_tokens is 0: give an integer of 1 or more"),
+    (tokenizer(lowercase="no"), ValueError, "true or false"),
+    (tokenizer(pattern="no.such:thing"), ValueError, "cannot be imported"),
+    (tokenizer(pattern="math:pi"), TypeError, '"math:pi" is of type float: name a function'),
+    (tokenizer(pattern=len), CorpusError, "'int' object is not iterable; correct the function"),
+    (tokenizer(pattern=lambda _: [5]), TypeError, "word 5, which is int"),
+    (tokenizer(phrases_file="no/names.txt"), CorpusError, r"names\.txt \(phrases_file\) cannot be read"),
+    (names(b"Ford\n3M\n"), CorpusError, r"\(phrases_file\) has no name of several words: write one name per line"),
+    (names(b"new york\n\xff\xfe x\n"), CorpusError, r"names\.txt.*is not UTF-8|names\.txt.*0xff"),
+    (stop_words("der die\n"), ValueError, "line 1, has 'der die'; give one"),
+    (stop_words("# nothing\n"), ValueError, "has no stop word"),
+    (stop_words("für\nähm\nüber\nmöchte\nfähig\n"), ValueError,
+     "is not utf-8: line 1 .* It may be cp1252: correct it, or save it"),
+    (vocabulary(min_count=99999), CorpusError, r"min_count is 99999 and the largest count of a word is \d+"),
+    (vocabulary(min_count=0), ValueError, "give an integer of 1 or more"),
+    (vocabulary(max_size=0), ValueError, "give an integer of 1 or more"),
+    (vocabulary(min_documents=0.5), TypeError, "min_documents is 0.5; give a number of documents, or a share"),
+    (vocabulary(keep="cat"), TypeError, "keep is the text 'cat'; give a list of words"),
+    (vocabulary(min_documents=11), ValueError, "None of 2 words is in 11 or more documents"),
+    (vocabulary(stop_words="klingon"), ValueError, KLINGON),
+    (vocabulary_of({"word": ["a", "a"], "count": [3, 2]}), ValueError, 't: The word "a" is in the vocabulary twice'),
+    (vocabulary_of({"word": WORDS, "count": [2.5, 1]}), ValueError, r": .* count, of whole numbers, .* but .*2\.5"),
+    (vocabulary_of({"word": WORDS, "n": [2, 1]}), ValueError, ": a vocabulary needs the columns .*count"),
+    (vocabulary_of({"word": ["a", None], "count": [2, 1]}), ValueError, "parquet: row 2 has no word; give it one"),
+    (vocabulary_of({"word": WORDS, "count": [2, -1]}), ValueError,
+     "parquet: Entry 2 of the vocabulary is the word 'b' with the count -1"),
+    (vocabulary_of({"word": WORDS, "count": [2, None]}), ValueError, "parquet: row 2 has no count; give it one"),
+    (vocabulary_of(b"a 3\n"), ValueError, r"cannot be read as a Parquet file .* copy or write it again"),
+    (lambda folder: de.Vocabulary.load(folder / "v.parquet"), FileNotFoundError, "No such file"),
+    (lambda _: de.Vocabulary(WORDS, [2], [1, 1]), ValueError,
+     "2 words, 1 counts and 2 document counts were given: give one"),
+    (lambda _: de.Vocabulary(pa.array(["a", None]), [2, 1], [1, 1]), ValueError,
+     "Entry 2 of the vocabulary is the word None with the count 1"),
+    (metadata("file,year\na,1\na,2\n"), CorpusError, 'has two rows of file "a"'),
+    (metadata("file\na\n"), CorpusError, "has one column, file"),
+    (metadata("file,n_tokens\na,1\n"), CorpusError, 'the column "n_tokens" twice'),
+    (metadata("file,author\na,1\n"), CorpusError, 'the column "author" twice'),
+    *((day(value), ValueError, NO_DATE) for value in ("old", "1843-13", "1843-02-30", "19.12.1843", "", "18430")),
+    (lambda _: parts_by_date(["1843"], ["1800", "1850", "1850"], ["a"]), ValueError,
+     r"parts\.bins has 1850 before 1850: give dates that rise"),
+    (lambda _: chosen_parts(XYZ, ["x", "x"]), ValueError, r"parts\.names has 'x' twice: name each part once"),
+    (lambda _: chosen_parts(XYZ, ["q"]), ValueError, r"parts\.names has 'q'; the parts of the corpus are x, y, z"),
+    (lambda _: deal_groups(parts_by_date(["1801", "1802"], BINS, ["a", "b"]), ["a", "b"], 8, 0), ValueError,
+     r"the part '1850-1899' has no documents: give other bins"),
+    (lambda _: deal_groups(parts_by_value(["x", "x", "y"]), list("abc"), 8, 0), ValueError,
+     r"the part 'y' has one document or file alone, 'c'"),
+    (texts("the sea"), TypeError, "one text was given where a list of texts is needed: put it into brackets"),
+    (texts(b"the sea"), TypeError, "one text was given"),
+    (texts(de.read_texts(TEXTS)), TypeError, "a corpus was given where texts are needed"),
+    (texts([]), ValueError, "there is no text: give at least one"),
+    (texts(LAZY[LAZY["year"] < 0]["text"]), ValueError, "there is no text"),
+    (texts(["the sea", 3.5]), TypeError, "text 1 is 3.5, of type float: give texts"),
+    (texts([*TEXTS, b"\xff"]), TypeError, "text 4 is b'.*', of type bytes: give texts"),
+    (texts([1, 2]), TypeError, "text 0 is 1, of type int: give texts"),
+    (texts(np.array([TEXTS, TEXTS])), TypeError, r"text 0 is \['the sea', '', 'the wind', 'a ship'\], of type list"),
+    (texts(["a", "half \ud800"]), ValueError, "text 1 is not valid Unicode"),
+    (texts({"a": "the sea"}), TypeError, "a dict was given where texts are needed"),
+    (texts({"the sea"}), TypeError, "a set was given where texts are needed"),
+    (texts(7), TypeError, "a int was given where texts are needed"),
+    (texts(Path("a.txt")), TypeError, "a (Posix|Windows)Path was given where texts are needed"),
+    (texts(FRAME[["label", "year"]]), ValueError, r"no column 'text' \(it has label, year\): give text_field="),
+    (texts(LAZY, label_field="kind"), ValueError, "no column 'kind' .*: give label_field="),
+    (texts(TEXTS, label_field="kind"), ValueError, r"no column 'kind' \(it has text\): give label_field="),
+    (texts(pd.concat([FRAME, FRAME], axis=1)), ValueError, "has the column 'label' twice: rename one"),
+    (texts(FRAME.assign(tags=[["a"]] * 4)), TypeError, "the column 'tags' cannot be written as text"),
+    (texts(FRAME.assign(mixed=["a", 1, 2.0, []])), TypeError, "the column 'mixed' cannot be written as text"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CALLS)
+def test_what_is_none_of_what_is_asked_for_is_refused(tmp_path, call, error, message):
     with pytest.raises(error, match=message):
-        Tokenizer(**options)("some text")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, r"names\.txt \(phrases_file\) cannot be read"),
-        (b"Ford\n3M\n", r"names\.txt \(phrases_file\) has no name of several words: write one name per line"),
-        (b"new york\n\xff\xfe x\n", r"names\.txt.*is not UTF-8|names\.txt.*0xff"),
-    ],
-)
-def test_a_file_that_holds_no_names_is_refused(tmp_path, content, message):
-    path = tmp_path / "names.txt"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(CorpusError, match=message):
-        Tokenizer(phrases_file=str(path))("some text")
+        call(tmp_path)

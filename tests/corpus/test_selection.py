@@ -17,7 +17,6 @@ from distembed.corpus.partitions import Tokens
 from distembed.corpus.parts import (
     NO_PART,
     chosen_parts,
-    day_of,
     deal_groups,
     even_edges,
     parts_by_date,
@@ -177,25 +176,3 @@ def test_groups_depend_on_names_and_not_on_their_order_and_a_file_is_in_one():
     groups, sizes = deal_groups(parts, list("aabbcc") + list("ddee"), 20, 0)
     assert sizes == [3, 2]
     assert (groups[::2] == groups[1::2]).all()
-
-
-NO_DATE = r"the document 'carol' has .*, which is no date: write a year"
-XYZ = parts_by_value(["x", "y", "z"])
-NO_PARTS = [
-    *((lambda value=value: day_of(value, "the document 'carol'"), NO_DATE)
-      for value in ("old", "1843-13", "1843-02-30", "19.12.1843", "", "18430")),
-    (lambda: parts_by_date(["1843"], ["1800", "1850", "1850"], ["a"]),
-     r"parts\.bins has 1850 before 1850: give dates that rise"),
-    (lambda: chosen_parts(XYZ, ["x", "x"]), r"parts\.names has 'x' twice: name each part once"),
-    (lambda: chosen_parts(XYZ, ["q"]), r"parts\.names has 'q'; the parts of the corpus are x, y, z"),
-    (lambda: deal_groups(parts_by_date(["1801", "1802"], ["1800", "1850", "1900"], WHERE[:2]), ["a", "b"], 8, 0),
-     r"the part '1850-1899' has no documents: give other bins"),
-    (lambda: deal_groups(parts_by_value(["x", "x", "y"]), list("abc"), 8, 0),
-     r"the part 'y' has one document or file alone, 'c'"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "message"), NO_PARTS)
-def test_what_makes_no_parts_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

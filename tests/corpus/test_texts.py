@@ -89,36 +89,6 @@ def test_the_columns_are_those_that_are_named():
     assert (first.id, first.title, first.label, first.text) == ("1865", "s", "true", "the sea")
 
 
-@pytest.mark.parametrize(
-    ("texts", "options", "error", "sentence"),
-    [
-        ("the sea", {}, TypeError, "one text was given where a list of texts is needed: put it into brackets"),
-        (b"the sea", {}, TypeError, "one text was given"),
-        (de.read_texts(TEXTS), {}, TypeError, "a corpus was given where texts are needed"),
-        ([], {}, ValueError, "there is no text: give at least one"),
-        (LAZY[LAZY["year"] < 0]["text"], {}, ValueError, "there is no text"),
-        (["the sea", 3.5], {}, TypeError, "text 1 is 3.5, of type float: give texts"),
-        ([*TEXTS, b"\xff"], {}, TypeError, "text 4 is b'.*', of type bytes: give texts"),
-        ([1, 2], {}, TypeError, "text 0 is 1, of type int: give texts"),
-        (np.array([TEXTS, TEXTS]), {}, TypeError, "text 0 is \\['the sea', '', 'the wind', 'a ship'\\], of type list"),
-        (["a", "half \ud800"], {}, ValueError, "text 1 is not valid Unicode"),
-        ({"a": "the sea"}, {}, TypeError, "a dict was given where texts are needed"),
-        ({"the sea"}, {}, TypeError, "a set was given where texts are needed"),
-        (7, {}, TypeError, "a int was given where texts are needed"),
-        (Path("a.txt"), {}, TypeError, "a (Posix|Windows)Path was given where texts are needed"),
-        (FRAME[["label", "year"]], {}, ValueError, r"no column 'text' \(it has label, year\): give text_field="),
-        (LAZY, {"label_field": "kind"}, ValueError, "no column 'kind' .*: give label_field="),
-        (TEXTS, {"label_field": "kind"}, ValueError, r"no column 'kind' \(it has text\): give label_field="),
-        (pd.concat([FRAME, FRAME], axis=1), {}, ValueError, "has the column 'label' twice: rename one"),
-        (FRAME.assign(tags=[["a"]] * 4), {}, TypeError, "the column 'tags' cannot be written as text"),
-        (FRAME.assign(mixed=["a", 1, 2.0, []]), {}, TypeError, "the column 'mixed' cannot be written as text"),
-    ],
-)  # fmt: skip
-def test_what_is_no_texts_is_refused_with_its_place(texts, options, error, sentence):
-    with pytest.raises(error, match=sentence):
-        de.read_texts(texts, **options)
-
-
 def test_what_counts_takes_texts_as_files(tmp_path):
     words = [text for text in TEXTS if text]
     (tmp_path / "texts.txt").write_text("\n".join(words) + "\n")

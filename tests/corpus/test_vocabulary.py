@@ -128,50 +128,6 @@ def test_words_have_their_places_here_and_in_a_file(tmp_path):
     assert len(vocabulary) == 2
 
 
-WORDS = ["a", "b"]
-REFUSED = [
-    ({"word": ["a", "a"], "count": [3, 2]}, r'\.parquet: The word "a" is in the vocabulary twice'),
-    ({"word": WORDS, "count": [2.5, 1]}, r"\.parquet: .* count, of whole numbers, .* but .*2\.5"),
-    ({"word": WORDS, "n": [2, 1]}, r"\.parquet: a vocabulary needs the columns .*count"),
-    ({"word": ["a", None], "count": [2, 1]}, r"\.parquet: row 2 has no word; give it one"),
-    ({"word": WORDS, "count": [2, -1]}, r"\.parquet: Entry 2 of the vocabulary is the word 'b' with the count -1"),
-    ({"word": WORDS, "count": [2, None]}, r"\.parquet: row 2 has no count; give it one"),
-    (b"a 3\n", r"\.parquet cannot be read as a Parquet file .* copy or write it again"),
-    (None, "No such file"),
-    ((WORDS, [2], [1, 1]), "2 words, 1 counts and 2 document counts were given: give one"),
-    ((pa.array(["a", None]), [2, 1], [1, 1]), "Entry 2 of the vocabulary is the word None with the count 1"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("data", "message"), REFUSED)
-def test_what_is_no_vocabulary_is_refused(tmp_path, data, message):
-    path = tmp_path / "v.parquet"
-    if isinstance(data, bytes):
-        path.write_bytes(data)
-    elif isinstance(data, dict):
-        pq.write_table(pa.table(data), path)
-    with pytest.raises((ValueError, FileNotFoundError), match=message):
-        Vocabulary(*data) if isinstance(data, tuple) else Vocabulary.load(path)
-
-
-KLINGON = "is 'klingon'; give the words themselves, or one of none, english"
-OPTIONS = [
-    ({"min_count": 99999}, CorpusError, r"min_count is 99999 and the largest count of a word is \d+"),
-    ({"min_count": 0}, ValueError, "give an integer of 1 or more"),
-    ({"max_size": 0}, ValueError, "give an integer of 1 or more"),
-    ({"min_documents": 0.5}, TypeError, "min_documents is 0.5; give a number of documents, or a share"),
-    ({"keep": "cat"}, TypeError, "keep is the text 'cat'; give a list of words"),
-    ({"min_documents": 11}, ValueError, "None of 2 words is in 11 or more documents"),
-    ({"stop_words": "klingon"}, ValueError, KLINGON),
-]
-
-
-@pytest.mark.parametrize(("options", "error", "message"), OPTIONS)
-def test_options_that_leave_no_word_or_are_none(options, error, message):
-    with pytest.raises(error, match=message):
-        build_vocabulary(["cat dog", "cat"], **options)
-
-
 def test_agreement_with_the_reference_counts(shared):
     with lzma.open(shared / "reference/psdvec_small_unigrams.tsv.xz", "rt", encoding="utf-8") as lines:
         fields = [line.split() for line in lines]
@@ -233,20 +189,6 @@ def test_a_list_of_ones_own(tmp_path):
     assert stop_words_of("english", file=path) == stop_words_of("english") | own
     docs = de.read_texts(["Die die Ähm Haus"], tokenizer=de.Tokenizer(lowercase=False))
     assert de.build_vocabulary(docs, stop_words=own).words == ["Haus"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("der die\n", "line 1, has 'der die'; give one"),
-        ("# nothing\n", "has no stop word"),
-        ("für\nähm\nüber\nmöchte\nfähig\n", "is not utf-8: line 1 .* It may be cp1252: correct it, or save it"),
-    ],
-)  # fmt: skip
-def test_a_list_that_is_none(tmp_path, text, message):
-    (tmp_path / "liste.txt").write_text(text, encoding="cp1252")
-    with pytest.raises(ValueError, match=message):
-        stop_words_of("none", file=tmp_path / "liste.txt")
 
 
 @pytest.mark.parametrize("apostrophes", [False, True])
