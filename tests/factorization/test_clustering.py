@@ -188,6 +188,13 @@ def test_agreement_is_that_of_scikit_learn():
     assert consensus.mean_agreement(np.ones((1, 1))).tolist() == [1]
 
 
+def test_topics_of_starts_move_until_each_is_in_the_group_of_its_nearest_mean():
+    words = np.random.default_rng(4).random((30, 24)) ** 4  # groups that move for several rounds
+    labels = consensus.group_topics(cosines_of(words), 4)
+    means = cosines_of(np.hstack([words, consensus_words(np.split(words, 6, axis=1))]))[:24, 24:]
+    np.testing.assert_array_equal(means.argmax(axis=1), labels)
+
+
 def test_an_empty_group_takes_a_topic():
     """Two starts of a topic that is there twice leave the second group without one."""
     words = np.array([[1.0, 1], [0, 0]])
