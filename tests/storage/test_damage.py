@@ -5,7 +5,6 @@ import ctypes
 import os
 import re
 import shutil
-import socket
 import stat
 import sys
 from collections.abc import Callable
@@ -66,14 +65,6 @@ def replaced(make):
     return fault
 
 
-def bound(path):
-    here = os.open(path.parent, os.O_RDONLY)  # the name of a socket has a hundred characters at most
-    try:
-        socket.socket(socket.AF_UNIX).bind(f"/proc/self/fd/{here}/{path.name}")
-    finally:
-        os.close(here)
-
-
 def filled(path):
     path.mkdir()
     (path / "inside").write_text("x")
@@ -86,7 +77,6 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "emptied": (lambda path: path.write_bytes(b""), verify.TRUNCATED),
     "deleted": (Path.unlink, verify.MISSING),
     "pipe": (replaced(os.mkfifo), verify.NO_FILE),
-    "socket": (replaced(bound), verify.NO_FILE),
     "device": (replaced(lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))), verify.NO_FILE),
     "folder": (replaced(Path.mkdir), verify.NO_FILE),
     "full folder": (replaced(filled), verify.NO_FILE),

@@ -283,12 +283,16 @@ def test_what_a_commit_that_was_stopped_did_not_remove_is_removed_by_the_next_ru
 
 
 def test_what_an_interrupted_run_announced_and_this_one_does_not_store_is_removed(tmp_path):
-    for names in (("x", "state"), ("x",)):
+    """Another shape of an output too; of several runs that were interrupted, each."""
+    for names in (("x", "state"), ("x", "unwanted")):
         with writing(tmp_path / "ws") as (_, stage):
             for name in names:
-                stage.store_bytes(name, b"x")
-    with writing(tmp_path / "ws") as (_, stage):
-        stage.store_bytes("x", b"x")
+                stage.store(name, dense_array(), **META)
+    with writing(tmp_path / "ws") as (workspace, stage):
+        stage.store("x", dense_array().rechunk((6, 5)), **META)
         stage.commit()
-    assert not (tmp_path / "ws/state").exists()
+        assert list(workspace.stages()["a"].outputs) == ["x"]
+        assert workspace.array("x").chunks[0] == (6, 6)
+        assert workspace.verify() == []
+    assert sorted(path.name for path in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
     assert not (tmp_path / "ws/journal/a").exists()

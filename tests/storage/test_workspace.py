@@ -188,18 +188,6 @@ def test_what_announces_another_output_announces_none(tmp_path):
         assert [stage.is_stored(name) for name in "xy"] == [False, True]
 
 
-def test_output_of_another_shape_replaces_the_interrupted_one(tmp_path):
-    with writing(tmp_path / "ws") as (workspace, stage):
-        stage.store("x", dense_array(), **META)
-        stage.store("unwanted", dense_array(), **META)
-        again = workspace.stage("a", parameters={}, inputs={})
-        again.store("x", dense_array().rechunk((6, 5)), **META)
-        again.commit()
-        assert list(workspace.stages()["a"].outputs) == ["x"]
-        assert workspace.array("x").chunks[0] == (6, 6)
-        assert workspace.verify() == []
-
-
 @pytest.mark.parametrize("keys", [(), ("aaaaaa", "bbbbbb", "cccccc")])
 def test_store_files_resumes_by_item(tmp_path, keys):
     made = []
