@@ -76,6 +76,7 @@ def test_half_of_the_cosine_is_reached_by_the_fewest_largest_terms():
         ("aa", {}, ValueError, "both words are 'a'"),
         ("az", {}, ValueError, "the vector of 'z' is zero"),
         ("ax", {}, UnknownWordError, "'x' has no vector"),
+        ("ab", {"n_lowering": -1}, ValueError, "and n_lowering is -1; give 1 or more, and 0 or more"),
         ("ab", {"n": 0}, ValueError, "n is 0 and n_lowering is 3; give 1 or more, and 0 or more"),
     ],
 )

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, random_array
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from distembed.evaluation import documents
+from distembed.evaluation import contexts, documents, topics, transfer
 from distembed.evaluation.topics import (
     found_again,
     largest_parts,
@@ -24,7 +24,10 @@ from distembed.evaluation.topics import (
     standardized_log_odds,
     telling_words,
 )
+from distembed.lift import lift
+from distembed.systems.topics import stages
 from tests.references.arrays import lazy
+from tests.temporaries import assert_declared, measured
 
 ROWS = {"whole": (10,), "even": (5, 5), "ragged": (1, 6, 3), "single": (1,) * 10}
 
@@ -56,13 +59,14 @@ def test_a_permutation_of_labels_is_perfect():
     assert documents.clustering_scores(["a", "b", "c", "a"], [2, 0, 1, 2]) == (1, 1, 1, 1)
 
 
-def by_hand(topic, counts, sums):
+def by_hand(topic, counts, alone):
+    """Return the coherence of a topic by the counts of pairs and the shares of words."""
     pmi, npmi = [], []
-    total = sums.sum()
     for a, b in combinations(topic, 2):
         if counts[a, b]:
-            pmi.append(np.log(counts[a, b] * total / (sums[a] * sums[b])))
-            npmi.append(pmi[-1] / -np.log(counts[a, b] / total))
+            joint = counts[a, b] / counts.sum()
+            pmi.append(np.log(joint / (alone[a] * alone[b])))
+            npmi.append(pmi[-1] / -np.log(joint))
         else:
             npmi.append(-1.0)
     return np.mean(pmi), np.mean(npmi), len(npmi), len(pmi)
@@ -70,26 +74,18 @@ def by_hand(topic, counts, sums):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_coherence_by_hand_and_over_blocks(name):
-    counts = counts_example()
-    topics = [[3, 1, 9, 0], [4, 5, 6], [8, 2]]
-    sums = counts.toarray().sum(axis=1)
-    expected = np.array([by_hand(topic, counts.toarray(), sums) for topic in topics]).T
-    for matrix in (counts, counts.toarray(), lazy(counts, ROWS[name])):
-        found = documents.topic_coherence(topics, matrix)
-        np.testing.assert_allclose(np.array(found), expected, rtol=1e-12)
-    larger = documents.topic_coherence(topics, counts, sums * 3)
-    np.testing.assert_allclose(larger.pmi, expected[0] - np.log(3))
-
-
-def test_coherence_with_the_probabilities_of_words():
-    """By hand: p(word) from running words, p(pair) from windows, as Newman et al. (2009) have it."""
-    counts = counts_example().toarray()
-    words = np.arange(10.0, 20.0)
-    found = documents.topic_coherence([[3, 1, 9]], counts, word_counts=words)
-    pairs = [(a, b) for a, b in combinations([3, 1, 9], 2) if counts[a, b]]
-    joint = np.array([counts[pair] / counts.sum() for pair in pairs])
-    alone = np.array([words[a] * words[b] / words.sum() ** 2 for a, b in pairs])
-    assert found.pmi[0] == pytest.approx(np.log(joint / alone).mean())
+    """p(word) from the pairs or, as Newman et al. (2009) have it, from running words; p(pair) from windows."""
+    sparse, words = counts_example(), np.arange(10.0, 20.0)
+    top = [[3, 1, 9, 0], [4, 5, 6], [8, 2]]
+    counts = sparse.toarray()
+    sums = counts.sum(axis=1)
+    for running, of_words in ((None, sums), (words, words)):
+        expected = np.array([by_hand(topic, counts, of_words / of_words.sum()) for topic in top]).T
+        for matrix in (sparse, counts, lazy(sparse, ROWS[name])):
+            found = documents.topic_coherence(top, matrix, word_counts=running)
+            np.testing.assert_allclose(np.array(found), expected, rtol=1e-12)
+    pmi = documents.topic_coherence(top, sparse).pmi
+    np.testing.assert_allclose(documents.topic_coherence(top, sparse, sums * 3).pmi, pmi - np.log(3))
 
 
 def test_coherence_of_unknown_repeated_and_lonely_words():
@@ -198,3 +194,21 @@ def test_mean_shares_count_the_documents_of_one_source_as_one():
     expected = stats.t.ppf(0.975, 1) * of_sources.std(ddof=1) / math.sqrt(2)
     np.testing.assert_allclose(found.errors[0], expected)
     assert np.isnan(found.errors[1]).all()
+
+
+def test_the_block_functions_of_evaluation_declare_what_they_hold():
+    rng = np.random.default_rng(0)
+    X = csr_array(random_array((3000, 2000), density=0.15, rng=rng, dtype=np.float32))
+    rows, pairs = rng.random((4000, 50)), rng.random((60, 50))
+    labels, lengths = rng.integers(0, 20, 3000), np.ones(60)
+
+    def every():
+        lift(topics.documents_with_word, "wd,w->td", X, labels, n_topics=20)
+        lift(transfer.ranks_of_rows, "rd,r,nd->r", rows[:45], np.arange(45), rows)
+        lift(contexts._terms_block, "cd,md,md,m->cm", rows, pairs, pairs, lengths)
+        lift(stages._sum_of, "wc,wc->wc", X, X)
+
+    every()
+    with measured() as found:
+        every()
+    assert_declared(found, *found)
