@@ -14,8 +14,6 @@ from distembed.manifold.regressions import (
     KernelRidge,
     LinearRidge,
     fit_known,
-    predictions,
-    with_known,
 )
 from tests.references import imputation as oracle
 
@@ -78,13 +76,6 @@ def test_the_ridge_of_the_kernel_is_chosen_by_leaving_one_out():
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_the_scale_of_the_kernel_is_that_of_rows_that_differ():
-    """In a table in which most rows are equal the median distance is 0, and nearness is still told apart."""
-    rows = np.repeat([[0.0, 0.1], [2.0, 0.1], [3.0, 0.1]], [45, 10, 5], axis=0)
-    assert KernelRidge().fit(rows, np.ones((60, 1))).scale_ == pytest.approx(4.0)
-    assert KernelRidge().fit(np.tile(rows[0], (4, 1)), np.ones((4, 1))).scale_ == 1.0
-
-
 @pytest.mark.parametrize("regressor", [LinearRidge(), KernelRidge()])
 @pytest.mark.parametrize("standardized", [False, True])
 def test_most_rows_of_a_table_may_be_equal(regressor, standardized):
@@ -98,6 +89,9 @@ def test_most_rows_of_a_table_may_be_equal(regressor, standardized):
     equal, far = np.tile(0.1 * np.arange(1, 4), (13, 1)), np.full((1, 3), 5.0)
     mean = type(regressor)().fit(equal, means[kinds][:13]).predict(far)  # rows that all are give the mean
     np.testing.assert_allclose(mean[0], means[kinds][:13].mean(axis=0))
+    assert KernelRidge().fit(equal, np.ones((13, 1))).scale_ == 1.0
+    apart = np.repeat([[0.0, 0.1], [2.0, 0.1], [3.0, 0.1]], [45, 10, 5], axis=0)
+    assert KernelRidge().fit(apart, np.ones((60, 1))).scale_ == pytest.approx(4.0)
 
 
 @pytest.mark.parametrize(
@@ -109,17 +103,3 @@ def test_many_rows_are_drawn_and_the_draw_is_always_the_same(name, regressor, mo
     drawn = np.sort(np.random.default_rng(0).permutation(90)[:20])
     few = type(regressor)().fit(X[drawn], truth[drawn]).predict(X)
     assert regressor.fit(X, truth).predict(X).tobytes() == few.tobytes()
-
-
-def test_predictions_come_by_row_blocks_and_known_rows_stay(monkeypatch):
-    monkeypatch.setattr(regressions, "PREDICTED_ROWS", 7)
-    X, Y, truth = problem()
-    known = ~np.isnan(Y[:, 0])
-    model = KernelRidge().fit(X, truth)
-    monkeypatch.setattr(regressions, "block_memory", lambda: 6 * 8 * 10 * 20)
-    found = predictions(model, X, 6)
-    assert found.chunks[0][0] == 20
-    np.testing.assert_allclose(found.compute(), model.predict(X), rtol=1e-9)
-    whole = with_known(Y, found, known).compute()
-    assert whole[known].tobytes() == Y[known].tobytes()
-    np.testing.assert_array_equal(whole[~known], found.compute()[~known].astype(np.float32))
