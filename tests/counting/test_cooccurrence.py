@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import lzma
-import pickle
 from collections import Counter
 from pathlib import Path
 
@@ -94,18 +93,27 @@ def test_wide_harmonic_windows_are_fixed_point(tmp_path):
     row_tokens=st.integers(1, 40),
     cuts=st.sets(st.integers(1, 4)),
     n_places=st.integers(1, 15),
+    row_blocks=st.sampled_from([(0, 5), (0, 2, 3, 5), tuple(range(6))]),
+    direction=st.sampled_from(["left", "symmetric"]),
 )
-def test_cutting_leaves_no_trace(tmp_path_factory, documents, row_tokens, cuts, n_places):
-    """Rows, batches, buffers, spilled runs and partitions may be cut anywhere."""
-    folder = tmp_path_factory.mktemp("cut")
-    partitions = [documents[a:b] for a, b in itertools.pairwise(sorted({0, len(documents), *cuts}))]
-    whole = as_float(plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic"))
+def test_cutting_leaves_no_trace(
+    tmp_path_factory, documents, row_tokens, cuts, n_places, row_blocks, direction
+):
+    """Rows, batches, buffers, spilled runs, row blocks and partitions may be cut anywhere."""
+    options = CooccurrenceOptions(window=4, weighting="harmonic", direction=direction)
+    folder, vocabulary, partials = tmp_path_factory.mktemp("cut"), vocabulary_of(WORDS), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cooccurrence, "places_per_piece", lambda *_: n_places)
         patch.setattr(partition_rows, "rows_of_batch", lambda *_: 1)
-        options = {"window": 4, "weighting": "harmonic", "row_tokens": row_tokens}
-        found = count(folder, [partition for partition in partitions if partition], **options)
-    np.testing.assert_array_equal(found.toarray(), whole.astype(np.float32))
+        for a, b in itertools.pairwise(sorted({0, len(documents), *cuts})):
+            if documents[a:b]:
+                part = write_partition(f"{folder}/{a}", documents[a:b], row_tokens=row_tokens)
+                partials.append(
+                    count_partition(part, vocabulary, options, row_blocks, f"{part}.counts", key=a)
+                )
+    found = [merged_block(partials, row_blocks, block).toarray() for block in range(len(row_blocks) - 1)]
+    whole = plain.cooccurrences(documents, WORDS, window=4, weighting="harmonic", direction=direction)
+    np.testing.assert_array_equal(np.vstack(found), as_float(whole).astype(np.float32))
 
 
 def test_random_choices_do_not_depend_on_cutting_and_differ_by_seed_and_part(tmp_path):
@@ -131,24 +139,6 @@ def test_subsampling_keeps_the_share_word2vec_keeps(tmp_path, oov, share, rtol):
     assert found[0, 0] == pytest.approx(n * share, rel=rtol)
 
 
-@pytest.mark.parametrize("row_blocks", [(0, 11), (0, 2, 4, 11), (0, 1, 11), tuple(range(12))])
-@pytest.mark.parametrize("direction", ["left", "symmetric"])
-def test_row_blocks_stack_to_the_whole(tmp_path, row_blocks, direction):
-    """Also where there are more than eight, of which several are then written at a time."""
-    vocabulary = vocabulary_of([*WORDS, "on", "odd", "x", "y", "z", "w"])
-    whole = count(tmp_path, [DOCUMENTS[:3], DOCUMENTS[3:]], vocabulary, direction=direction)
-    options = CooccurrenceOptions(direction=direction)
-    partials = [
-        count_partition(f"{tmp_path}/p{i}", vocabulary, options, row_blocks, f"{tmp_path}/{i}.counts", key=i)
-        for i in (0, 1)
-    ]
-    blocks = [merged_block(partials, row_blocks, block) for block in range(len(row_blocks) - 1)]
-    found = np.vstack([block.toarray() for block in blocks])
-    np.testing.assert_array_equal(found, whole.toarray())
-    expected = plain.cooccurrences(DOCUMENTS, vocabulary.words, direction=direction, window=options.window)
-    np.testing.assert_array_equal(found, as_float(expected))
-
-
 def test_damaged_partial_counts_are_named(tmp_path):
     """One flipped bit anywhere, in the counts or in their index, or a file that was cut."""
     write_partition(f"{tmp_path}/p", DOCUMENTS)
@@ -162,16 +152,6 @@ def test_damaged_partial_counts_are_named(tmp_path):
         with pytest.raises(DamagedRunsError, match=r"0\.counts.*run the counting of this partition again"):  # noqa: PT012
             for block in (0, 1):
                 merged_block([partial], row_blocks, block)
-
-
-def test_what_all_tasks_need_stands_once_in_the_graph(tmp_path):
-    """With each task it would make a graph as large as the product of partitions and row blocks."""
-    row_blocks = tuple(range(2_001))
-    partials = [PartialCounts(f"{tmp_path}/{number}.counts", 1, 1) for number in range(500)]
-    graph = cooccurrence.merge_partials(partials, row_blocks).__dask_graph__().to_dict()
-    # as a scheduler sends them, one by one
-    sizes = [len(pickle.dumps(task)) for task in graph.values()]
-    assert sum(size > 2_000 for size in sizes) == 2
 
 
 def test_row_blocks_have_equal_shares():
@@ -304,34 +284,23 @@ def test_pairs_have_their_places_beyond_31_bits():
     assert values.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("n_words", "window", "bits"), [(2**31, 2, 32), (2**31 - 1, 3, 64), (2**28, 17, 64)])
-def test_keys_take_32_bits_as_long_as_column_and_distance_fit(n_words, window, bits):
-    assert blocks.key_type(n_words, window) == np.dtype(f"uint{bits}")
-
-
-def run_of(values, indices=None):
-    indices = np.arange(len(values), dtype=np.int32) if indices is None else np.array(indices, np.int32)
-    kind = np.int32 if max(values) < 2**31 else np.int64
-    return blocks.Run(np.array([0, len(values)]), indices, np.array(values, kind))
-
-
 @pytest.mark.parametrize("n_runs", [2, 9])
-def test_merged_runs_outgrow_32_bits_where_only_their_sum_does(n_runs):
-    merged = blocks.merge_runs([run_of([2**30, 1])] * n_runs, 2)
-    assert merged.values.tolist() == [n_runs * 2**30, n_runs]
-    [mirrored] = blocks.mirror_rows(run_of([2**30]), (0, 1))
-    assert mirrored.values.tolist() == [2**31]
-
-
-@pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**40])
-def test_runs_come_back_whatever_bytes_their_numbers_take(tmp_path, largest):
-    written = run_of([1, largest], [0, min(largest, 2**31 - 1)])
+@pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**30, 2**31 - 1, 2**31, 2**40])
+def test_runs_come_back_and_are_merged_whatever_bytes_their_numbers_take(tmp_path, largest, n_runs):
+    """Also where only their sum outgrows 32 bits."""
+    kind = np.int32 if largest < 2**31 else np.int64
+    columns = np.array([0, min(largest, 2**31 - 1)], np.int32)
+    written = Run(np.array([0, 2]), columns, np.array([1, largest], kind))
     with writing_runs(f"{tmp_path}/r") as append:
         append(0, written)
     [read] = read_runs(f"{tmp_path}/r", 0)
     for expected, found in zip(written, read, strict=True):
         np.testing.assert_array_equal(found, expected)
-    assert read.values.dtype == written.values.dtype
+    assert read.values.dtype == kind
+    run = written._replace(indices=np.arange(2, dtype=np.int32))
+    assert blocks.merge_runs([run] * n_runs, 2).values.tolist() == [n_runs, n_runs * largest]
+    [mirrored] = blocks.mirror_rows(run._replace(indptr=np.array([0, 0, 2])), (0, 2))
+    assert 2 * largest in mirrored.values
 
 
 # ---- what is refused, and what is left on disk ------------------------------------------------------------------

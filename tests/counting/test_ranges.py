@@ -16,7 +16,6 @@ from distembed.counting.document_groups import (
     sum_of_groups,
     words_of_groups,
 )
-from distembed.counting.partition_rows import token_bundles
 from distembed.job.load import load_job
 from distembed.job.run import run_stages
 from distembed.stages import corpus
@@ -29,18 +28,6 @@ def documents_of(seed):
     rng = np.random.default_rng(seed)
     pool = [f"w{number}" for number in range(13)]
     return [[pool[k] for k in rng.integers(0, len(pool), n)] for n in (0, 30, 1, 0, 200, 3, 50, 9, 0, 7, 0)]
-
-
-def test_bundles_follow_from_the_tokens_of_partitions_alone(monkeypatch):
-    assert token_bundles(["a", "b"], [0, 0]) == [[]]
-    assert token_bundles(["a", "b", "c"], [0, 10**6, 1]) == [[("b", 0, 10**6, 1), ("c", 0, 1, 2)]]
-    assert len(token_bundles(["a", "b"], [10**12, 5])) == partition_rows.MOST_BUNDLES
-    monkeypatch.setattr(partition_rows, "BUNDLE_TOKENS", 4)
-    assert token_bundles(["a", "b", "c"], [5, 3, 4]) == [
-        [("a", 0, 4, 0)],
-        [("a", 4, 5, 0), ("b", 0, 3, 1)],
-        [("c", 0, 4, 2)],
-    ]
 
 
 @pytest.mark.parametrize(
