@@ -33,11 +33,3 @@ def answer(table, a, a2, b, *, method):
         if score > best_score:
             best, best_score = word, score
     return best
-
-
-def purity(clusters, classes):
-    total = 0
-    for cluster in set(clusters):
-        members = [c for k, c in zip(clusters, classes, strict=True) if k == cluster]
-        total += max(members.count(c) for c in members)
-    return total / len(classes)
