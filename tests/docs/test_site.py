@@ -127,12 +127,6 @@ def test_the_pages_of_a_system_have_every_key_and_every_output(system):
         assert output.meaning in section
 
 
-def test_every_command_is_on_the_page_of_commands():
-    """The page is written from the group that the commands join, to its last level."""
-    page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
-    assert ".. click:: distembed.cli.main:cli\n   :prog: distembed\n   :nested: full\n" in page
-
-
 def test_links_are_made_relative_to_the_page_that_shows_a_file():
     relinked = extension("repository_links")["relinked"]
     shown = {ROOT / "jobs/README.md": DOCS / "reference/jobs.md"}
@@ -145,14 +139,13 @@ def test_links_are_made_relative_to_the_page_that_shows_a_file():
     assert relinked(code, folder=ROOT / "jobs", **at) == code
 
 
-def test_every_extra_is_on_the_page_of_installing():
+def test_every_extra_every_command_and_the_page_to_explore_are_on_their_pages():
+    """The page of commands is written from the group that they join, the page to explore by the build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
     page = (DOCS / "start" / "install.md").read_text(encoding="utf-8")
-    assert [name for name in extras if f"`{name}`" not in page] == []
-
-
-def test_the_home_page_shows_the_page_to_explore_that_the_build_makes():
+    assert [name for name in project["optional-dependencies"] if f"`{name}`" not in page] == []
+    page = (DOCS / "reference" / "commands.md").read_text(encoding="utf-8")
+    assert ".. click:: distembed.cli.main:cli\n   :prog: distembed\n   :nested: full\n" in page
     shown = extension("live_explorer")["TARGET"]
     assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")

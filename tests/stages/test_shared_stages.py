@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,13 +19,10 @@ from distembed.job.model import Job, JobError
 from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
 from distembed.job.stage import Counted
-from distembed.plan import Dimension, Dimensions
-from distembed.stages.kept_matrices import KeptRows
 from distembed.storage.workspace import Workspace
-from distembed.systems.psdvec.outputs import VECTORS
 from distembed.systems.psdvec.stages import psdvec_dimensions
 from tests import test_promises
-from tests.commands import forget_stage, run, run_once, succeed, written_once
+from tests.commands import changes, forget_stage, refusal, run, succeed
 from tests.small_jobs import transfer
 from tests.small_jobs.topics import CLASSES
 
@@ -79,17 +73,14 @@ def test_a_changed_cell_makes_no_text_be_read_again(system, reads_them, tmp_path
     assert set(again.ran) == reads_them
     assert set(again.skipped) == set(first.ran) - reads_them
     assert documents(tmp_path)[0]["label"] == "sea"
-
-
-def test_documents_are_chosen_by_the_labels_of_a_table(tmp_path):
-    job = load_job(write(tmp_path, "topics"), settings=("documents.labels=['sea', 'farm']",))
-    run_stages(job, until="documents")
-    write_table(tmp_path, farm0="music", music3="sea")
-    assert "tokens" in run_stages(job, until="documents").skipped
-    ids = {row["id"] for row in documents(tmp_path)}
-    assert len(ids) == len(documents(tmp_path)) == 40
-    assert {name for name in ids if name.startswith("music")} == {"music3"}
-    assert "farm0" not in ids
+    if system == "topics":  # which chooses documents by their labels
+        write_table(tmp_path, farm0="music", music3="sea")
+        chosen = load_job(job, settings=("documents.labels=['sea', 'farm']",))
+        assert "tokens" in run_stages(chosen, until="documents").skipped
+        ids = [row["id"] for row in documents(tmp_path)]
+        assert len(set(ids)) == len(ids) == 40
+        assert {name for name in ids if name.startswith("music")} == {"music3"}
+        assert "farm0" not in ids
 
 
 def test_parts_of_paths_are_joined_by_file(tmp_path):
@@ -133,7 +124,7 @@ workers = 1
 
 
 @pytest.fixture
-def job(tmp_path) -> Path:
+def job(tmp_path):
     (tmp_path / "text.txt").write_text(TEXT * 20)
     (tmp_path / "names.txt").write_text("New York\nNew York City\nFord\n")
     (tmp_path / "job.toml").write_text(JOB)
@@ -177,13 +168,9 @@ def test_another_gazetteer_and_none_count_again(job):
     assert {"st_louis", "new_york"} <= set(counts(job))
     assert "new_york_city" not in counts(job)
     job.write_text(JOB.replace('phrases_file = "names.txt"\n', ""))
-    chosen = ("vocabulary.stop_words=english", "vocabulary.keep=['of']", "vocabulary.max_size=5")
-    settings = (word for setting in chosen for word in ("--set", setting))
-    succeed("run", job, "--until", "vocabulary", *settings)
+    chosen = {"vocabulary.stop_words": "english", "vocabulary.keep": ["of"], "vocabulary.max_size": 5}
+    succeed("run", job, "--until", "vocabulary", *changes(chosen))
     assert sorted(counts(job)) == ["city", "louis", "new", "of", "york"]
-
-
-TERABYTES = 2_000_000_000_000
 
 
 @pytest.fixture
@@ -206,22 +193,18 @@ def sample(tmp_path):
     return place
 
 
-def test_a_corpus_that_is_not_here_is_planned_from_a_sample(missing, sample):
+def test_a_corpus_that_is_not_here_is_planned_from_a_sample_and_its_size_gives_its_partitions(
+    missing, sample
+):
     done = succeed("plan", missing, "--sample", sample, "--tokens", "4e8")
     grown = f"{format_bytes(10_000 * sample.stat().st_size)} of input"
     for part in ("about 400,000,000 tokens", "by a sample of the text", grown):
         assert part in done.output
-    without = run("plan", missing, "--bytes", "2TB")
-    assert without.exit_code != 0
-    assert "dump.xml.bz2 matches no file" in without.output
-
-
-def test_its_size_gives_its_partitions(missing, sample):
+    assert "dump.xml.bz2 matches no file" in refusal("plan", missing, "--bytes", "2TB")
     settings = (f'corpus.paths=["{sample}"]', "plan.tokens=340_000_000_000", 'plan.bytes="2TB"')
     plan = plan_job(load_job(missing, settings=settings))
     assert "about 340,000,000,000 tokens" in plan.sizes
-    n_partitions = -(-TERABYTES // 2**25)
-    assert plan.stages["tokens"].tasks == n_partitions <= plan.stages["cooccurrence"].tasks
+    assert plan.stages["tokens"].tasks == -(-(2 * 10**12) // 2**25) <= plan.stages["cooccurrence"].tasks
 
 
 def test_every_size_before_the_text_is_read_is_no_less_than_what_is_counted(missing, sample):
@@ -239,103 +222,74 @@ def test_every_size_before_the_text_is_read_is_no_less_than_what_is_counted(miss
 
 
 ROWS = {"psdvec": "vectors", "wordspaces": "vectors", "imputation": "domain"}
-"""The rows between which a system keeps distances."""
+"""The rows between which a system keeps distances; their small jobs are those of the promises."""
+finished, copy = test_promises.finished, test_promises.copy
+of_each = pytest.mark.parametrize("finished", ROWS, indirect=True)
 
 
-class Kept(NamedTuple):
-    """The small job of a system, with distances, that the tests of the promises run as well."""
-
-    system: str
-    file: Path
-    workspace: Path
-    settings: tuple[str, ...]
-
-    def job(self, workspace: Path, *settings: str) -> Job:
-        return load_job(self.file, workspace=str(workspace), settings=(*self.settings, *settings))
-
-    def check(self, workspace: Path, metric: str) -> None:
-        """Compare the distances in a workspace with plain ones."""
-        found, rows = de.read_distances(workspace), de.Workspace.open(workspace).array(ROWS[self.system])
-        assert (found.metric, found.values.dtype) == (metric, np.float32)
-        expected = pairwise_distances(np.asarray(rows.compute(), np.float64), metric=metric)
-        np.testing.assert_allclose(found.values.compute(), expected, rtol=1e-4, atol=1e-6)
+def with_settings(finished: test_promises.Finished, workspace: Path, *settings: str) -> Job:
+    return load_job(finished.job[0], workspace=str(workspace), settings=(*finished.settings, *settings))
 
 
-@pytest.fixture(params=ROWS)
-def kept(request, tmp_path_factory) -> Kept:
-    settings = test_promises.SYSTEMS[request.param].settings
-    job = written_once(tmp_path_factory, request.param, test_promises.SYSTEMS[request.param].write)
-    words = (word for setting in settings for word in ("--set", setting))
-    return Kept(request.param, job, run_once(tmp_path_factory, job, *words)[0], settings)
+def check_distances(finished: test_promises.Finished, workspace: Path, metric: str) -> None:
+    """Compare the distances in a workspace with plain ones."""
+    found, rows = de.read_distances(workspace), de.Workspace.open(workspace).array(ROWS[finished.system])
+    assert (found.metric, found.values.dtype) == (metric, np.float32)
+    expected = pairwise_distances(np.asarray(rows.compute(), np.float64), metric=metric)
+    np.testing.assert_allclose(found.values.compute(), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_distances_are_kept_as_planned_and_opened(kept):
-    kept.check(kept.workspace, "euclidean" if kept.system == "imputation" else "cosine")
-    workspace, found = de.Workspace.open(kept.workspace), de.read_distances(kept.workspace)
+@of_each
+def test_distances_are_kept_as_planned_and_opened(finished):
+    check_distances(
+        finished, finished.workspace, "euclidean" if finished.system == "imputation" else "cosine"
+    )
+    workspace, found = de.Workspace.open(finished.workspace), de.read_distances(finished.workspace)
     assert found.names == workspace.table("vocabulary")["word"].to_pylist()[: len(found.values)]
-    plan = plan_job(kept.job(kept.workspace))
+    plan = plan_job(with_settings(finished, finished.workspace))
     assert plan.stages["distances"].stored_bytes == found.values.nbytes
-    files = (kept.workspace / "arrays.zarr" / "distances").rglob("*")
+    files = (finished.workspace / "arrays.zarr" / "distances").rglob("*")
     heads, filled_up = 1024 * (1 + found.values.numblocks[0]), found.values.blocks[0].nbytes
     n_bytes = sum(file.stat().st_size for file in files if file.is_file())
     assert 0 < n_bytes <= found.values.nbytes + heads + filled_up
-    took = workspace.stages()["distances"].facts["peak_process_bytes"]
-    assert took <= plan.planned_bytes("distances")
 
 
-def test_what_is_kept_changes_no_other_output(kept, tmp_path):
-    copy = Path(shutil.copytree(kept.workspace, tmp_path / "w"))
+@of_each
+def test_what_is_kept_changes_no_other_output_and_another_metric_makes_it_alone_again(finished, copy):
     before = de.Workspace.open(copy).stages()
-    done = run_stages(kept.job(copy, "matrices.keep=[]"), replace=True)
-    assert kept.system == "imputation" or set(done.ran) <= {
-        "report"
-    }  # there, the graph is made of the distances
+    done = run_stages(with_settings(finished, copy, "matrices.keep=[]"), replace=True)
+    is_of_graph = finished.system == "imputation"  # whose graph is made of the distances
+    assert is_of_graph or set(done.ran) <= {"report"}
     for name, stage in de.Workspace.open(copy).stages().items():
         for output, record in stage.outputs.items():
             if not (record.spec.temporary or record.spec.kind in ("bytes", "page")):
                 assert before[name].outputs[output].digest == record.digest, output
     forget_stage(copy, "distances")
-    with pytest.raises(
-        KeyError, match=r"keeps no distances: run its job with matrices.keep = \['distances'\]"
-    ):
+    with pytest.raises(KeyError, match=r"no distances: run its job with matrices.keep = \['distances'\]"):
         de.read_distances(copy)
-    run_stages(kept.job(copy), until="distances", replace=True)
-    one, other = (de.Workspace.open(place).describe("distances").digest for place in (copy, kept.workspace))
-    assert one == other
+    run_stages(with_settings(finished, copy), until="distances", replace=True)
+    digests = {de.Workspace.open(one).describe("distances").digest for one in (copy, finished.workspace)}
+    assert len(digests) == 1
+    if not is_of_graph:
+        again = with_settings(finished, copy, "matrices.metric=euclidean")
+        assert run_stages(again, until="distances", replace=True).ran == ("distances",)
+        check_distances(finished, copy, "euclidean")
 
 
-def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(kept, tmp_path):
-    is_counted = kept.system == "imputation"
-    n_bytes = de.read_distances(kept.workspace).values.nbytes
-    disk = n_bytes - 1 if is_counted else n_bytes // 2
-    settings = (*kept.settings, "matrices.keep=['distances']", f"matrices.disk={disk}")
-    words = (kept.file, "--workspace", tmp_path / "w", *(word for one in settings for word in ("--set", one)))
+@of_each
+def test_distances_that_exceed_the_disk_are_refused_before_they_are_computed(finished, tmp_path):
+    is_counted = finished.system == "imputation"
+    n_bytes = de.read_distances(finished.workspace).values.nbytes
+    disk, only = n_bytes - 1 if is_counted else n_bytes // 2, {"matrices.keep": ["distances"]}
+    words = (*finished.job, "--workspace", tmp_path / "w", *changes(only | {"matrices.disk": disk}))
+    limit = "would keep distances, .* on disk, over the limit of .*: set matrices.disk = "
     for command in ("plan", "run"):
-        done = run(command, *words)
-        assert done.exit_code == 2
-        limit = "would keep distances, .* on disk, over the limit of .*: set matrices.disk = "
-        assert re.search(limit, " ".join(done.output.split())), done.output
+        assert re.search(limit, refusal(command, *words))
     begun = [*de.Workspace.open(tmp_path / "w").stages()] if (tmp_path / "w" / "manifest").exists() else []
     # a run of imputation reads its tables before it plans; elsewhere the rows are counted with the vocabulary
     assert begun in ([], ["join"]) if is_counted else begun == ["tokens", "vocabulary"]
-    fits = kept.job(tmp_path / "x", "matrices.keep=['distances']", f"matrices.disk={n_bytes}")
-    plan_job(fits).check()
-
-
-@pytest.mark.parametrize("kept", ["psdvec"], indirect=True)
-def test_another_metric_makes_the_distances_and_nothing_else_again(kept, tmp_path):
-    copy = Path(shutil.copytree(kept.workspace, tmp_path / "w"))
-    done = run_stages(kept.job(copy, "matrices.metric=euclidean"), until="distances", replace=True)
-    assert done.ran == ("distances",)
-    kept.check(copy, "euclidean")
-
-
-def test_distances_need_memory_for_their_rows():
-    kept = KeptRows(VECTORS, "vectors", "two words", lambda job: "cosine", "word", lambda job, dims: 300)
-    job = SimpleNamespace(resources=SimpleNamespace(block_memory=2**26))
-    plans = (kept.plan(job, Dimensions({"word": Dimension(n, n)})) for n in (10**4, 10**6))
-    few, many = (plan.process_bytes(1) for plan in plans)
-    assert few < 2 * 2**30 < many
+    fits = ("matrices.keep=['distances']", f"matrices.disk={n_bytes}")
+    plan_job(with_settings(finished, tmp_path / "x", *fits)).check()
 
 
 @pytest.mark.parametrize(

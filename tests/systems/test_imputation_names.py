@@ -1,8 +1,9 @@
-"""What an imputation job exports and chooses: names in both spellings, and the vectors of every method."""
+"""The names of an imputation job: in both spellings, with the vectors of every method, and new ones of later tables."""
 
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,8 +16,8 @@ from distembed.systems.imputation import stages
 from distembed.systems.imputation.stages import REGRESSORS
 from distembed.tables.domain import read_known
 from distembed.tables.sections import KnownSection
-from tests.commands import job_fixtures, made, run, run_once, succeed
-from tests.small_jobs.imputation import N_NAMES, write
+from tests.commands import job_fixtures, made, refusal, run, run_once, succeed
+from tests.small_jobs.imputation import JOB, N_NAMES, write
 
 job, finished, copy = job_fixtures("imputation", write)
 
@@ -39,8 +40,9 @@ def renamed(job, tmp_path_factory):
     return folder / "w"
 
 
-def test_the_export_joins_to_the_table_by_its_own_spelling(renamed, tmp_path):
-    succeed("export", renamed, "--to", tmp_path / "names.parquet")
+def test_the_export_joins_to_the_table_by_its_own_spelling_and_is_loaded_again(renamed, tmp_path):
+    for name in ("names.parquet", "names.csv"):
+        succeed("export", renamed, "--to", tmp_path / name)
     rows = {row["name"]: row for row in pq.read_table(tmp_path / "names.parquet").to_pylist()}
     of_table = [line.split(",")[0] for line in (renamed.parent / "domain.csv").read_text().splitlines()[1:]]
     assert sorted(rows) == sorted(of_table)
@@ -48,11 +50,6 @@ def test_the_export_joins_to_the_table_by_its_own_spelling(renamed, tmp_path):
     assert [rows["Third Inc."][key] for key in keys] == ["name_3", "name_3", "known"]
     assert [rows["Late AG"][key] for key in keys] == [None, "late", "imputed"]
     assert rows["name 50"]["origin"] == "left out"
-
-
-def test_exported_names_are_loaded_again(job, renamed, tmp_path):
-    for name in ("names.parquet", "names.csv"):
-        succeed("export", renamed, "--to", tmp_path / name)
     own = de.WordVectors(
         de.Workspace.open(renamed).table("vocabulary")["word"].to_pylist(),
         np.asarray(compute(de.Workspace.open(renamed).array("vectors"))),
@@ -147,3 +144,117 @@ def test_the_vectors_of_each_method_are_those_of_its_estimator(job, best, tmp_pa
     refused = run("explain", workspace, "name 33")
     assert refused.exit_code == 2
     assert f"those of {stages.METHODS[method]}, which are no mixtures" in " ".join(refused.output.split())
+
+
+def test_the_names_are_given_away_with_where_they_come_from(tmp_path):
+    folder = tmp_path / "input"
+    folder.mkdir()
+    prices = ["date,a,b,c,gone"] + [
+        f"2020-01-{day:02d},{1 + day % 3},{1 + day % 4},{1 + day % 5},{'1.5' if day > 1 else ''}"
+        for day in range(1, 20)
+    ]
+    (folder / "prices.csv").write_text("\n".join(prices) + "\n")
+    de.WordVectors(["a", "elsewhere"], np.eye(2, 5)).save(folder / "known.txt")
+    text = JOB.replace('label_column = "kind"\n', "").replace("domain.csv", "prices.csv")
+    text = text.replace("[known]", 'transform = "return_correlation"\n[known]').replace("= 4", "= 1")
+    (folder / "job.toml").write_text(text)
+    succeed("run", folder / "job.toml")
+    done = run("export", folder / "job.toml", "--to", tmp_path / "names.parquet")
+    assert done.output.startswith("4 names: 1 known, 2 imputed, 1 left out; vectors of 5 dimensions in ")
+    rows = pq.read_table(tmp_path / "names.parquet").to_pylist()
+    origins = {row["name"]: row["origin"] for row in rows}
+    assert origins == {"a": "known", "b": "imputed", "c": "imputed", "gone": "left out"}
+    assert [row["vector"] is None for row in rows] == [False, False, False, True]
+    assert rows[3]["reason"] == "a price is missing or not positive"
+    assert rows[0]["vector"] == [1, 0, 0, 0, 0]
+    assert (
+        "'gone' was left out of the table: a price is missing" in run("explain", folder / "w", "gone").output
+    )
+    succeed("export", folder / "job.toml", "--to", tmp_path / "names.npy")
+    assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
+
+
+# --- `distembed infer`: new names, whose columns are on the scales of the fit -------------------------------------
+
+
+def numbers(job: Path) -> np.ndarray:
+    """Return the rows of the table of the job."""
+    return np.loadtxt(job.parent / "domain.csv", delimiter=",", skiprows=1, usecols=(2, 3, 4))
+
+
+@pytest.fixture(scope="module")
+def residuals(job, tmp_path_factory):
+    """Return the workspace of the job, whose graph has what a regression leaves."""
+    return run_once(tmp_path_factory, job, "--set", "imputation.method=residuals")[0]
+
+
+def infer(workspace: Path, table: Path, *words: str) -> list[object]:
+    """Return the words of the command that infers the names of a table."""
+    return ["infer", workspace, table, "--to", table.with_suffix(".parquet"), *words]
+
+
+def test_new_names_follow_those_of_the_job_as_the_estimator_gives_them(job, residuals, tmp_path):
+    """The standardization is that of the job's table: one row has none of its own."""
+    new, table = 3 * np.random.default_rng(2).standard_normal((3, 3)), tmp_path / "new.csv"
+    rows = [",".join(map(repr, row)) for row in new[:, ::-1].tolist()]
+    lines = [f"{name},{row}" for name, row in zip(("first new", "name 3", "third"), rows, strict=True)]
+    table.write_text("\n".join(["name,c,b,a", *lines]) + "\n")
+    output, target = succeed(*infer(residuals, table)).output, table.with_suffix(".parquet")
+    assert pq.read_table(target).column_names == ["word", "origin", "vector"]
+    assert output.startswith(f"2 new names; {N_NAMES + 3} words x 5 dimensions in ")
+    assert "1 name ('name 3') had a vector already, which is kept" in " ".join(output.split())
+    found, workspace = de.WordVectors.load(target), de.Workspace.open(residuals)
+    before = workspace.array("vectors").compute()
+    assert found.vectors[: N_NAMES + 1].tobytes() == before.tobytes()
+    assert list(found.words[-2:]) == ["first new", "third"]
+
+    succeed("infer", residuals, table, "--to", tmp_path / "all.tsv")
+    lines = (tmp_path / "all.tsv").read_text(encoding="utf-8-sig").splitlines()
+    assert len(lines) == N_NAMES + 4
+    assert lines[-1].replace(chr(34), "").split("\t")[:2] == ["third", "inferred"]
+
+    mean, spread = numbers(job).mean(axis=0), numbers(job).std(axis=0)
+    X, kept = (numbers(job) - mean) / spread, (new[[0, 2]] - mean) / spread
+    Y = workspace.array("known_vectors").compute()
+    model = de.LatentSemanticImputation(min_degree=4, regressor=LinearRidge()).fit(X, Y)
+    np.testing.assert_allclose(found.vectors[-2:], model.infer(kept, X, Y), rtol=1e-3, atol=1e-5)
+
+
+def test_an_empty_cell_takes_the_median_of_the_job_where_it_is_asked_for(job, residuals, tmp_path):
+    table = tmp_path / "new.csv"
+    table.write_text("name,a,b,c\nx,1,,0.5\ny,-1,3,0\n")
+    told = refusal(*infer(residuals, table))
+    assert "no finite number for 1 of 2 names in the column 'b', first 'x'" in told
+    succeed(*infer(residuals, table, "--set", "domain.missing=median"))
+    holed = de.WordVectors.load(table.with_suffix(".parquet")).vectors[-2:]
+    table.write_text(f"name,a,b,c\nx,1,{float(np.median(numbers(job)[:, 1]))!r},0.5\ny,-1,3,0\n")
+    succeed(*infer(residuals, table))
+    whole = de.WordVectors.load(table.with_suffix(".parquet")).vectors[-2:]
+    np.testing.assert_allclose(holed, whole, rtol=1e-5)
+
+
+FITTING = "name,a,b,c\nx,1,2,3\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("name,a,c\nx,1,2\n", "", "has no column 'b'; it has 'name', 'a', 'c'"),
+        ("name,a,b,c\nx,1,many,2\n", "", "holds text in the column 'b', not numbers"),
+        ("name,a,b,c\n", "", "has no row: give one per new name"),
+        ("a,b,c\n1,2,3\n", "", "has numbers of the job in the column 'a', where names are looked for"),
+        ("name,a,b,c\nname 1,1,2,3\n", "", "holds no new name: 1 name ('name 1') of it had a vector before"),
+        ("name,a,b,c\nx,1,2,3\nx,1,2,4\n", "", "has 1 name twice ('x')"),
+        (FITTING, "--set domain.transform=return_correlation", "a new series changes the table"),
+        (FITTING, "--min-count 3", "leave out --words and --min-count"),
+        (FITTING, "--space _", "new.parquet keeps spaces as they are: leave out --space"),
+        (FITTING, "another.csv", "2 files are given, and an imputation job reads one table"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_in_a_sentence(residuals, tmp_path, text, words, message):
+    table = tmp_path / "new.csv"
+    table.write_text(text)
+    (tmp_path / "another.csv").write_text(text)
+    more = (str(tmp_path / word) if word.endswith(".csv") else word for word in words.split())
+    assert message in refusal(*infer(residuals, table, *more))
+    assert not table.with_suffix(".parquet").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,6 @@ from distembed.neighbors.graphs import neighbor_affinity
 from distembed.systems.topics import views
 from tests.commands import changes, job_fixtures, made, refusal, run, run_once, succeed, written_once
 from tests.small_jobs.topics import CLASSES, JOB, collection, write, write_lines, write_long
-
-ONE_FIT: dict[str, object] = {"topics.compare_with": [], "topics.n_starts": 1}
-
 
 job, finished, copy = job_fixtures("topics-of-classes", write)
 
@@ -155,14 +153,6 @@ def test_a_topic_says_what_its_documents_have_in_common(finished, tmp_path, outp
     assert f">{rows[0]['pmi']:.3f}<" in page.replace("<wbr>", "")
 
 
-def test_labels_are_no_truth_unless_the_job_says_so(job, copy):
-    done = succeed("run", job, "--workspace", copy, "--set", "report.score_labels=false")
-    page = (copy / "report" / "index.html").read_text(encoding="utf-8")
-    assert "mean of 3" not in done.output
-    assert "Agreement with labels" not in page
-    assert "Documents by label" in page
-
-
 def test_the_share_of_topics_by_what_is_known_of_documents(finished, tmp_path, page):
     assert page.count("Topics by kind") >= 2
     done, rows = exported(finished[0], tmp_path / "s.csv", "--what", "shares")
@@ -175,50 +165,27 @@ def test_the_share_of_topics_by_what_is_known_of_documents(finished, tmp_path, p
     assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
 
 
-def test_columns_of_documents_go_into_exports_and_answers(job, tmp_path):
+def test_columns_of_documents_go_into_exports_and_answers_and_labels_need_be_no_truth(job, copy, tmp_path):
     meta = tmp_path / "meta.csv"
     meta.write_text("id,half\n" + "".join(f"d{n},{'first' if n < 30 else 'second'}\n" for n in range(60)))
-    own = ("run", job, "--workspace", tmp_path / "w", *changes({"corpus.metadata": meta} | ONE_FIT))
+    settings = changes({"corpus.metadata": meta, "report.score_labels": False})
+    own = ("run", job, "--workspace", copy, *settings)
     done = succeed(*own)
     assert "60 of 62 documents have a row in " in done.output
-    _, rows = exported(tmp_path / "w", tmp_path / "d.csv")
+    assert "mean of 3" not in done.output
+    _, rows = exported(copy, tmp_path / "d.csv")
     assert [row["half"] for row in rows] == ["first"] * 30 + ["second"] * 30 + ["", ""]
-    assert "Topics by half" in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
-    succeed("infer", tmp_path / "w", job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
+    page = (copy / "report" / "index.html").read_text(encoding="utf-8")
+    assert "Topics by half" in page
+    assert "Agreement with labels" not in page
+    assert "Documents by label" in page
+    succeed("infer", copy, job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
     new = pacsv.read_csv(tmp_path / "new.csv").to_pylist()
     assert new == [{name: value for name, value in row.items() if name != "half"} for row in rows]
     meta.write_text("id,half\nnobody,first\n")
     told = refusal(*own)
     assert "no document has a row" in told
     assert "'d0'" in told
-
-
-@pytest.mark.parametrize(
-    ("command", "sentence"),
-    [
-        (
-            "export W --what names --to x.csv",
-            "has no table of names: give --what documents or topics or shares or words",
-        ),
-        ("export W --what topics --to x.npy", "an npy file holds numbers alone, and this table has none"),
-        ("export W --what topics --to x.txt", "word2vec files hold words and vectors only, not topics"),
-        ("export W --what document_terms --to x.npz", "the format of x.npz cannot be detected from its name"),
-        ("export W --to x.csv --space _", "csv keeps words and numbers as they are: leave it out"),
-        (
-            "infer W texts.txt --to o.csv --min-count 2",
-            "infers the topics of documents, not words: leave out --words, --min-count and --space",
-        ),
-        ("infer W texts.txt --to t.xyz", "cannot be detected from its name: end it in .parquet"),
-        ("explain W d1000", "there is no document 'd1000' among 62; did you mean"),
-        ("explain W alone", "the document 'alone' holds no word of the vocabulary"),
-        ("explain W d1 9", "there is no topic '9': give a number from 0 to 2"),
-        ("explain W d1 0 1", "3 names given: name a document's id and, if you like, the number of a topic"),
-    ],
-)
-def test_what_a_finished_job_cannot_give_is_refused(finished, command, sentence, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert sentence in refusal(*(finished[0] if word == "W" else word for word in command.split()))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_from_a_workspace_agrees_with_the_job(job, workspace):
@@ -259,7 +226,7 @@ def test_a_model_from_a_workspace_is_lazy_and_of_its_method(in_blocks):
     assert factors.compute().tobytes() == stored.tobytes()
 
 
-def test_topics_of_new_documents(finished, job, tmp_path):
+def test_topics_of_new_documents_which_may_be_read_otherwise_than_the_job(finished, job, tmp_path):
     succeed("export", finished[0], "--to", tmp_path / "own.csv")
     done = run("infer", finished[0], job.parent / "collection.jsonl", "--to", tmp_path / "same.csv")
     assert done.output.startswith("62 documents and 3 topics in "), done.output
@@ -273,9 +240,6 @@ def test_topics_of_new_documents(finished, job, tmp_path):
     first = {row["topic"]: row["words"][0] for row in words if row["method"] == "semantic_nmf"}
     assert [first[row["topic"]] in text for row, text in zip(found, texts, strict=True)] == [True] * 3
     assert [(row["id"], row["label"]) for row in found] == [("n0", "new"), ("n1", "new"), ("n2", "new")]
-
-
-def test_new_documents_may_be_read_otherwise_than_the_job(finished, tmp_path):
     (tmp_path / "new.jsonl").write_text('{"name": "x", "body": "violin concert"}\n')
     infer = ("infer", finished[0], tmp_path / "new.jsonl", "--to", tmp_path / "t.csv")
     assert "text" in refusal(*infer)
@@ -320,7 +284,7 @@ def test_documents_are_chosen_by_label_and_once(job, tmp_path):
     every, twice = collection(), tmp_path / "twice.jsonl"
     write_lines(twice, [*every, {**every[1], "id": "again"}])
     chosen = {"documents.drop_duplicates": True, "documents.labels": ["sea", "farm"], "corpus.paths": [twice]}
-    words = changes(chosen | {"topics.n_topics": 2} | ONE_FIT)
+    words = changes(chosen | {"topics.n_topics": 2, "topics.compare_with": [], "topics.n_starts": 1})
     done = succeed("run", job, "--workspace", tmp_path / "w", *words)
     assert "41 documents (22 left out)" in done.output
     workspace = de.Workspace.open(tmp_path / "w")
@@ -328,24 +292,22 @@ def test_documents_are_chosen_by_label_and_once(job, tmp_path):
     assert workspace.array("document_terms").shape[0] == 41
 
 
-def test_association_of_another_workspace(job, finished, tmp_path):
+def test_association_of_another_workspace_which_needs_words_of_this_one(job, finished, tmp_path):
     """Counts of the same text, aligned by word with fewer words, are those of the text itself."""
-    settings = (f"semantic.workspace='{finished[0]}'", f"coherence.workspace='{finished[0]}'")
+    given = f"semantic.workspace='{finished[0]}'"
     here, there = (
-        made(job, tmp_path / "w", *settings, "vocabulary.max_size=20", until="topics"),
+        made(job, tmp_path / "w", given, "vocabulary.max_size=20", until="association"),
         de.Workspace.open(finished[0]),
     )
     own, others = (one.table("vocabulary")["word"].to_pylist() for one in (here, there))
     place = [others.index(word) for word in own]
     expected = there.array("ppmi").blocks[0].compute().toarray()[np.ix_(place, place)]
     np.testing.assert_allclose(compute(here.array("ppmi")).toarray(), expected, rtol=1e-5)
-
-
-def test_a_workspace_of_other_words_is_refused(job, finished, tmp_path):
     (tmp_path / "other.txt").write_text("ein anderer text\nein anderer text\n")
-    other: dict[str, object] = {"corpus.paths": [tmp_path / "other.txt"], "vocabulary.max_share": 1.0}
-    given = {"semantic.workspace": finished[0], "topics.n_topics": 1}
-    told = refusal("run", job, "--workspace", tmp_path / "w", *changes(other | given | ONE_FIT))
+    other = changes(
+        {"corpus.paths": [tmp_path / "other.txt"], "vocabulary.max_share": 1.0, "topics.n_topics": 1}
+    )
+    told = refusal("run", job, "--workspace", tmp_path / "other", "--set", given, *other)
     assert "no word of the collection is in" in told
 
 
@@ -386,22 +348,19 @@ def test_the_page_to_explore_shows_documents_by_topic(finished):
 # --- starts ------------------------------------------------------------------------------------------------------
 
 
-def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job, tmp_path):
+def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job, copy):
     """One start after the other would keep one worker busy."""
     graphs: list[list[str]] = []
     with Callback(start=lambda graph: graphs.append([key_split(key) for key in graph])):
-        de.run_job(
-            job, workspace=tmp_path / "w", until="topics", topics={"compare_with": ["nmf"], "n_starts": 3}
-        )
+        made(job, copy, "topics.compare_with=['nmf']", "topics.max_iter=5", until="topics")
     assert [names.count("start") for names in graphs if "start" in names] == [3, 3]
 
 
 @pytest.mark.parametrize("method", ["semantic_nmf", "orthogonal_nmf", "spherical_kmeans"])
-def test_a_start_is_chosen_by_its_loss(job, tmp_path, method):
-    options = {"method": method, "compare_with": [], "n_starts": 3, "choose": "objective"}
-    if method != "spherical_kmeans":
-        options["init"] = "random"
-    workspace = de.run_job(job, workspace=tmp_path / "w", until="topics", topics=options).workspace
+def test_a_start_is_chosen_by_its_loss(job, copy, method):
+    options = [f"topics.method={method}", "topics.compare_with=[]", "topics.choose=objective"]
+    options += [] if method == "spherical_kmeans" else ["topics.init=random"]
+    workspace = made(job, copy, *options, until="topics")
     rows = workspace.table("starts").to_pylist()
     (chosen,) = (row for row in rows if row["kept"])
     assert chosen["loss"] == min(row["loss"] for row in rows)
@@ -415,9 +374,9 @@ def test_a_start_is_chosen_by_its_loss(job, tmp_path, method):
 
 
 @pytest.mark.filterwarnings("ignore:.*hold no word")
-def test_by_default_topics_are_what_the_starts_of_two_methods_have_in_common(job, tmp_path):
-    options = {"method": "consensus", "compare_with": ["nmf"], "n_starts": 2}
-    workspace = de.run_job(job, workspace=tmp_path / "w", topics=options).workspace
+def test_by_default_topics_are_what_the_starts_of_two_methods_have_in_common(job, copy, tmp_path):
+    options = ("topics.method=consensus", "topics.compare_with=['nmf']", "topics.n_starts=2")
+    workspace = made(job, copy, *options, until="evaluation")
     rows, labels = workspace.table("starts").to_pylist(), workspace.array("labels").compute()
     own = [(row["start"], row["kept"]) for row in rows if row["method"] == "consensus"]
     assert own == [*((number, False) for number in range(4)), (None, True)]
@@ -433,28 +392,24 @@ def test_by_default_topics_are_what_the_starts_of_two_methods_have_in_common(job
     assert model.transform(X).tobytes() == workspace.array("document_factors").compute().tobytes()
     topics = [row for row in workspace.table("topics").to_pylist() if row["method"] == "consensus"]
     assert {frozenset(row["words"]) for row in topics} == {frozenset(words) for words in CLASSES.values()}
-    succeed("export", tmp_path / "w", "--to", tmp_path / "own.csv")
-    succeed("infer", tmp_path / "w", job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
+    exported(copy, tmp_path / "own.csv")
+    succeed("infer", copy, job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
     assert (tmp_path / "new.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
-    assert "consensus of 4, kept" in (tmp_path / "w" / "report" / "index.html").read_text().replace(
-        "<wbr>", ""
+
+
+def test_a_job_with_a_graph_gives_what_the_estimators_give(long_job, in_blocks, tmp_path):
+    options = (
+        "topics.compare_with=['nmf', 'spherical_kmeans']",
+        "topics.graph_weight=1",
+        "topics.max_iter=3",
+        "topics.n_neighbors=4",
     )
-
-
-def test_a_job_with_a_graph_gives_what_the_estimators_give(tmp_path):
-    options = {
-        "compare_with": ["nmf", "spherical_kmeans"],
-        "graph_weight": 1,
-        "max_iter": 3,
-        "n_neighbors": 4,
-    }
-    write_long(tmp_path)
-    run = de.run_job(tmp_path / "job.toml", workspace=tmp_path / "w", until="topics", topics=options)
-    X, M, A = (whole_csr(run.arrays[name]) for name in ("tf_idf", "ppmi", "document_graph"))
+    workspace = made(long_job, shutil.copytree(in_blocks, tmp_path / "w"), *options, until="topics")
+    X, M, A = (whole_csr(workspace.array(name)) for name in ("tf_idf", "ppmi", "document_graph"))
     np.testing.assert_array_equal(A.toarray(), neighbor_affinity(X, 4, affinity="binary").toarray())
     for model in (
         de.NMF(2, max_iter=3, tol=0).fit(X, graph=A),
         de.SemanticNMF(2, max_iter=3).fit(X, M, graph=A),
     ):
-        read = type(model).from_workspace(run.workspace)
+        read = type(model).from_workspace(workspace)
         np.testing.assert_allclose(read.word_factors_, model.word_factors_, rtol=1e-3, atol=1e-6)

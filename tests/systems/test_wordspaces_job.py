@@ -39,6 +39,10 @@ def test_spaces_are_what_the_library_makes(workspace):
     np.testing.assert_allclose(np.abs(workspace.array("spaces/lsa").compute()), np.abs(expected), atol=2e-4)
     without = workspace.array("spaces/lsa_without_first").compute()
     np.testing.assert_allclose(np.abs(without), np.abs(expected[:, 1:]), atol=2e-4)
+    n_words = len(workspace.table("vocabulary"))
+    assert workspace.array("hal").shape == (n_words, n_words)
+    assert workspace.array("spaces/both_sides").shape == (n_words, 40)
+    assert workspace.array("spaces/wc").shape == (n_words, 30)
 
 
 def test_projections_are_the_estimator_s_and_graphs_are_shared(workspace):
@@ -104,17 +108,10 @@ def test_the_first_components_of_a_space_are_scored(job, workspace, page):
     assert "LSA, 3" in page
 
 
-def test_columns_are_chosen(workspace):
-    n_words = len(workspace.table("vocabulary"))
-    assert workspace.array("hal").shape == (n_words, n_words)
-    assert workspace.array("spaces/both_sides").shape == (n_words, 40)
-    assert workspace.array("spaces/wc").shape == (n_words, 30)
-
-
-def test_scores_are_those_of_the_evaluation(job, workspace):
+def test_scores_and_neighbors_are_those_of_the_vectors(job, workspace):
     words = workspace.table("vocabulary")["word"].to_pylist()
     sets = find_sets(job.parent / "sets").sets
-    for name in ("vsm", "lpp", "wc"):
+    for name in ("vsm", "lpp", "wc", "lsa"):
         space = workspace.array(f"spaces/{name}").compute()
         dense = de.WordVectors(words, space.toarray() if hasattr(space, "toarray") else space)
         found = read_scores(workspace, SCORES.of(recipe=name))
@@ -122,6 +119,14 @@ def test_scores_are_those_of_the_evaluation(job, workspace):
             assert mine[:3] == expected[:3]
             assert (mine.known, mine.total) == (expected.known, expected.total)
             assert mine.value == pytest.approx(expected.value, abs=1e-6)
+        if name == "wc":
+            continue
+        nearest = read_nearest(workspace, NEAREST.of(recipe=name))
+        cosines = [cosine for _, cosine in nearest["a0"]]
+        assert cosines == pytest.approx([near[1] for near in dense.most_similar("a0", n=3)], abs=1e-6)
+        assert cosines == pytest.approx([dense.similarity("a0", word) for word, _ in nearest["a0"]], abs=1e-6)
+        assert {word[0] for word, _ in nearest["a0"]} == {"a"}
+        assert {word[0] for word, _ in nearest["b1"]} == {"b"}
 
 
 def test_short_documents_are_left_out_and_counted(job, tmp_path):
@@ -139,40 +144,22 @@ def test_short_documents_are_left_out_and_counted(job, tmp_path):
     assert omitted in (tmp_path / "w" / "report" / "index.html").read_text(encoding="utf-8")
 
 
-def test_neighbors_are_of_the_topic_and_those_of_the_vectors(workspace):
-    words = workspace.table("vocabulary")["word"].to_pylist()
-    vectors = de.WordVectors(words, workspace.array("spaces/lsa").compute())
-    nearest = read_nearest(workspace, NEAREST.of(recipe="lsa"))
-    found = [cosine for _, cosine in nearest["a0"]]
-    assert found == pytest.approx([near.similarity for near in vectors.most_similar("a0", n=3)], abs=1e-6)
-    assert found == pytest.approx([vectors.similarity("a0", word) for word, _ in nearest["a0"]], abs=1e-6)
-    for name in ("vsm", "lsa", "lpp"):
-        found = read_nearest(workspace, NEAREST.of(recipe=name))
-        assert {word[0] for word, _ in found["a0"]} == {"a"}
-        assert {word[0] for word, _ in found["b1"]} == {"b"}
-
-
-def test_the_report_and_the_last_lines(job, finished):
-    workspace, output = finished
-    page = (workspace / "report" / "index.html").read_text(encoding="utf-8")
+def test_the_report_and_the_last_lines(job, finished, output, page):
     titles = ("Word choice, association", "Nearest words, space by space", "The spaces", "Time and memory")
     assert [title for title in titles if title not in page] == []
     # In tables a space has the title of its recipe, or else its name.
-    own = load_job(workspace / "job.toml")
+    own = load_job(finished[0] / "job.toml")
     assert own.recipes == load_job(job).recipes
     assert [own.title_of(name) for name in ("lsa", "vsm")] == ["LSA", "vsm"]
     assert re.search(
         r"^ *similar +similarity +spearman( +–)+ +5/6$", output, re.MULTILINE
     )  # too few for a score
-    assert run("neighbors", workspace, "a0", "-n", "2").output.startswith("a0: a")
+    assert run("neighbors", finished[0], "a0", "-n", "2").output.startswith("a0: a")
 
 
-def test_words_of_the_sets_are_kept_however_rare(job, finished, tmp_path):
+def test_words_of_the_sets_are_kept_however_rare(job, workspace, tmp_path):
     fewer = made(job, tmp_path / "w", "evaluation.keep_words=false", until="vocabulary")
-    kept = [
-        "seldom" in one.table("vocabulary")["word"].to_pylist()
-        for one in (de.Workspace.open(finished[0]), fewer)
-    ]
+    kept = ["seldom" in one.table("vocabulary")["word"].to_pylist() for one in (workspace, fewer)]
     assert kept == [True, False]
 
 

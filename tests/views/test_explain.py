@@ -22,7 +22,7 @@ from tests.commands import run, succeed
 Finished = tuple[Path, str, str]
 
 
-def test_two_words_are_explained(finished: Finished, tmp_path: Path) -> None:
+def test_two_words_are_explained(finished, tmp_path):
     workspace, found, page = finished[0], tmp_path / "e.json", tmp_path / "e.html"
     done = succeed("explain", workspace, "Music", "art", "-n", 8, "--to", found)
     assert done.output.startswith("music and art: cosine 0.")
@@ -70,23 +70,7 @@ def _check_counts(workspace: Path, rows: list[dict[str, float]]) -> None:
                 assert row[f"PMI {word}"] == pytest.approx(math.log(both / chance))
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["music", "art", "city"], "3 words given: name one, for its passages, or the two whose"),
-        (["music", "music"], "both words are 'music'"),
-        (["music", "musik"], "did you mean"),
-        (["musik"], "there is no word 'musik' among "),
-    ],
-)
-def test_mistakes_are_one_sentence(finished: Finished, names: list[str], message: str) -> None:
-    done = run("explain", finished[0], *names)
-    assert done.exit_code == 2
-    assert message in done.output
-    assert done.output.count("\n") == 1
-
-
-def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path: Path) -> None:
+def test_one_word_has_its_passages_with_their_lines(finished, tmp_path):
     found = tmp_path / "e.json"
     done = succeed("explain", finished[0], "music", "-n", 5, "--to", found)
     assert done.output.startswith("music: its first 5 passages\n")
@@ -102,7 +86,7 @@ def test_one_word_has_its_passages_with_their_lines(finished: Finished, tmp_path
     assert all(f"{tmp_path / 'a.txt'}, line {number}\n" in done.output for number in (2, 4))
 
 
-def test_without_tokens_the_terms_remain(copy: Path) -> None:
+def test_without_tokens_the_terms_remain(copy):
     for file in (copy / "tokens").rglob("*.parquet"):
         file.unlink()
     done = succeed("explain", copy, "music", "art")
@@ -111,7 +95,7 @@ def test_without_tokens_the_terms_remain(copy: Path) -> None:
     assert NO_TOKENS in run("explain", copy, "music").output
 
 
-def test_what_is_written_cannot_steer_terminal_or_page() -> None:
+def test_what_is_written_cannot_steer_terminal_or_page():
     bad = Passage("id", "<script>", ("a", "\x1b[2Jb"), (1,))
     table = ShownTable("terms", [{"context": "<b>\x1b", "term": 0.25}], {"term": 2})
     answer = Answer("<title>", ["one"], {}, [table], [Passages("passages", [bad])])
@@ -122,7 +106,7 @@ def test_what_is_written_cannot_steer_terminal_or_page() -> None:
     assert "0.25" in page
 
 
-def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path: Path) -> None:
+def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path):
     (tmp_path / "job.toml").write_text(
         '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["x.txt"]\n'
     )

@@ -27,7 +27,7 @@ RARE = "ᴥ"  # which DejaVu Serif has, and DejaVu Sans has not
 # ---- files ----
 
 
-def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None:
+def test_a_report_writes_each_of_its_figures(tiny, tmp_path):
     """They name the version and the digest of what they were made from."""
     done = succeed("report", tiny / "w", "--figures", tmp_path / "f", "--format", "pdf")
     assert done.output.endswith(f" figures in {tmp_path / 'f'}\n")
@@ -40,7 +40,7 @@ def test_a_report_writes_each_of_its_figures(tiny: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", list(BEGINNINGS))
-def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path: Path, form: str) -> None:
+def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path, form):
     written = []
     for number in range(2):
         path = f"{tmp_path}/{number}.{form}"
@@ -52,7 +52,7 @@ def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path: Path, form: st
     assert not any(mark in written[0] for mark in (b"Date", b"date", b"Matplotlib v", b"Creator"))
 
 
-def test_figures_stay_out_of_workspaces(tiny: Path) -> None:
+def test_figures_stay_out_of_workspaces(tiny):
     for folder in (tiny / "w", tiny / "w/figures"):
         done = run("report", tiny / "w", "--figures", folder)
         assert (done.exit_code, "which holds only what its job makes" in done.output) == (2, True)
@@ -61,7 +61,7 @@ def test_figures_stay_out_of_workspaces(tiny: Path) -> None:
     assert (done.exit_code, (tiny / "f").exists()) == (2, False)
 
 
-def test_the_report_names_what_it_was_made_from(tiny: Path) -> None:
+def test_the_report_names_what_it_was_made_from(tiny):
     page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
     found = page[page.index("<h3>Version and files</h3>") :]
     manifest = de.Workspace.open(tiny / "w").stages()["tokens"]
@@ -71,7 +71,7 @@ def test_the_report_names_what_it_was_made_from(tiny: Path) -> None:
     )
 
 
-def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path, monkeypatch):
     """Matplotlib warns where no font has it, but of an SVG, whose reader brings the fonts."""
     figure = Figure("t", lambda figure: figure.text(0, 0, RARE), "")
     figure.save(f"{tmp_path}/a.svg")
@@ -89,12 +89,12 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path: Path, monkeypatch:
 # ---- charts ----
 
 
-def test_zipf_exponent_is_recovered() -> None:
+def test_zipf_exponent_is_recovered():
     html = html_of(zipf_curve(1e9 / np.arange(20_000, 0, -1) ** 1.3))
     assert "fit, exponent 1.30" in html
 
 
-def test_lines_follow_their_values() -> None:
+def test_lines_follow_their_values():
     values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
     colors = "|".join(figures.COLORS)
     pattern = rf'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*: (?:{colors})'
@@ -104,19 +104,19 @@ def test_lines_follow_their_values() -> None:
     assert np.allclose(np.diff(line[:4, 0]), line[1, 0] - line[0, 0], rtol=1e-4)
 
 
-def test_long_curves_are_thinned_but_keep_their_ends() -> None:
+def test_long_curves_are_thinned_but_keep_their_ends():
     chart = line_chart({"": np.arange(100_000)})
     assert "400 points, from 0 to 99,999" in alt_text(chart)
     assert len(html_of(chart)) < 60_000
 
 
-def test_histogram_says_how_many_values_it_cannot_show() -> None:
+def test_histogram_says_how_many_values_it_cannot_show():
     html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
     assert "2 values, median 5.5" in html
     assert "2 values not shown" in html
 
 
-def test_dots_of_one_name_stand_on_one_line_and_panels_share_their_axes() -> None:
+def test_dots_of_one_name_stand_on_one_line_and_panels_share_their_axes():
     marks = [
         Mark(name, value, (0.4, 0.9), kind)
         for name in "ab"
@@ -159,7 +159,7 @@ def boxes_of(html: str) -> tuple[list[str], np.ndarray]:
     )
 
 
-def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_theirs() -> None:
+def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_theirs():
     rng = np.random.default_rng(1)
     for n, fewest in ((500, 35), (80, 40)):
         html = html_of(word_map([f"word{i}" for i in range(n)], rng.uniform(0, 1, size=(n, 2))))
@@ -174,7 +174,7 @@ def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_th
     assert not ((boxes[:, :2] < points) & (points < boxes[:, 2:])).all(axis=2).any()
 
 
-def test_the_key_stands_below_the_points_and_a_title_once() -> None:
+def test_the_key_stands_below_the_points_and_a_title_once():
     points, names = np.random.default_rng(0).uniform(0, 1, (60, 2)), ["emma", "persuasion"] * 30
     html = html_of(word_map(names, points, [f"group {i % 7}" for i in range(60)]))
     texts = re.findall(r'<text [^>]*y="([\d.]+)"[^>]*>([^<]*)</text>', html)
@@ -189,7 +189,7 @@ def test_the_key_stands_below_the_points_and_a_title_once() -> None:
     assert sorted(heights)[59] < min(key) - 5  # the seven lowest are those of the key
 
 
-def test_small_groups_share_gray_and_many_points_are_one_picture() -> None:
+def test_small_groups_share_gray_and_many_points_are_one_picture():
     groups = [g for g in range(10) for _ in range(20 - g)]
     html = html_of(points(len(groups), groups))
     assert "3 others" in html
@@ -199,7 +199,7 @@ def test_small_groups_share_gray_and_many_points_are_one_picture() -> None:
     assert len(html) < 600_000
 
 
-def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_layout_is_computed_once_for_all_its_colorings(monkeypatch):
     plane, laid_out = maps.plane, list[Any]()
     monkeypatch.setattr(maps, "plane", lambda *given: laid_out.append(plane(*given)) or laid_out[-1])
     vectors = np.random.default_rng(0).normal(size=(6, 3))

@@ -19,11 +19,11 @@ QUICK: dict[str, dict[str, object]] = {"topics": {"n_starts": 1, "max_iter": 50}
 
 
 @pytest.fixture(scope="module")
-def nine() -> list[str]:
+def nine():
     return Path(titles()).read_text(encoding="utf-8").splitlines()
 
 
-def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list[str]):
+def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine):
     frame = pd.DataFrame({"text": nine, "label": "title", "year": 1990}, index=list("abcdefghi"))
     run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"}, **QUICK)
     documents = run.tables["documents"].to_pydict()
@@ -47,7 +47,7 @@ def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine: list
         run.show()
 
 
-def test_a_frame_is_imputed_by_its_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_frame_is_imputed_by_its_index(tmp_path, capsys):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         rng.standard_normal((40, 3)), index=[f"name {i}" for i in range(40)], columns=["a", "b", "name"]

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,18 +13,18 @@ import distembed as de
 from distembed.job.opening import parse_source
 from distembed.job.progress import Reporter
 from distembed.views import texts
-from tests.commands import run, succeed
+from tests.commands import succeed
 
 LINES = ["the city and its music", "", "ÄÖ qqqq 77", "music of the island, music", "war " * 200, "the state"]
 
 
 @pytest.fixture(scope="module")
-def workspace(finished: tuple[Path, str, str]) -> Path:
+def workspace(finished):
     return finished[0]
 
 
 @pytest.fixture
-def lines(tmp_path: Path) -> Path:
+def lines(tmp_path):
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(LINES), encoding="utf-8")
     return file
@@ -102,30 +101,6 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
     assert [head["snippet"][:9] for head in heads[-3:]] == ["music", "music and", "war"]
     encoder = texts.open_encoder(parse_source(str(workspace)))
     assert np.array_equal(vectors[[0, 5, -2, -1]], encoder.transform(["the city", "music", long, "war"]))
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ("encode", "{w}", "{lines}", "--to", "v.xls"),
-            "cannot be detected from its name: end it in .parquet, .csv, .tsv or .npy",
-        ),
-        (("encode", "{w}", "{lines}", "--to", "no/v.parquet"), "there is no folder"),
-        (("encode", "{w}", "absent.txt", "--to", "v.npy"), "absent.txt matches no file"),
-        (("encode", "{w}", "{lines}", "--to", "v.npy", "--a", "-1"), "a is -1.0: give "),
-        (("encode", "{w}", "{lines}", "--to", "v.npy", "--unknown", "subwords"), "no table of n-grams"),
-        (("encode", "{w}", "none.parquet", "--to", "v.npy"), "there is no text in none.parquet"),
-    ],
-)
-def test_one_sentence_says_what_is_wrong(workspace, lines, tmp_path, monkeypatch, words, message):
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(pa.table({"text": pa.array([], pa.string())}), "none.parquet")
-    done = run(*(word.format(w=workspace, lines=lines) for word in words))
-    assert done.exit_code == 2
-    assert message in done.output
-    assert done.output.count("\n") == 1
-    assert not [*tmp_path.glob(".v*")]
 
 
 def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):

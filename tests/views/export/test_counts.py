@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -13,10 +11,10 @@ import distembed as de
 from distembed.execution import compute
 from distembed.job.opening import open_job
 from distembed.linalg.operators import whole_csr
-from tests.commands import run, succeed
+from tests.commands import succeed
 
 
-def test_counts_that_were_written_are_read_and_give_the_vectors_of_the_job(tiny: Path) -> None:
+def test_counts_that_were_written_are_read_and_give_the_vectors_of_the_job(tiny):
     done = succeed("export", tiny / "w", "--what", "counts", "--to", tiny / "c.parquet")
     assert "their words in" in done.output
     workspace = de.Workspace.open(str(tiny / "w"))
@@ -32,7 +30,7 @@ def test_counts_that_were_written_are_read_and_give_the_vectors_of_the_job(tiny:
     np.testing.assert_allclose(found, compute(workspace.array("vectors")), rtol=1e-4, atol=1e-5)
 
 
-def test_pandas_reads_what_is_written(tiny: Path) -> None:
+def test_pandas_reads_what_is_written(tiny):
     workspace = de.Workspace.open(str(tiny / "w"))
     expected, words = whole_csr(workspace.array("cooccurrence")), workspace.table("vocabulary")["word"]
     for name in ("c.parquet", "c.csv", "c.tsv.gz"):
@@ -52,30 +50,27 @@ def test_pandas_reads_what_is_written(tiny: Path) -> None:
 PAIRS = [("a", "b", 3), ("b", "a", 2)]
 
 
+TITLES = ["word", "context", "count"]
+
+
 @pytest.mark.parametrize(
     ("columns", "rows", "message"),
     [
-        (("word", "context", "n"), PAIRS, "has no column 'count'"),
-        (
-            ("word", "context", "count"),
-            [*PAIRS, ("a", "c", 1)],
-            "'context': 'c'.* is no count of two of its 2 words",
-        ),
-        (("word", "context", "count"), [*PAIRS, ("a", "a", -1)], "'count': -1"),
-        (("word", "context", "count"), [*PAIRS, ("a", "a", np.nan)], "'count': None"),
-        (("word", "context", "count"), [*PAIRS, PAIRS[0]], "holds a pair of words twice"),
-        (("word", "context", "count"), [], "holds no row: export the counts again"),
+        (["word", "context", "n"], PAIRS, "has no column 'count'"),
+        (TITLES, [*PAIRS, ("a", "c", 1)], "'context': 'c'.* is no count of two of its 2 words"),
+        (TITLES, [*PAIRS, ("a", "a", -1)], "'count': -1"),
+        (TITLES, [*PAIRS, ("a", "a", np.nan)], "'count': None"),
+        (TITLES, [*PAIRS, PAIRS[0]], "holds a pair of words twice"),
+        (TITLES, [], "holds no row: export the counts again"),
     ],
 )
-def test_a_table_that_is_no_table_of_counts_is_one_sentence(
-    tmp_path: Path, columns: tuple[str, ...], rows: list[tuple[str, str, float]], message: str
-) -> None:
-    pd.DataFrame(rows, columns=list(columns)).to_parquet(tmp_path / "c.parquet")
+def test_a_table_that_is_no_table_of_counts_is_one_sentence(tmp_path, columns, rows, message):
+    pd.DataFrame(rows, columns=columns).to_parquet(tmp_path / "c.parquet")
     with pytest.raises(ValueError, match=message):
         de.read_counts(tmp_path / "c.parquet", words=de.Vocabulary(["a", "b"], [9, 4], [2, 2]))
 
 
-def test_a_table_without_its_words_or_of_other_bytes_is_one_sentence(tmp_path: Path) -> None:
+def test_a_table_without_its_words_or_of_other_bytes_is_one_sentence(tmp_path):
     pd.DataFrame(PAIRS, columns=["word", "context", "count"]).to_parquet(tmp_path / "c.parquet")
     with pytest.raises(FileNotFoundError, match=r"c\.words\.parquet"):
         de.read_counts(tmp_path / "c.parquet")
@@ -84,26 +79,7 @@ def test_a_table_without_its_words_or_of_other_bytes_is_one_sentence(tmp_path: P
         de.read_counts(tmp_path / "d.parquet", words=de.Vocabulary(["a"], [9], [2]))
 
 
-def test_an_export_of_counts_that_cannot_be_made_is_one_sentence(tiny: Path) -> None:
-    for what, target, message in (
-        (
-            "counts",
-            "c.npy",
-            "this table has none beside its columns word, context, count; choose .parquet, .csv",
-        ),
-        ("pmi", "c.parquet", 'w has no table of pmi: matrices.keep = ["pmi"] in the job file keeps it'),
-        (
-            "distances",
-            "d.npy",
-            'w keeps no distances: give matrices.keep = ["distances"] in the job file, and run it',
-        ),
-    ):
-        done = run("export", tiny / "w", "--what", what, "--to", tiny / target)
-        assert done.exit_code == 2
-        assert message in done.output
-
-
-def test_pmi_and_distances_are_written(tiny: Path) -> None:
+def test_pmi_and_distances_are_written(tiny):
     succeed("run", tiny / "job.toml", "--set", "matrices.keep=['pmi','distances']", "--until", "distances")
     workspace = de.Workspace.open(str(tiny / "w"))
     done = succeed("export", tiny / "w", "--what", "pmi", "--to", tiny / "p.parquet")

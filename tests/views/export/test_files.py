@@ -33,7 +33,7 @@ def table(*, as_lists: bool = False, numbers: bool = True) -> Table:
 
 @pytest.mark.parametrize("format_", ["csv", "tsv"])
 @pytest.mark.parametrize("compression", ["", ".gz"])
-def test_text_reads_back(tmp_path: Path, format_: str, compression: str) -> None:
+def test_text_reads_back(tmp_path, format_, compression):
     path = tmp_path / f"t.{format_}{compression}"
     write_table(str(path), table(), format=table_format(str(path)))
     data = gzip.decompress(path.read_bytes()) if compression else path.read_bytes()
@@ -52,7 +52,7 @@ def test_text_reads_back(tmp_path: Path, format_: str, compression: str) -> None
 
 
 @pytest.mark.parametrize("as_lists", [False, True])
-def test_parquet_reads_back(tmp_path: Path, as_lists: bool) -> None:
+def test_parquet_reads_back(tmp_path, as_lists):
     path = tmp_path / "t.parquet"
     write_table(str(path), table(as_lists=as_lists), format="parquet")
     found = pq.read_table(path)
@@ -67,13 +67,13 @@ def test_parquet_reads_back(tmp_path: Path, as_lists: bool) -> None:
         assert found["weight_0"].to_pylist()[4] is None
 
 
-def test_npy_holds_the_numbers(tmp_path: Path) -> None:
+def test_npy_holds_the_numbers(tmp_path):
     write_table(str(tmp_path / "t.npy"), table(), format="npy")
     assert np.load(tmp_path / "t.npy").tobytes() == WEIGHTS.tobytes()
 
 
 @pytest.mark.parametrize("format_", TABLE_FORMATS)
-def test_a_table_without_numbers(tmp_path: Path, format_: str) -> None:
+def test_a_table_without_numbers(tmp_path, format_):
     path = str(tmp_path / f"t.{format_}")
     if format_ == "npy":
         with pytest.raises(ValueError, match="this table has none beside its columns title, topic; choose"):
@@ -85,13 +85,13 @@ def test_a_table_without_numbers(tmp_path: Path, format_: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["t.parquet.gz", "t.npy.xz"])
-def test_a_binary_file_is_not_compressed_as_a_whole(tmp_path: Path, name: str) -> None:
+def test_a_binary_file_is_not_compressed_as_a_whole(tmp_path, name):
     with pytest.raises(ValueError, match="not compressed as a whole; leave out"):
         write_table(str(tmp_path / name), table(), format=table_format(name))
 
 
 @pytest.mark.parametrize("format_", TABLE_FORMATS)
-def test_no_more_than_a_piece_is_held(tmp_path: Path, format_: str) -> None:
+def test_no_more_than_a_piece_is_held(tmp_path, format_):
     """The pieces of a table are gone when the next but one is made: a million documents pass through."""
     made: list[weakref.ref[np.ndarray]] = []
 
@@ -109,7 +109,7 @@ def test_no_more_than_a_piece_is_held(tmp_path: Path, format_: str) -> None:
     assert len(made) == 5
 
 
-def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failure_leaves_what_was_there(tmp_path):
     def pieces() -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
         yield pa.record_batch([pa.array(TITLES), pa.array(range(6))], schema=SCHEMA), WEIGHTS
         raise OSError("the store is gone")
@@ -124,7 +124,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batch_rows", [1, 4, 10])
 @pytest.mark.parametrize("block_rows", [1, 3, 10])
-def test_rows_of_other_bounds_are_paired(batch_rows: int, block_rows: int) -> None:
+def test_rows_of_other_bounds_are_paired(batch_rows, block_rows):
     numbers = pa.record_batch({"row": list(range(10))})
     array = np.arange(10, dtype=np.float32)[:, np.newaxis]
     batches = (numbers.slice(first, batch_rows) for first in range(0, 10, batch_rows))
