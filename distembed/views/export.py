@@ -209,13 +209,14 @@ def export_source(source: Source, target: str, options: ExportOptions) -> str:
     _refuse_options(options, ("space", "max_words"), chosen)
     with ExitStack() as reading:
         reading.enter_context(workspace.of_one_run())
-        table, words = tables[what](job, workspace), ""
-        if what in ARRAYS:
-            words = f", their words in {words_beside(target)}"
-            with writing(words_beside(target)) as file:
-                pq.write_table(workspace.table("vocabulary"), file, write_page_checksum=True)
+        table = tables[what](job, workspace)
+        vocabulary = workspace.table("vocabulary") if what in ARRAYS else None
         write_table(target, table, format=chosen, reading=reading)
-    return f"{table.contents} in {target}{words}"
+    if vocabulary is None:
+        return f"{table.contents} in {target}"
+    with writing(words_beside(target)) as file:
+        pq.write_table(vocabulary, file, write_page_checksum=True)
+    return f"{table.contents} in {target}, their words in {words_beside(target)}"
 
 
 def export_vectors(vectors: WordVectors, target: str, options: ExportOptions) -> str:
