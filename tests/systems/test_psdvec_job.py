@@ -1,42 +1,55 @@
-"""The main job on a real dump: what it prints, that it is idempotent, and that its bits do not depend on workers."""
+"""The main job on a real dump, and tiny ones: what it prints and keeps, given cores, new words, and subwords."""
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 
 import distembed as de
 from distembed import display
+from distembed.execution import compute
 from distembed.job.load import load_job
-from distembed.job.model import JobError
+from distembed.job.opening import open_job
 from distembed.job.plan import Plan, plan_job
 from distembed.job.run import run_stages
+from distembed.job.stage import read_subwords, read_vectors
 from distembed.job.status import status_record, status_text, verify_job
 from distembed.linalg.operators import whole_csr
+from distembed.stages.corpus import tokens_of, vocabulary_of
+from distembed.stages.corpus_sections import counting_options
 from distembed.stages.outputs import EVALUATION
-from distembed.stages.words import shown_scores
+from distembed.stages.words import read_scores, shown_scores
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from distembed.systems.psdvec import views
-from tests.commands import forget_stage, made, run, succeed
+from distembed.systems.psdvec.inference import NewWords, fitted_model, solved
+from tests.commands import forget_stage, made, refusal, run, succeed
 from tests.kept_states import KilledError
 
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
 
-
-def test_a_run_ends_with_ten_scores_neighbors_and_the_report_which_opens_in_a_browser(finished, monkeypatch):
+def test_a_run_ends_with_ten_scores_neighbors_and_the_report_which_opens_in_a_browser(
+    finished, tmp_path, monkeypatch
+):
     workspace, _, output = finished
     page, shown = workspace / "report" / "index.html", list[str]()
     assert [text for text in ("wordsim353", "music:", str(page)) if text not in output] == []
     assert "<svg" in page.read_text(encoding="utf-8")
+    target, sets = tmp_path / "scores.json", "{gensim}/test/test_data/wordsim353.tsv"
+    assert "wordsim353" in succeed("evaluate", workspace, "--sets", sets, "--to", target).stdout
+    (score,) = json.loads(target.read_text())["tables"]["scores"]
+    assert score["set"] == "wordsim353"
+    assert score["low"] < score["value"] < score["high"]
     monkeypatch.setattr(webbrowser, "open", lambda url: shown.append(url) or True)
     assert succeed("report", workspace, "--open").output.strip() == str(page)
     assert shown == [page.as_uri()]
@@ -116,16 +129,6 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(job, finished, copy)
     assert f"; arrays: pmi {display.format_bytes(stored)}" in text
 
 
-def test_evaluate_prints_a_table(finished, tmp_path):
-    target, scores = tmp_path / "vectors.parquet", tmp_path / "scores.json"
-    succeed("export", finished[0], "--to", target)
-    done = succeed("evaluate", target, "--sets", "{gensim}/test/test_data/wordsim353.tsv", "--to", scores)
-    assert "wordsim353" in done.stdout
-    (score,) = json.loads(scores.read_text())["tables"]["scores"]
-    assert score["set"] == "wordsim353"
-    assert score["low"] < score["value"] < score["high"]
-
-
 def test_the_options_of_the_job_are_those_of_the_estimator(tiny):
     """Each of them moves the vectors far more than the tolerance."""
     options = {"weight_cutoff": 2.0, "uniform_weight": 0.3}
@@ -137,20 +140,6 @@ def test_the_options_of_the_job_are_those_of_the_estimator(tiny):
         rows.compute() @ rows.compute().T for rows in (model.vectors_, workspace.array("vectors"))
     )
     assert np.linalg.norm(found - expected) < 1e-4 * np.linalg.norm(expected)
-
-
-def test_the_paper_s_job_runs_on_a_file_of_the_user(tmp_path):
-    draw = np.random.default_rng(0).zipf(1.4, (3000, 20)) % 300
-    (tmp_path / "text.txt").write_text(
-        "\n".join(" ".join(chr(97 + w % 26) + chr(97 + w // 26) for w in row) for row in draw)
-    )
-    settings = (f"corpus.paths=['{tmp_path / 'text.txt'}']", "vocabulary.min_count=5", "psdvec.n_components=10",
-                "psdvec.n_core=50", "psdvec.bands=[50,50,50]")  # fmt: skip
-    paper = load_job(JOBS / "psdvec_paper.toml", workspace=str(tmp_path / "w"), settings=settings)
-    options = paper.psdvec
-    assert (options.uniform_weight, options.smoothing) == (0.0, 0.02)
-    assert tuple(plan_job(paper).stages) == (*run_stages(paper, until="vectors").ran, "evaluation", "report")
-    assert de.Workspace.open(str(tmp_path / "w")).array("vectors").shape[0] > 150
 
 
 def test_bad_records_are_counted_and_the_first_are_named_in_the_report(tmp_path):
@@ -177,14 +166,215 @@ def test_bad_records_are_counted_and_the_first_are_named_in_the_report(tmp_path)
     assert not (tmp_path / "w/scratch").exists()
 
 
-def test_until_is_refused_for_the_chosen_stages_only(job, copy):
-    stages = plan_job(load_job(job, workspace=str(copy))).stages
+def test_a_plan_that_does_not_fit_is_refused_for_the_chosen_stages_only(tiny):
+    stages = plan_job(load_job(tiny / "job.toml")).stages
     settings = (f"resources.memory_limit={stages['evaluation'].process_bytes(1) - 1}",)
-    small = load_job(job, workspace=str(copy), settings=settings)
+    small = load_job(tiny / "job.toml", settings=settings)
     assert run_stages(small).ran == ()  # what is done takes no memory
-    forget_stage(copy, "evaluation")
+    forget_stage(tiny / "w", "evaluation")
     assert run_stages(small, until="vectors").ran == ()
     with pytest.raises(MemoryError, match="stage evaluation"):
         run_stages(small)
-    with pytest.raises(JobError, match="has no stage 'last'; its stages are tokens, vocabulary, documents"):
-        run_stages(small, until="last")
+
+
+# --- given core vectors stay, and all other words are solved against them ------------------------------------------
+
+
+def vectors_of(workspace: Workspace) -> pd.DataFrame:
+    words = workspace.table("vocabulary")["word"].to_pylist()
+    return pd.DataFrame(workspace.array("vectors").compute(), index=words)
+
+
+def save_core(folder: Path, vectors: pd.DataFrame, words: Sequence[str]) -> None:
+    """Save the vectors of a core, of words that may be called otherwise."""
+    rows = vectors[: len(words)].to_numpy(np.float32)
+    de.WordVectors(list(words), rows).save(folder / "core.safetensors")
+
+
+GIVEN = "psdvec.core_vectors=core.safetensors"
+
+
+def test_given_core_vectors_stay_and_other_words_get_those_of_the_job_that_solved_both(tiny):
+    split = vectors_of(made(tiny / "job.toml", tiny / "split", "psdvec.n_core=20", until="vectors"))
+    core = split.index[:20]
+    save_core(tiny, split, core)
+    given = vectors_of(made(tiny / "job.toml", tiny / "given", GIVEN, until="vectors"))
+    pd.testing.assert_frame_equal(given.loc[core], split.loc[core], check_exact=True)
+    np.testing.assert_allclose(given, split, atol=1e-5)
+    assert (np.linalg.norm(given, axis=1) > 0).all()
+    again = ("run", tiny / "job.toml", "--workspace", tiny / "given", "--replace", "--set", GIVEN)
+    told = refusal(*again, "--set", "psdvec.n_components=3")
+    assert "have 4 components and psdvec.n_components is 3" in told
+    save_core(tiny, split, [f"no {word}" for word in core])
+    told = refusal(*again)
+    assert "have none of the words of the core: are they of one language, and written" in told
+
+
+def test_new_words_of_a_text_that_has_grown_are_solved_beside_the_vectors_of_a_workspace(tiny):
+    before = vectors_of(Workspace.open(str(tiny / "w")))
+    lines = [f"word{i} novel word{i + 1} modern word{i + 2}" for i in range(30)]
+    (tiny / "text" / "b.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    given = ("--set", "psdvec.core_vectors=w", "--workspace", tiny / "grown", "--until", "vectors")
+    assert "core: 40 words known, 2 words new" in succeed("run", tiny / "job.toml", *given).output
+    after = vectors_of(Workspace.open(str(tiny / "grown")))
+    pd.testing.assert_frame_equal(after.loc[before.index], before, check_exact=True)
+    assert (np.linalg.norm(after.loc[["novel", "modern"]], axis=1) > 0).all()
+
+
+def test_words_are_solved_anew_when_the_regression_or_the_given_vectors_change(tiny):
+    """The words beside the given core are solved in the stage `core`, whose parameters hold all that it depends on."""
+    first = vectors_of(Workspace.open(str(tiny / "w")))
+
+    def solved(folder: str, *settings: str) -> str:
+        return made(tiny / "job.toml", tiny / folder, GIVEN, *settings, until="vectors").digest(["vectors"])
+
+    save_core(tiny, first, first.index[:20])
+    found = [solved("given")]
+    changed = (
+        ["psdvec.ridge=50"],
+        ["psdvec.uniform_weight=0.7"],
+        ["psdvec.ridge=[2,50]", "psdvec.bands=[5,15]"],
+    )
+    found += [solved("given", *settings) for settings in changed]
+    assert len(set(found)) == 4
+    assert found[-1] == solved("fresh", *changed[-1])
+    save_core(tiny, first / 2, first.index[:20])
+    assert solved("given") == solved("fresh") != found[0]
+
+
+# --- `distembed infer`: new words solved as the fit would have solved them, and one sentence a mistake --------------
+
+
+Finished = tuple[Path, str, str]
+TEXT = "the zorblat played the music of the city and the zorblat music was played in the city\n" * 60
+
+
+def test_words_of_the_fit_are_solved_as_the_fit_has_solved_them(finished, workspace):
+    """From the same texts, with the same vocabulary: the noncore words of the last band, by its ridge."""
+    job, vocabulary = open_job(str(finished[0])), vocabulary_of(workspace)
+    vectors, model = compute(workspace.array("vectors")), fitted_model(job, workspace)
+    later = slice(300 + 200, 300 + 260)
+    new = NewWords(vocabulary, vocabulary.words[later], [])
+    found = solved(
+        counting_options(job), model, tuple(vocabulary.words[: model.n_core_]), tokens_of(workspace), new
+    )
+    np.testing.assert_allclose(found, vectors[later], atol=1e-4 * np.abs(vectors[later]).max())
+
+
+def test_new_words_follow_those_of_the_job_or_those_that_a_list_names(finished, tmp_path, workspace):
+    (tmp_path / "t.txt").write_text(TEXT + "unheard of music in a city\n")
+    infer = ("infer", finished[0], tmp_path / "t.txt", "--to", tmp_path / "all.safetensors")
+    assert "1 new word" in succeed(*infer).output
+    enlarged = de.WordVectors.load(tmp_path / "all.safetensors")
+    assert enlarged.words[-1] == "zorblat"
+    np.testing.assert_array_equal(enlarged.vectors[:-1], compute(workspace.array("vectors")))
+    assert {"music", "played", "city"} & {word for word, _ in enlarged.most_similar("zorblat", n=20)}
+    (tmp_path / "w.txt").write_text("unheard\nmusic\nabsent\n")
+    done = succeed(*infer, "--words", tmp_path / "w.txt")
+    assert "1 word (music) of the list had a vector already" in done.output
+    assert "1 word (absent) of the list do not stand in the texts" in done.output
+    assert de.WordVectors.load(tmp_path / "all.safetensors").words[-1] == "unheard"
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("the music of the city", "", "the texts hold no new word that stands there 40 times or more"),
+        ("the music of zorblat", "", "40 times or more, of 1 word that it lacks"),
+        ("qwertz zuiop " * 50, "", "the texts hold none of the 300 core words of the job"),
+        ("the music of zorblat", "--words empty.txt", "empty.txt holds no word: give one per line"),
+        (
+            "the music of the city\nzorblat qwertz",
+            "--min-count 1",
+            "(qwertz, zorblat) stood near no core word",
+        ),
+    ],
+)
+def test_texts_without_anything_to_solve_are_refused(finished, tmp_path, monkeypatch, text, options, message):
+    monkeypatch.chdir(tmp_path)
+    Path("t.txt").write_text(text)
+    Path("empty.txt").write_text("")
+    assert message in refusal("infer", finished[0], "t.txt", "--to", "all.txt", *options.split())
+    assert not Path("all.txt").exists()
+    assert "missing.txt" in refusal("infer", finished[0], "missing.txt", "--to", "all.txt")
+
+
+# --- subwords: a vector for any string ----------------------------------------------------------------------------
+
+ON = "subwords.enabled=true"
+
+
+@pytest.fixture(scope="module")
+def learned(job, finished, tmp_path_factory):
+    """Return the workspace of the small job with subwords."""
+    copied = shutil.copytree(finished[0], tmp_path_factory.mktemp("subwords") / "w")
+    made(job, copied, ON, until="vectors")
+    return Path(copied)
+
+
+@pytest.fixture
+def own(learned, tmp_path):
+    return Path(shutil.copytree(learned, tmp_path / "own"))
+
+
+def test_the_table_is_that_of_the_estimator(learned):
+    workspace = de.Workspace.open(str(learned))
+    vocabulary = workspace.table("vocabulary")
+    solved = [workspace.array(name).compute() for name in ("core_vectors", "noncore_vectors")]
+    model = de.SubwordMap().fit(vocabulary["word"].to_pylist(), np.concatenate(solved))
+    table = read_vectors(workspace).subwords
+    assert table is not None
+    np.testing.assert_array_equal(table.ngrams, model.table_.ngrams)
+    strings = ["musicals", "語"]
+    np.testing.assert_allclose(table.compose(strings), model.transform(strings) - model.mean_, atol=1e-6)
+    facts = workspace.stages()["subwords"].facts
+    assert facts["n_ngrams"] == len(table) > 0
+    assert len(solved[1]) > 0
+
+
+def test_the_directions_of_the_spelling_are_added_with_their_weight_and_only_while_they_are_asked_for(
+    job, finished, learned, own
+):
+    """What an earlier run has learned is not taken for a part of a later one without subwords."""
+    made(job, own, ON, "subwords.weight=0", until="vectors")
+    plain, spelled, before = (de.Workspace.open(str(place)) for place in (own, learned, finished[0]))
+    assert plain.digest(["vectors"]) == before.digest(["vectors"])
+    assert plain.digest(["subwords"]) == spelled.digest(["subwords"])
+    expected, found = read_vectors(plain).with_spelling(0.6), read_vectors(spelled)
+    np.testing.assert_allclose(found.vectors, expected.vectors, atol=1e-6)
+    np.testing.assert_allclose(found["musicalses"], expected["musicalses"], atol=1e-6)
+    before, after = de.Workspace.open(str(finished[0])), made(job, own, until="vectors")
+    assert after.digest(["vectors"]) == before.digest(["vectors"])
+    assert read_vectors(after).subwords is None
+
+
+def test_a_core_of_all_words_has_no_noncore_vectors(job, own):
+    """Where `n_core` is the size of the vocabulary its stage stores nothing, and the rest goes on."""
+    n_words = len(de.Workspace.open(str(own)).table("vocabulary"))
+    workspace = made(job, own, ON, f"psdvec.n_core={n_words}", until="vectors")
+    assert workspace.stages()["noncore"].facts["n_noncore"] == 0
+    assert len(workspace.array("vectors")) == len(workspace.array("core_vectors"))
+    assert read_vectors(workspace).subwords is not None
+
+
+def test_words_outside_the_vocabulary_are_scored(job, own, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("musicalest\tmusical\t3\nmusic\tmusicals\t2\nunmusical\tmusic\t1\n")
+    composed = ("evaluation.unknown=subwords", f"evaluation.sets=['{tmp_path / 'pairs.tsv'}']")
+    with pytest.raises(ValueError, match=r'= "subwords" needs vectors of n-grams: give subwords\.enabled'):
+        load_job(job, settings=composed)
+    (score,) = read_scores(made(job, own, ON, *composed, until="evaluation"), EVALUATION)
+    assert score.composed
+    assert score.known + score.composed == score.total == 3
+
+
+def test_new_words_have_the_direction_of_their_spelling_too(finished, learned, tmp_path):
+    (tmp_path / "t.txt").write_text("the zorblats played the music of the city\n" * 60)
+    solved = []
+    for workspace in (finished[0], learned):
+        succeed("infer", workspace, tmp_path / "t.txt", "--to", tmp_path / "all.txt")
+        solved.append(de.WordVectors.load(tmp_path / "all.txt")["zorblats"].astype(np.float64))
+    table = read_subwords(de.Workspace.open(str(learned)))
+    own, spelling = solved[0] - table.mean, table.compose(["zorblats"])[0] - table.mean
+    weight = load_job(str(learned / "job.toml")).subwords.weight
+    expected = own / np.linalg.norm(own) + weight * spelling / np.linalg.norm(spelling)
+    np.testing.assert_allclose(solved[1], expected, atol=1e-4)

@@ -56,14 +56,13 @@ def directions(vectors: np.ndarray) -> np.ndarray:
     return centered / np.maximum(np.linalg.norm(centered, axis=1, keepdims=True), 1e-300)
 
 
-def test_the_vectors_are_the_weighted_directions_of_both_parts(folder):
+def test_the_vectors_are_weighted_directions_of_both_parts_and_sides_are_singular_vectors_of_positive_pmi(
+    folder,
+):
+    """By NumPy's decomposition, of counts that the library counts of the same text; up to the sign of a component."""
     solved = np.concatenate([array(folder, "core_vectors"), array(folder, "noncore_vectors")])
     expected = np.hstack([directions(solved), 0.7 * directions(array(folder, "sides"))])
     np.testing.assert_allclose(array(folder, "vectors"), expected, atol=1e-6)
-
-
-def test_sides_are_the_left_singular_vectors_of_positive_pmi(folder):
-    """By NumPy's decomposition, of counts that the library counts of the same text; up to the sign of a component."""
     workspace = de.Workspace.open(str(folder / "w"))
     vocabulary = vocabulary_of(workspace)
     counts = de.count_cooccurrences(tokens_of(workspace), vocabulary, window=2, direction="left").compute()
@@ -115,7 +114,7 @@ def test_new_words_are_joined_as_those_of_the_job(folder, tmp_path):
     np.testing.assert_allclose(lengths, [1, 0.7], atol=1e-5)
 
 
-def test_explain_says_which_part_makes_two_words_near(folder, tmp_path):
+def test_report_and_explain_say_which_part_makes_two_words_near(folder, tmp_path):
     succeed("explain", folder / "w", "word2", "word4", "--to", tmp_path / "found.json")
     record = json.loads((tmp_path / "found.json").read_text())
     rows = record["tables"]["parts"]
@@ -126,6 +125,19 @@ def test_explain_says_which_part_makes_two_words_near(folder, tmp_path):
     assert rows[-1]["share"] == pytest.approx(cosine, abs=1e-5)
     largest = max(rows[:-1], key=lambda row: row["share"])["part"]
     assert any(f"{largest} makes the words nearest" in sentence for sentence in record["sentences"])
+    job, workspace = open_job(str(folder / "job.toml")), de.Workspace.open(str(folder / "w"))
+    rows = part_neighbors(job, workspace, ["word4", "word7"])
+    said = [(row["part"], row["components"], row["weight"]) for row in rows]
+    assert said == [("psdvec", 4, 1.0), ("sides", 5, 0.7)]
+    known, found = vocabulary_of(workspace).words, directions(array(folder, "sides"))
+    cosines = found @ found[known.index("word4")]
+    cosines[known.index("word4")] = -2
+    assert rows[1]["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
+    assert rows[1]["words"] == int(found.any(axis=1).sum())
+    assert rows[1]["made_of"] == "counts: window 2, left, flat"
+    shown = page(job, workspace).html().replace("<wbr>", "")
+    assert "Parts</h2>" in shown
+    assert "counts: window 2" in shown
 
 
 def test_sides_have_a_regularization_of_their_own(own):
@@ -162,19 +174,3 @@ def test_the_last_step_removes_components_from_all_that_vectors_are_made_of(own,
     said = succeed("explain", own / "w", "wordly", "wordish").output  # which have no vector in a part
     assert "cosine" in said
     assert "joined" not in said
-
-
-def test_the_report_shows_the_neighbors_of_words_in_each_part(folder):
-    job, workspace = open_job(str(folder / "job.toml")), de.Workspace.open(str(folder / "w"))
-    rows = part_neighbors(job, workspace, ["word4", "word7"])
-    said = [(row["part"], row["components"], row["weight"]) for row in rows]
-    assert said == [("psdvec", 4, 1.0), ("sides", 5, 0.7)]
-    known, found = vocabulary_of(workspace).words, directions(array(folder, "sides"))
-    cosines = found @ found[known.index("word4")]
-    cosines[known.index("word4")] = -2
-    assert rows[1]["word4"] == ", ".join(known[i] for i in np.argsort(-cosines, kind="stable")[:5])
-    assert rows[1]["words"] == int(found.any(axis=1).sum())
-    assert rows[1]["made_of"] == "counts: window 2, left, flat"
-    shown = page(job, workspace).html().replace("<wbr>", "")
-    assert "Parts</h2>" in shown
-    assert "counts: window 2" in shown

@@ -102,7 +102,9 @@ def test_a_notebook_repeats_the_job(job, workspace):
     np.testing.assert_array_equal(best.document_norms_, stored.document_norms_)
 
 
-def test_documents_are_given_away_with_their_topics(finished, tmp_path, workspace):
+def test_documents_are_given_away_with_their_topics_and_topics_with_their_shares(
+    finished, tmp_path, workspace, page
+):
     done, rows = exported(finished[0], tmp_path / "documents.csv")
     assert done.startswith("62 documents and 3 topics in ")
     assert [row["id"] for row in rows] == [document["id"] for document in collection()]
@@ -114,6 +116,15 @@ def test_documents_are_given_away_with_their_topics(finished, tmp_path, workspac
     assert shares[-1].tolist() == [0, 0, 0]
     np.testing.assert_allclose(filled.sum(axis=1), 1, rtol=1e-6)
     assert filled.argmax(axis=1).tolist() == [row["topic"] for row in rows[:-1]]
+    assert page.count("Topics by kind") >= 2
+    done, rows = exported(finished[0], tmp_path / "s.csv", "--what", "shares")
+    assert "9 shares of topics" in done
+    assert {row["value"]: row["n_documents"] for row in rows} == {"farm": 20, "music": 20, "sea": 21}
+    for kind in CLASSES:
+        shares = [row["share"] for row in rows if row["value"] == kind]
+        assert sum(shares) > 0.95
+        assert max(shares) > 0.6
+    assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
 
 
 def test_a_topic_has_one_number_everywhere(finished, tmp_path, workspace, output, page):
@@ -137,7 +148,9 @@ def test_a_topic_has_one_number_everywhere(finished, tmp_path, workspace, output
         assert f"{topic}: {word} " in page
 
 
-def test_a_topic_says_what_its_documents_have_in_common(finished, tmp_path, output, page):
+def test_a_topic_says_what_its_documents_have_in_common_and_words_have_neighbors_of_their_topic(
+    finished, tmp_path, output, page
+):
     _, rows = exported(finished[0], tmp_path / "t.csv", "--what", "topics")
     for kind, words in CLASSES.items():
         said = re.search(rf"(\d+)% have kind {kind} \(of all (3\d)%\)", output)
@@ -151,18 +164,10 @@ def test_a_topic_says_what_its_documents_have_in_common(finished, tmp_path, outp
     assert len(re.findall(r"found again 1\.00", output)) == 3
     assert "telling words" in page
     assert f">{rows[0]['pmi']:.3f}<" in page.replace("<wbr>", "")
-
-
-def test_the_share_of_topics_by_what_is_known_of_documents(finished, tmp_path, page):
-    assert page.count("Topics by kind") >= 2
-    done, rows = exported(finished[0], tmp_path / "s.csv", "--what", "shares")
-    assert "9 shares of topics" in done
-    assert {row["value"]: row["n_documents"] for row in rows} == {"farm": 20, "music": 20, "sea": 21}
-    for kind in CLASSES:
-        shares = [row["share"] for row in rows if row["value"] == kind]
-        assert sum(shares) > 0.95
-        assert max(shares) > 0.6
-    assert all(row["low"] <= row["share"] <= row["high"] for row in rows)
+    done = succeed("neighbors", finished[0], "violin", "-n", "3")
+    heaviest, why = done.output.split("; ")
+    assert set(re.findall(r"[a-z]+", heaviest)) <= set(CLASSES["music"])
+    assert why == "the heaviest of 5 words that have its direction, as words of one topic alone have\n"
 
 
 def test_columns_of_documents_go_into_exports_and_answers_and_labels_need_be_no_truth(job, copy, tmp_path):
@@ -271,13 +276,6 @@ def test_run_job_gives_what_the_command_gives(job, copy, tmp_path):
     assert [one.tables["vocabulary"].num_rows for one in fewer] == [9, 9]
     assert fewer[0].workspace.digest() == fewer[1].workspace.digest()
     assert done.export(tmp_path / "d.csv").startswith("62 documents and 3 topics")
-
-
-def test_words_have_neighbors_of_their_topic(finished):
-    done = succeed("neighbors", finished[0], "violin", "-n", "3")
-    heaviest, why = done.output.split("; ")
-    assert set(re.findall(r"[a-z]+", heaviest)) <= set(CLASSES["music"])
-    assert why == "the heaviest of 5 words that have its direction, as words of one topic alone have\n"
 
 
 def test_documents_are_chosen_by_label_and_once(job, tmp_path):

@@ -44,7 +44,7 @@ def errors(output: str) -> dict[str, list[float]]:
     return {name: [float(cell) for cell in cells] for name, *cells in rows}
 
 
-def test_a_run_says_what_it_did_and_how_good_it_is(workspace, output, page):
+def test_a_run_says_what_it_did_and_how_good_it_is_and_knows_pairs_of_the_third(workspace, output, page):
     assert "120 documents with topics and 210 without; 32 of 210 pairs were known." in output
     assert "converged in" in output
     table = errors(output)
@@ -73,6 +73,17 @@ def test_a_run_says_what_it_did_and_how_good_it_is(workspace, output, page):
         "Objective of the embedding",
     )
     assert [words for words in said if words not in page] == []
+    first, third = (workspace.table(f"{side}_documents")["id"].to_pylist() for side in ("first", "third"))
+    pairs = workspace.table("third_pairs").to_pylist()
+    assert len(pairs) == len(third) == 90
+    assert all(first[pair["first"]] == third[pair["other"]] for pair in pairs)
+    links = whole_csr(workspace.array("third_links"))
+    known = [(pair["first"], pair["other"]) for pair in pairs if pair["known"]]
+    assert len(known) == round(0.15 * 90)
+    assert all(links[pair] == 1 for pair in known)
+    aligned = workspace.table("third_aligned").to_pydict()
+    assert aligned["id"] == third
+    assert np.mean([a == b for a, b in zip(third, aligned["counterpart"], strict=True)]) > 0.9
 
 
 @pytest.mark.filterwarnings("default")  # the printed systems end a hair above the tolerance
@@ -98,20 +109,6 @@ def test_the_embedding_is_the_library_s_on_one_joint_graph(job, copy, options):
         if side != "first":
             inferred = workspace.array(f"{side}_topics").compute()
             np.testing.assert_allclose(inferred, model.features_[rows], atol=1e-6)
-
-
-def test_known_pairs_of_the_third_are_its_own(workspace):
-    first, third = (workspace.table(f"{side}_documents")["id"].to_pylist() for side in ("first", "third"))
-    pairs = workspace.table("third_pairs").to_pylist()
-    assert len(pairs) == len(third) == 90
-    assert all(first[pair["first"]] == third[pair["other"]] for pair in pairs)
-    links = whole_csr(workspace.array("third_links"))
-    known = [(pair["first"], pair["other"]) for pair in pairs if pair["known"]]
-    assert len(known) == round(0.15 * 90)
-    assert all(links[pair] == 1 for pair in known)
-    aligned = workspace.table("third_aligned").to_pydict()
-    assert aligned["id"] == third
-    assert np.mean([a == b for a, b in zip(third, aligned["counterpart"], strict=True)]) > 0.9
 
 
 def test_export_and_explorer_have_the_documents_of_all_three(finished, tmp_path, workspace):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +18,8 @@ from distembed.stages.words import read_nearest, read_scores
 from distembed.systems.wordspaces.outputs import NEAREST, SCORES
 from distembed.systems.wordspaces.stages import with_linear
 from distembed.weighting.documents import log_entropy
-from tests.commands import DUMP, changes, job_fixtures, made, refusal, run, succeed
+from tests.commands import changes, job_fixtures, made, refusal, run, succeed
 from tests.small_jobs.wordspaces import N_DOCUMENTS, write
-
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
-
 
 job, finished, copy = job_fixtures("wordspaces", write)
 
@@ -183,22 +179,3 @@ def test_words_without_a_value_are_named(job, copy):
     facts = made(job, copy, *settings).stages()["space_wc"].facts
     assert facts["n_zero_words"] > 0
     assert len(facts["zero_words"].split(", ")) == min(facts["n_zero_words"], 20)
-
-
-def test_the_job_we_ship_on_the_dump_of_the_wheel(tmp_path):
-    pytest.importorskip("gensim", reason="the embedded input lies in gensim's wheel")
-    settings: dict[str, object] = {
-        "corpus.paths": [DUMP],
-        "corpus.layout": "line",
-        "corpus.min_border_tokens": 1,
-        "vocabulary.min_count": 150,
-        "evaluation.keep_words": False,
-        "wordspaces.n_components": 20,
-        "wordspaces.spaces": ["vsm", "lsa", "vsm_lpp", "wc_lpp", "hal_space"],
-        "evaluation.sets": ["{gensim}/test/test_data/wordsim353.tsv"],
-        "paper.TASA.rows": {},
-        "paper.Wikipedia.rows": {},
-    }
-    words = changes(settings)
-    done = succeed("run", JOBS / "wordspaces_paper.toml", "--workspace", tmp_path / "w", *words)
-    assert re.search(r"^wordsim353 +similarity +spearman .* \d+/353$", done.output, re.MULTILINE)

@@ -160,7 +160,7 @@ def test_a_search_shows_the_exact_neighbors_or_says_which_words_are_spelled_alik
     assert "Spelled like it: word7" in said
 
 
-def test_a_suggestion_is_taken_by_keys(seen):
+def test_a_suggestion_is_taken_by_keys_and_keys_zoom_with_labels(seen):
     seen.page.keyboard.press("/")
     seen.page.keyboard.type("word38")
     seen.page.keyboard.press("ArrowDown")
@@ -168,6 +168,14 @@ def test_a_suggestion_is_taken_by_keys(seen):
     second = seen.page.locator("#found li[aria-selected=true]").inner_text()
     seen.page.keyboard.press("Enter")
     assert seen.page.inner_text("#panel h2") == second != "word38"
+    width = seen.page.evaluate("view().width")
+    seen.page.click("#nearer")
+    seen.page.mouse.move(500, 400)
+    seen.page.mouse.wheel(0, -300)
+    until(seen.page, f"view().width < {0.6 * width}")
+    seen.page.keyboard.press("0")
+    until(seen.page, f"Math.abs(view().width / {width} - 1) < 0.01")
+    until(seen.page, "document.body.dataset.labels >= 8")
 
 
 def test_a_click_on_the_map_and_on_a_neighbor(seen):
@@ -196,17 +204,6 @@ def test_colors_switch_and_a_category_is_singled_out(seen):
     seen.page.select_option("#coloring", label="frequency")
     assert seen.page.locator("#key .scale").count() == 1
     assert seen.page.evaluate("new Set(points.data.color).size") > 8
-
-
-def test_zoom_labels_and_the_whole_map(seen):
-    width = seen.page.evaluate("view().width")
-    seen.page.click("#nearer")
-    seen.page.mouse.move(500, 400)
-    seen.page.mouse.wheel(0, -300)
-    until(seen.page, f"view().width < {0.6 * width}")
-    seen.page.keyboard.press("0")
-    until(seen.page, f"Math.abs(view().width / {width} - 1) < 0.01")
-    until(seen.page, "document.body.dataset.labels >= 8")
 
 
 def test_words_of_any_characters_stay_text(seen):
@@ -333,7 +330,7 @@ def test_the_page_lies_beside_the_report_and_is_damaged_and_replaced_like_other_
     succeed("verify", copy)
 
 
-def test_a_vector_file_needs_a_place_for_its_page(tmp_path):
+def test_a_vector_file_needs_a_place_for_its_page_and_missing_libraries_are_named(tmp_path, monkeypatch):
     vectors = tmp_path / "vectors.txt"
     WordVectors(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]]).save(vectors)
     assert "name the page with --to page.html" in refusal("explore", vectors)
@@ -341,9 +338,6 @@ def test_a_vector_file_needs_a_place_for_its_page(tmp_path):
     done = succeed("explore", vectors, "--to", target)
     assert "3 words in" in done.stdout
     assert target.stat().st_size > 1_000_000
-
-
-def test_missing_libraries_are_named_before_any_work(tmp_path, monkeypatch):
     (tmp_path / "v.bin").write_bytes(b"")
     for name in ("openTSNE", "bokeh"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -27,8 +27,8 @@ RARE = "ᴥ"  # which DejaVu Serif has, and DejaVu Sans has not
 # ---- files ----
 
 
-def test_a_report_writes_each_of_its_figures(tiny, tmp_path):
-    """They name the version and the digest of what they were made from."""
+def test_a_report_writes_each_of_its_figures_but_not_into_workspaces(tiny, tmp_path):
+    """Figures and report name the version and what they were made from."""
     done = succeed("report", tiny / "w", "--figures", tmp_path / "f", "--format", "pdf")
     assert done.output.endswith(f" figures in {tmp_path / 'f'}\n")
     files = sorted((tmp_path / "f").iterdir())
@@ -37,6 +37,18 @@ def test_a_report_writes_each_of_its_figures(tiny, tmp_path):
     assert files[0].name == "01-map-of-frequent-content-words.pdf"
     for data in (file.read_bytes() for file in files):
         assert all(word.encode() in data for word in (de.__version__, de.Workspace.open(tiny / "w").digest()))
+    for folder in (tiny / "w", tiny / "w/figures"):
+        done = run("report", tiny / "w", "--figures", folder)
+        assert (done.exit_code, "which holds only what its job makes" in done.output) == (2, True)
+    assert not (tiny / "w/figures").exists()
+    done = run("report", tiny / "w", "--figures", tiny / "f", "--format", "pfd")
+    assert (done.exit_code, (tiny / "f").exists()) == (2, False)
+    found = page[page.index("<h3>Version and files</h3>") :]
+    manifest = de.Workspace.open(tiny / "w").stages()["tokens"]
+    ((name, stamp),) = next(iter(manifest.parameters["files"].values())).items()
+    assert all(
+        text in found for text in (manifest.made_with["distembed"], name, stamp[-1].removeprefix("content "))
+    )
 
 
 @pytest.mark.parametrize("form", list(BEGINNINGS))
@@ -50,25 +62,6 @@ def test_equal_drawings_give_equal_bytes_without_a_date(tmp_path, form):
     assert written[0].startswith(BEGINNINGS[form])
     assert b"a job" in written[0]
     assert not any(mark in written[0] for mark in (b"Date", b"date", b"Matplotlib v", b"Creator"))
-
-
-def test_figures_stay_out_of_workspaces(tiny):
-    for folder in (tiny / "w", tiny / "w/figures"):
-        done = run("report", tiny / "w", "--figures", folder)
-        assert (done.exit_code, "which holds only what its job makes" in done.output) == (2, True)
-    assert not (tiny / "w/figures").exists()
-    done = run("report", tiny / "w", "--figures", tiny / "f", "--format", "pfd")
-    assert (done.exit_code, (tiny / "f").exists()) == (2, False)
-
-
-def test_the_report_names_what_it_was_made_from(tiny):
-    page = (tiny / "w/report/index.html").read_text(encoding="utf-8")
-    found = page[page.index("<h3>Version and files</h3>") :]
-    manifest = de.Workspace.open(tiny / "w").stages()["tokens"]
-    ((name, stamp),) = next(iter(manifest.parameters["files"].values())).items()
-    assert all(
-        text in found for text in (manifest.made_with["distembed"], name, stamp[-1].removeprefix("content "))
-    )
 
 
 def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path, monkeypatch):
@@ -89,9 +82,16 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path, monkeypatch):
 # ---- charts ----
 
 
-def test_zipf_exponent_is_recovered():
+def test_charts_say_what_they_show():
+    """The exponent of Zipf's law, the ends of a curve that is thinned, and how many values are not shown."""
     html = html_of(zipf_curve(1e9 / np.arange(20_000, 0, -1) ** 1.3))
     assert "fit, exponent 1.30" in html
+    chart = line_chart({"": np.arange(100_000)})
+    assert "400 points, from 0 to 99,999" in alt_text(chart)
+    assert len(html_of(chart)) < 60_000
+    html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
+    assert "2 values, median 5.5" in html
+    assert "2 values not shown" in html
 
 
 def test_lines_follow_their_values():
@@ -102,18 +102,6 @@ def test_lines_follow_their_values():
     line = np.array(re.findall(r"[ML] (\S+) (\S+)", path), dtype=float)  # in units of the SVG: y grows down
     assert np.corrcoef(-line[:4, 1], values[:4])[0, 1] == pytest.approx(1)
     assert np.allclose(np.diff(line[:4, 0]), line[1, 0] - line[0, 0], rtol=1e-4)
-
-
-def test_long_curves_are_thinned_but_keep_their_ends():
-    chart = line_chart({"": np.arange(100_000)})
-    assert "400 points, from 0 to 99,999" in alt_text(chart)
-    assert len(html_of(chart)) < 60_000
-
-
-def test_histogram_says_how_many_values_it_cannot_show():
-    html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
-    assert "2 values, median 5.5" in html
-    assert "2 values not shown" in html
 
 
 def test_dots_of_one_name_stand_on_one_line_and_panels_share_their_axes():

@@ -48,6 +48,8 @@ def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine):
 
 
 def test_a_frame_is_imputed_by_its_index(tmp_path, capsys):
+    with pytest.raises(TypeError, match="must be a data frame with the names as its index"):
+        de.impute(np.ones((3, 2)), "vectors.txt")
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         rng.standard_normal((40, 3)), index=[f"name {i}" for i in range(40)], columns=["a", "b", "name"]
@@ -75,11 +77,6 @@ def test_a_frame_is_imputed_by_its_index(tmp_path, capsys):
     other = de.impute(table, vectors, imputation={"method": "graph"}, **few)
     assert other.workspace.stages()["vectors"].facts["method"] == "graph"
     assert other.tables["vocabulary"].to_pandas()["origin"].tolist().count("imputed") == 15
-
-
-def test_what_is_no_frame_is_refused():
-    with pytest.raises(TypeError, match="must be a data frame with the names as its index"):
-        de.impute(np.ones((3, 2)), "vectors.txt")
 
 
 def test_what_reads_a_temporary_workspace_keeps_it_alive():

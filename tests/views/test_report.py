@@ -135,7 +135,7 @@ def test_equal_parts_give_equal_bytes_whatever_a_user_has_set_in_matplotlib(page
         assert html_of(objective_curve([3.0, 2.0])) == plain
 
 
-def test_every_figure_has_alternative_text_and_stands_on_white_on_light_and_dark_screens(page):
+def test_figures_have_alternative_text_and_words_are_text_never_markup(page):
     outline = Outline(page)
     drawn = [attrs for tag, attrs in outline.elements if tag == "svg"]
     assert len(drawn) == outline.count("figure") == 6
@@ -144,9 +144,6 @@ def test_every_figure_has_alternative_text_and_stands_on_white_on_light_and_dark
     figures = re.findall(r"<svg .*?</svg>", page, flags=re.DOTALL)
     assert all("fill: #ffffff" in figure and "var(" not in figure for figure in figures)
     assert "prefers-color-scheme:dark" in page
-
-
-def test_words_are_text_never_markup_and_long_ones_can_break(page):
     outline = Outline(page)
     assert outline.count("b") == 0
     assert outline.texts.count("<b>bold</b>") >= 2  # in the table and on the map
@@ -155,15 +152,13 @@ def test_words_are_text_never_markup_and_long_ones_can_break(page):
     assert "x" * 33 not in page
 
 
-def test_a_section_with_nothing_to_show_never_comes_first():
+def test_sections_have_an_order_and_subtitles():
+    """One with nothing to show never comes first; a part has a subtitle where its title is another."""
     empty = [ShownTable("Empty", []), Section("Also", [Note("", "n"), ShownTable("", [])])]
     page = Page("t", "s", [*empty, ShownTable("Full", [{"a": 1}]), neighbor_table({})]).html()
     order = [page.index(f"<h2>{title}</h2>") for title in ("Full", "Empty", "Also", "Nearest words")]
     assert order == sorted(order)
     assert Outline(Page("empty", "", []).html()).count("h1") == 1
-
-
-def test_a_part_of_a_section_has_a_subtitle_where_its_title_is_another():
     parts = [
         ShownTable("", [{"a": 1}]),
         ShownTable("One", [{"a": 1}]),
@@ -171,6 +166,8 @@ def test_a_part_of_a_section_has_a_subtitle_where_its_title_is_another():
     ]
     html = html_of(Section("All", parts))
     assert [html.count(text) for text in ("<h3>", "<h3>One</h3>", "<summary>more</summary>")] == [1, 1, 1]
+    read = html_of(neighbor_table({"king": [["lord", 0.7105]]}))  # as JSON gives it
+    assert "lord <small>0.711</small>" in read.replace("</bdi>", "")
 
 
 # ---- numbers ----
@@ -210,7 +207,7 @@ def test_numbers_are_written_for_reading(write, shown):
         ([{"a": 1}, {"a": 2, "b": "x"}], {}, ["n 1", " –", "n 2", " x"]),
         ([{"i": (-0.04, 0.6)}, {"i": (math.nan, math.nan)}], {"i": 3}, ["n [−0.040, 0.600]", "n –"]),
         ([{"s": 5.0}, {"s": "5"}], {"s": display.format_seconds}, ["n 5.00 s", "n 5"]),
-        ([{"w": [["<a>", 0.5], ("b", 1)], "o": "c"}], {}, ["near w &lt;a&gt; 0.500b 1.000", " c"]),
+        ([{"w": [("<a>", 0.5), ("b", 1)], "o": "c"}], {}, ["near w &lt;a&gt; 0.500b 1.000", " c"]),
         ([{"w": ["d", "e"]}, {"w": []}], {}, ["near  de", "near  –"]),
     ],
 )
@@ -220,14 +217,11 @@ def test_cells_are_written_by_their_kind(rows, formats, cells):
     assert [f"{kind} {re.sub('<.*?>', '', text)}" for kind, text in found] == cells
 
 
-def test_many_rows_are_folded():
+def test_many_rows_are_folded_and_long_texts_have_a_line_of_their_own_on_narrow_screens():
+    """The columns of long texts are marked, and each cell has the label that a narrow layout shows above it."""
     html = html_of(ShownTable("t", [{"a": n} for n in range(12)], n_shown=10))
     first, rest = html.split("<summary>2 rows more</summary>")
     assert (first.count("<td"), rest.count("<td")) == (10, 2)
-
-
-def test_long_texts_have_a_line_of_their_own_on_narrow_screens():
-    """The columns of long texts are marked, and each cell has the label that a narrow layout shows above it."""
     rows = [{"topic": 1, "words": "a text that is longer than the numbers beside it", "n": 2}]
     html = html_of(ShownTable("t", rows))
     assert '<table class="folds">' in html

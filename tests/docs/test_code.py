@@ -1,16 +1,24 @@
-"""The notebooks among the tutorials: each can be read, uses public names alone, and runs to its end."""
+"""The code of the pages: notebooks use public names alone and run, and other programs read what distembed reads."""
 
 from __future__ import annotations
 
 import ast
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import zarr
 
 import distembed
+import distembed as de
 import distembed.demos
+from distembed.execution import compute
+
+# --- notebooks among the tutorials, which are Markdown with cells of code -------------------------------------
+
 
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 HEADER = "---\njupytext:\n"
@@ -76,3 +84,41 @@ def test_a_notebook_runs_to_its_end_and_shows_a_picture(page, tmp_path):
     pytest.importorskip("nbclient", reason="needs distembed[docs]")
     outputs = [output for cell in executed(page, tmp_path).cells for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
+
+
+# --- the page of other programs -------------------------------------------------------------------------------
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "other_programs.md"
+TITLE = "## Open the arrays of a workspace in other programs\n"
+
+
+@pytest.fixture
+def opened(finished, tmp_path, monkeypatch):
+    """Return the names that the code of the page leaves, run on the workspace of a small job."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "english").symlink_to(finished[0])
+    monkeypatch.chdir(tmp_path)
+    section = PAGE.read_text(encoding="utf-8").partition(TITLE)[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    assert "distembed" not in "".join(blocks)
+    names: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", zarr.errors.ZarrUserWarning)  # of what is no array and no group
+        for block in blocks:
+            exec(block, names)
+    return names
+
+
+def test_other_programs_read_what_distembed_reads(finished, opened):
+    workspace = de.Workspace.open(finished[0])
+    vectors = np.asarray(compute(workspace.array("vectors")))
+    np.testing.assert_array_equal(opened["vectors"].compute(), vectors)
+    np.testing.assert_array_equal(opened["arrays"]["vectors"].to_numpy(), vectors)
+    np.testing.assert_allclose(opened["lengths"], np.linalg.norm(vectors, axis=1), rtol=1e-5)
+    said = workspace.describe("vectors").spec.meaning
+    assert opened["arrays"]["vectors"].attrs["long_name"] == said
+    counts = compute(workspace.array("cooccurrence"))
+    assert (opened["counts"] != counts).nnz == 0
+    assert opened["counts"].dtype == counts.dtype
