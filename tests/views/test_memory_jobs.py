@@ -15,17 +15,12 @@ from distembed.systems.topics.views import shares_table
 
 pd = pytest.importorskip("pandas", reason="pip install pandas")
 
-QUICK: dict[str, dict[str, object]] = {"topics": {"n_starts": 1, "max_iter": 50}}
 
-
-@pytest.fixture(scope="module")
-def nine():
-    return Path(titles()).read_text(encoding="utf-8").splitlines()
-
-
-def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine):
+def test_topics_of_a_frame_are_those_of_a_job_in_a_workspace_that_lasts_as_long_as_what_reads_it():
+    nine = Path(titles()).read_text(encoding="utf-8").splitlines()
     frame = pd.DataFrame({"text": nine, "label": "title", "year": 1990}, index=list("abcdefghi"))
-    run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"}, **QUICK)
+    quick = {"n_starts": 1, "max_iter": 50}
+    run = de.topics(frame, n_topics=2, vocabulary={"stop_words": "english"}, topics=quick)
     documents = run.tables["documents"].to_pydict()
     assert (documents["id"], documents["label"]) == ([*"abcdefghi"], ["title"] * 9)
     assert documents["year"] == ["1990"] * 9
@@ -45,6 +40,13 @@ def test_topics_of_a_frame_are_those_of_a_job_and_its_report_is_shown(nine):
     Path(run.report).unlink()
     with pytest.raises(DamagedError, match=r"report/index\.html is not the file that stage 'report' wrote"):
         run.show()
+    place, tables, factors = Path(run.workspace.url), run.tables, run.arrays["document_factors"]
+    del run
+    gc.collect()
+    assert tables["documents"].num_rows == len(factors.compute()) == 9
+    del tables, factors
+    gc.collect()
+    assert not place.exists()
 
 
 def test_a_frame_is_imputed_by_its_index(tmp_path, capsys):
@@ -77,20 +79,3 @@ def test_a_frame_is_imputed_by_its_index(tmp_path, capsys):
     other = de.impute(table, vectors, imputation={"method": "graph"}, **few)
     assert other.workspace.stages()["vectors"].facts["method"] == "graph"
     assert other.tables["vocabulary"].to_pandas()["origin"].tolist().count("imputed") == 15
-
-
-def test_what_reads_a_temporary_workspace_keeps_it_alive():
-    texts = [
-        f"{one} {two} {one}"
-        for one in ("cat", "dog", "sun")
-        for two in ("red", "blue", "old")
-        for _ in range(3)
-    ]
-    run = de.topics(texts, n_topics=2, **QUICK)
-    place, tables, factors = Path(run.workspace.url), run.tables, run.arrays["document_factors"]
-    del run
-    gc.collect()
-    assert tables["documents"].num_rows == len(factors.compute()) == 27
-    del tables, factors
-    gc.collect()
-    assert not place.exists()

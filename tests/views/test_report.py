@@ -326,7 +326,7 @@ def test_degenerate_data_is_drawn_without_a_warning(case):
     assert not any("nan" in number or "inf" in number for number in numbers)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=12), st.integers(0, 3))
 def test_any_word_may_stand_anywhere(words, n_columns):
     vectors = np.random.default_rng(0).normal(size=(len(words), n_columns))
