@@ -81,6 +81,9 @@ def test_a_changed_cell_makes_no_text_be_read_again(system, reads_them, tmp_path
         assert len(set(ids)) == len(ids) == 40
         assert {name for name in ids if name.startswith("music")} == {"music3"}
         assert "farm0" not in ids
+        once = load_job(job, settings=("documents.labels=['sea', 'farm']", "documents.drop_duplicates=true"))
+        run_stages(once, until="documents")
+        assert len(documents(tmp_path)) == 8 + 8 + 1  # of each class, every eighth text is the same
 
 
 def test_parts_of_paths_are_joined_by_file(tmp_path):

@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
-from dask.callbacks import Callback
-from dask.utils import key_split
 
 import distembed as de
 from distembed.execution import compute
@@ -26,7 +24,7 @@ from distembed.linalg.operators import whole_csr
 from distembed.neighbors.graphs import neighbor_affinity
 from distembed.systems.topics import views
 from tests.commands import changes, job_fixtures, made, refusal, run, run_once, succeed, written_once
-from tests.small_jobs.topics import CLASSES, JOB, collection, write, write_lines, write_long
+from tests.small_jobs.topics import CLASSES, JOB, collection, write, write_long
 
 job, finished, copy = job_fixtures("topics-of-classes", write)
 
@@ -278,18 +276,6 @@ def test_run_job_gives_what_the_command_gives(job, copy, tmp_path):
     assert done.export(tmp_path / "d.csv").startswith("62 documents and 3 topics")
 
 
-def test_documents_are_chosen_by_label_and_once(job, tmp_path):
-    every, twice = collection(), tmp_path / "twice.jsonl"
-    write_lines(twice, [*every, {**every[1], "id": "again"}])
-    chosen = {"documents.drop_duplicates": True, "documents.labels": ["sea", "farm"], "corpus.paths": [twice]}
-    words = changes(chosen | {"topics.n_topics": 2, "topics.compare_with": [], "topics.n_starts": 1})
-    done = succeed("run", job, "--workspace", tmp_path / "w", *words)
-    assert "41 documents (22 left out)" in done.output
-    workspace = de.Workspace.open(tmp_path / "w")
-    assert {*workspace.table("documents")["label"].to_pylist()} == {"sea", "farm"}
-    assert workspace.array("document_terms").shape[0] == 41
-
-
 def test_association_of_another_workspace_which_needs_words_of_this_one(job, finished, tmp_path):
     """Counts of the same text, aligned by word with fewer words, are those of the text itself."""
     given = f"semantic.workspace='{finished[0]}'"
@@ -346,14 +332,6 @@ def test_the_page_to_explore_shows_documents_by_topic(finished):
 # --- starts ------------------------------------------------------------------------------------------------------
 
 
-def test_the_starts_of_whole_matrices_are_tasks_of_one_graph(job, copy):
-    """One start after the other would keep one worker busy."""
-    graphs: list[list[str]] = []
-    with Callback(start=lambda graph: graphs.append([key_split(key) for key in graph])):
-        made(job, copy, "topics.compare_with=['nmf']", "topics.max_iter=5", until="topics")
-    assert [names.count("start") for names in graphs if "start" in names] == [3, 3]
-
-
 @pytest.mark.parametrize("method", ["semantic_nmf", "orthogonal_nmf", "spherical_kmeans"])
 def test_a_start_is_chosen_by_its_loss(job, copy, method):
     options = [f"topics.method={method}", "topics.compare_with=[]", "topics.choose=objective"]
@@ -390,9 +368,6 @@ def test_by_default_topics_are_what_the_starts_of_two_methods_have_in_common(job
     assert model.transform(X).tobytes() == workspace.array("document_factors").compute().tobytes()
     topics = [row for row in workspace.table("topics").to_pylist() if row["method"] == "consensus"]
     assert {frozenset(row["words"]) for row in topics} == {frozenset(words) for words in CLASSES.values()}
-    exported(copy, tmp_path / "own.csv")
-    succeed("infer", copy, job.parent / "collection.jsonl", "--to", tmp_path / "new.csv")
-    assert (tmp_path / "new.csv").read_bytes() == (tmp_path / "own.csv").read_bytes()
 
 
 def test_a_job_with_a_graph_gives_what_the_estimators_give(long_job, in_blocks, tmp_path):

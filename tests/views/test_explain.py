@@ -12,11 +12,9 @@ import pytest
 import distembed as de
 from distembed.corpus.concordance import Passage
 from distembed.execution import compute
-from distembed.job.opening import open_job
 from distembed.views.answers import Answer, as_page, as_text
-from distembed.views.explain import NO_TOKENS, Request, explain_job
+from distembed.views.explain import NO_TOKENS
 from distembed.views.report.page import Passages, ShownTable
-from distembed.views.texts import NewFiles, infer_job
 from tests.commands import run, succeed
 
 Finished = tuple[Path, str, str]
@@ -104,18 +102,3 @@ def test_what_is_written_cannot_steer_terminal_or_page():
     assert "<script>" not in page
     assert "\x1b" not in page
     assert "0.25" in page
-
-
-def test_a_method_that_explains_and_infers_nothing_says_which_do(tmp_path):
-    (tmp_path / "job.toml").write_text(
-        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["x.txt"]\n'
-    )
-    job = open_job(str(tmp_path / "job.toml"))
-    with pytest.raises(
-        ValueError, match="comparison are not explained: explain takes psdvec, topics and imputation"
-    ):
-        explain_job(job, Request(("a", "b"), 1, 1))
-    with pytest.raises(
-        ValueError, match="infers nothing of new files; topics, psdvec and imputation jobs do"
-    ):
-        infer_job(job, NewFiles(("a.txt",), "b.csv"))

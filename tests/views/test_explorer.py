@@ -330,10 +330,9 @@ def test_the_page_lies_beside_the_report_and_is_damaged_and_replaced_like_other_
     succeed("verify", copy)
 
 
-def test_a_vector_file_needs_a_place_for_its_page_and_missing_libraries_are_named(tmp_path, monkeypatch):
+def test_a_vector_file_has_its_page_and_missing_libraries_are_named(tmp_path, monkeypatch):
     vectors = tmp_path / "vectors.txt"
     WordVectors(["a", "b", "c"], [[1, 0], [1, 1], [0, 1]]).save(vectors)
-    assert "name the page with --to page.html" in refusal("explore", vectors)
     target = tmp_path / "page.html"
     done = succeed("explore", vectors, "--to", target)
     assert "3 words in" in done.stdout

@@ -29,6 +29,8 @@ def folder(tmp_path, monkeypatch):
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), "none.parquet")
     table = SubwordTable(np.eye(2, 3), np.zeros(3), ngrams=("kin", "que"))
     WordVectors(["king", "queen"], np.eye(2, 3), subwords=table).save("v.safetensors")
+    comparison = '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["lines.txt"]\n'
+    (tmp_path / "comparison.toml").write_text(comparison)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").touch()
     return tmp_path
@@ -68,6 +70,9 @@ REFUSALS = [
     ("explain TOPICS alone", "the document 'alone' holds no word of the vocabulary"),
     ("explain TOPICS d1 9", "there is no topic '9': give a number from 0 to 2"),
     ("explain TOPICS d1 0 1", "3 names given: name a document's id and, if you like, the number of a topic"),
+    ("explain comparison.toml a b", "are not explained: explain takes psdvec, topics and imputation"),
+    ("infer comparison.toml lines.txt --to b.csv", "infers nothing of new files; topics, psdvec and imputation jobs"),
+    ("explore v.safetensors", "name the page with --to page.html"),
     ("explain IMPUTATION name_3", "has a known vector, which the job took as it is"),
     ("explain IMPUTATION name~333", "there is no name 'name 333' among 60; did you mean"),
     ("explain IMPUTATION name~33 name~34", "2 names given: name one imputed name"),
