@@ -1,4 +1,4 @@
-"""The word spaces job by the command line: on a generated corpus, and on the dump in gensim's wheel."""
+"""The word spaces job by the command line, on a generated corpus."""
 
 from __future__ import annotations
 
