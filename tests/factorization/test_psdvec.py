@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from distembed.factorization import blocks, psdvec_core, psdvec_words
+from distembed.factorization import psdvec_core, psdvec_words
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_core import objective_of
 from distembed.linalg.operators import row_blocks
@@ -97,18 +97,10 @@ def by_plain_ridge(model, **options):
 
 
 @pytest.mark.parametrize(
-    ("kind", "d", "uniform"),
-    [
-        (np.asarray, D, 0.0),
-        (csr_array, D, 0.5),
-        (row_blocks, D, 0.5),
-        (np.asarray, 50, 0.0),
-        (csr_array, 50, 0.1),
-    ],
+    ("kind", "uniform"), [(np.asarray, 0.0), (csr_array, 0.5), (row_blocks, 0.0), (row_blocks, 0.5)]
 )
-def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, d, uniform):
-    """Words with fewer pairs than dimensions, of which 50 leave some, take another way to the same vectors."""
-    model = exact(n_components=d, n_core=CORE, uniform_weight=uniform).fit(kind(COUNTS), WORD_COUNTS)
+def test_noncore_words_equal_plain_ridge_for_each_kind_of_input(kind, uniform):
+    model = exact(n_core=CORE, uniform_weight=uniform).fit(kind(COUNTS), WORD_COUNTS)
     assert isinstance(model.vectors_, da.Array) == (kind is row_blocks)
     expected = by_plain_ridge(model, ridge=2.0, uniform=uniform)
     np.testing.assert_allclose(np.asarray(model.vectors_)[CORE:], expected, atol=2e-5)
@@ -164,18 +156,33 @@ def test_the_scale_of_noncore_weights_is_the_largest_of_both_orders(order):
     assert model.noncore_scale_ == 20
 
 
-def test_transform_of_another_corpus_uses_its_core_counts():
-    """Its core words occur three times as often, and so is the whole corpus three times the fit's."""
-    fitted = exact(n_core=CORE).fit(COUNTS, WORD_COUNTS)
+@pytest.mark.parametrize(
+    ("d", "rank", "ridge", "uniform"),
+    [(D, D, 2.0, 0.1), (50, 50, 2.0, 0.1), (20, 10, 0.0, 0.0), (20, 10, 1e-13, 0.0)],
+)
+def test_transform_of_another_corpus_uses_its_core_counts_whatever_the_vectors_of_the_core(
+    d, rank, ridge, uniform
+):
+    """Its core words occur three times as often, and so is the whole corpus three times the fit's.
+
+    Words with fewer pairs than dimensions, of which 50 leave some, take another way to the same vectors. Of a core of
+    half its rank and next to no ridge no Cholesky factor exists, and least squares do.
+    """
+    fitted = exact(n_components=d, n_core=CORE, ridge=ridge, uniform_weight=uniform).fit(COUNTS, WORD_COUNTS)
+    random = np.random.default_rng(0)
+    core = random.standard_normal((CORE, rank)) @ (
+        np.eye(d) if rank == d else random.standard_normal((rank, d))
+    )
+    fitted.core_vectors_ = core.astype(np.float32)
     rows, columns, own = noncore_counts()
     core_counts, core_totals = WORD_COUNTS[:CORE] * 3, COUNTS.sum(1)[:CORE] * 2.0
     vectors = fitted.transform(rows, columns, own, core_counts=core_counts, core_row_totals=core_totals)
     total = WORD_COUNTS.sum() * 3
     expected = plain.noncore(
         rows.astype(float), columns.astype(float), np.asarray(fitted.core_vectors_, float),
-        rows.sum(1), core_totals, own / total, core_counts / total, ridge=2.0, uniform=0.1,
+        rows.sum(1), core_totals, own / total, core_counts / total, ridge=max(ridge, 1e-5), uniform=uniform,
     )  # fmt: skip
-    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    np.testing.assert_allclose(core @ vectors.T, core @ expected.T, atol=2e-4 if ridge == 2 else 2e-3)
 
 
 def test_words_without_ridge_or_uniform_weight_equal_plain_least_squares():
@@ -255,30 +262,3 @@ REFUSED = [
 def test_what_cannot_be_fitted_is_refused_in_a_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
-
-
-@pytest.mark.parametrize("ridge", [0.0, 1e-13])
-def test_words_whose_systems_are_singular_are_solved_by_least_squares(ridge):
-    """A core of half its rank and next to no ridge: no Cholesky factor exists, the fitted values do."""
-    c, d, m = 60, 20, 30
-    random = np.random.default_rng(0)
-    core = random.standard_normal((c, d)).astype(np.float32)
-    core[:, d // 2 :] = core[:, : d // 2] @ random.standard_normal((d // 2, d // 2))
-    shares = np.where(np.arange(m) % 2, 0.1, 0.9)[:, None]
-    counts = [csr_array(random.poisson(random.random((m, c)) < shares).astype(float)) for _ in range(2)]
-    own, facing = (random.uniform(20, 40, (n, 1)) * [1, 0.001] for n in (m, c))
-    batch = *counts, *own.T, facing
-    weighting = blocks.PairWeighting(0.02, np.inf, 1.0)
-    gram = core.astype(np.float64).T @ core
-    found = blocks.solve_new_words(
-        *batch, np.full(m, ridge), core, gram, weighting=weighting, uniform_weight=0.0
-    )
-    *sides, facing = batch
-    pairs = blocks.weigh_pairs(*sides, *facing.T, weighting=weighting)
-    for i in range(m):
-        own_pairs = slice(*pairs.support.indptr[i : i + 2])
-        V = core[pairs.support.indices[own_pairs]].astype(np.float64)
-        w, back, g, back_g = (values[own_pairs] for values in pairs[1:])
-        weights, target = w + back, (w * g + back * back_g) / (w + back)
-        best = np.linalg.lstsq(np.sqrt(weights)[:, None] * V, np.sqrt(weights) * target, rcond=1e-5)[0]
-        np.testing.assert_allclose(V @ found[i], V @ best, atol=2e-3)

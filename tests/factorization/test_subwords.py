@@ -104,8 +104,6 @@ def test_too_few_steps_are_a_fact_and_a_warning():
 def test_what_holds_of_scikit_learns_promises():
     """`check_estimator` fits numbers; what it checks beside is here."""
     model = SubwordMap(2, 5, min_words=3, regularization=0.5)
-    assert clone(model).get_params() == model.get_params()
-    assert repr(model) == "SubwordMap(max_n=5, min_n=2, min_words=3, regularization=0.5)"
     with pytest.raises(NotFittedError):
         model.transform(["a"])
     fitted = model.fit(WORDS, planted())

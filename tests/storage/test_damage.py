@@ -292,6 +292,7 @@ def test_stray_files_are_named_and_removed_and_those_beside_the_outputs_are_the_
         ("stage.json", b""),
         ("stage.json", b"{}"),
         ("dense/output.json", b"[]"),
+        ("dense/output.json", "sparse/output.json"),
         ("dense/output.json", 100_000 * b"["),
         ("dense/000001.json", b"not json"),
         ("dense/000001.json", b"\xff\xfe"),
@@ -300,7 +301,8 @@ def test_stray_files_are_named_and_removed_and_those_beside_the_outputs_are_the_
 def test_a_damaged_journal_computes_what_it_does_not_name(tmp_path, file, damage):
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace)
-    (tmp_path / "ws/journal/a" / file).write_bytes(damage)
+    journal = tmp_path / "ws/journal/a"
+    (journal / file).write_bytes(damage if isinstance(damage, bytes) else (journal / damage).read_bytes())
     calls = Calls()
     with Workspace.create(tmp_path / "ws", owner="test") as workspace:
         store_all(workspace, calls=calls).commit()

@@ -178,16 +178,6 @@ def test_changed_parameters_discard_the_stage_and_what_depends_on_it(tmp_path):
     assert sorted(p.name for p in (tmp_path / "ws/arrays.zarr").iterdir()) == ["x", "zarr.json"]
 
 
-def test_what_announces_another_output_announces_none(tmp_path):
-    with writing(tmp_path / "ws") as (_, stage):
-        for name in "xy":
-            stage.store(name, dense_array(), **META)
-    announced = tmp_path / "ws" / "journal" / "a"
-    (announced / "x" / "output.json").write_bytes((announced / "y" / "output.json").read_bytes())
-    with writing(tmp_path / "ws") as (_, stage):
-        assert [stage.is_stored(name) for name in "xy"] == [False, True]
-
-
 @pytest.mark.parametrize("keys", [(), ("aaaaaa", "bbbbbb", "cccccc")])
 def test_store_files_resumes_by_item(tmp_path, keys):
     made = []
