@@ -190,7 +190,7 @@ def graph_in_parts(sizes=SIZES, seed=0):
     rng = np.random.default_rng(seed)
     parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
     whole = sp.block_diag([sp.coo_array(part + part.T) for part in parts], format="csr")
-    order = rng.permutation(whole.shape[0])
+    order = rng.permutation(sum(sizes))
     return sp.csr_array(whole[order][:, order])
 
 
@@ -216,10 +216,7 @@ def test_no_vector_is_lost_where_the_graph_has_parts(monkeypatch, dense_rows, no
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10**6), st.lists(st.integers(2, 7), min_size=1, max_size=5), st.data())
 def test_eigenmaps_of_disconnected_graphs(seed, sizes, data):
-    rng = np.random.default_rng(seed)
-    parts = [np.triu(0.1 + rng.random((size, size)), 1) for size in sizes]
-    S = sp.block_diag([sp.coo_array(part + part.T) for part in parts], format="csr").toarray()
-    n = len(S)
+    S, n = graph_in_parts(sizes, seed).toarray(), sum(sizes)
     k = data.draw(st.integers(1, n - 1))
     found = laplacian_eigenmaps(sp.csr_array(S), k)
     D = np.diag(S.sum(axis=1))
