@@ -17,9 +17,8 @@ import dask
 import pytest
 from hypothesis import settings
 
-from tests.blank_figures import drawn, leave_figures_blank
 from tests.commands import cluster, copy, finished, job, tiny, tiny_once
-from tests.compiled_once import compile_once
+from tests.shortcuts import compile_once, drawn, leave_figures_blank
 
 __all__ = ["cluster", "copy", "finished", "job", "tiny", "tiny_once"]
 

@@ -25,8 +25,7 @@ import dask
 import numba
 
 import distembed as de
-from tests.blank_figures import leave_figures_blank
-from tests.compiled_once import compile_once
+from tests.shortcuts import compile_once, leave_figures_blank
 
 CALM = {
     "distributed.admin.tick.interval": "1s",

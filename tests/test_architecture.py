@@ -139,6 +139,20 @@ def decompositions(source: str) -> Iterator[str]:
         )
 
 
+CHECKSUMS = {
+    **dict.fromkeys(("pq.write_table", "pq.ParquetWriter"), "write_page_checksum"),
+    **dict.fromkeys(("pq.read_table", "pq.ParquetFile"), "page_checksum_verification"),
+}
+
+
+def unchecked_pages(source: str) -> Iterator[str]:
+    """Yield the places of a module where pages of Parquet are written or read without their checksums."""
+    for node in nodes(source) if "pq." in source else ():
+        option = CHECKSUMS.get(ast.unparse(node.func)) if isinstance(node, ast.Call) else None
+        if option and option not in {keyword.arg for keyword in node.keywords}:
+            yield f"line {node.lineno}: {ast.unparse(node.func)}"
+
+
 class Rule(NamedTuple):
     """What finds the breaches of a rule in a source, the modules it is for, and those it is not for."""
 
@@ -158,6 +172,9 @@ RULES = {
     "a plan is made of the costs of its algorithms": Rule(
         formulas_of_plans, r"systems/(psdvec|wordspaces|comparison)/\w+\.py", set()
     ),
+    "pages of Parquet have checksums": Rule(
+        unchecked_pages, ".*", {"corpus/planning.py"}
+    ),  # it reads metadata alone
     "nothing is decomposed by many threads": Rule(
         decompositions,
         ".*",

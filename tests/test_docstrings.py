@@ -1,10 +1,11 @@
-"""Every public name has an example, and every example of a docstring stands alone and prints what it says."""
+"""Every public name says its types and has an example, which stands alone and prints what it says."""
 
 from __future__ import annotations
 
 import doctest
 import inspect
 import io
+import re
 import shutil
 from collections.abc import Iterator
 from importlib import import_module
@@ -108,3 +109,17 @@ def public_names() -> dict[str, Any]:
 
 def test_every_public_name_has_an_example():
     assert without_example(public_names()) == []
+
+
+def test_every_public_signature_says_its_types():
+    """`mypy` also checks a program of a user: `tests/typing/program.py`."""
+    functions = {name: thing for name, thing in public_names().items() if inspect.isfunction(thing)}
+    for kind in filter(inspect.isclass, public_names().values()):
+        functions |= {f"{kind.__name__}.{name}": method for name, method in own_methods(kind)}
+        if inspect.isfunction(kind.__init__):
+            functions[kind.__name__] = kind.__init__
+    assert len(functions) > 100
+    for name, function in functions.items():
+        said, parameters = function.__annotations__, {*inspect.signature(function).parameters}
+        assert parameters - {"self", "cls"} <= said.keys(), name
+        assert not [kind for kind in said.values() if re.search(r"\bAny\b", str(kind))], name

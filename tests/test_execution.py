@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import os
 import pickle
 import signal
@@ -11,6 +12,7 @@ import threading
 import warnings
 from collections import namedtuple
 from functools import partial
+from importlib import import_module
 
 import dask
 import dask.array as da
@@ -20,7 +22,7 @@ from dask.base import tokenize
 from dask.utils import key_split
 from distributed import Client, LocalCluster, wait
 from scipy.sparse import csr_array, random_array
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from distembed import execution
 from distembed.corpus.readers import read_corpus
@@ -93,9 +95,8 @@ def test_what_is_fine_already_is_handed_on(value):
 
 
 def test_sparse_blocks_keep_what_they_know():
-    block = SPARSE.copy()
+    block = csr_of_unaligned(SPARSE)
     block.sort_indices()
-    block.data = unaligned(block.data)
     found = aligned(block)
     assert is_fine(found)
     assert not is_fine(block)
@@ -139,32 +140,19 @@ def test_a_lifted_function_stays_what_it_is():
     )
 
 
+def fine(*values):
+    return np.array([[is_fine(list(values))]], dtype=float)
+
+
+def fine_sum(values):
+    return unaligned(fine(*values) * min(value[0, 0] for value in values))
+
+
 def lifts_of(dense, sparse):
-    """One result of every kind of lift: 1 where every block function got fine arrays.
-
-    The functions are local, so that they are sent to a worker along with the task.
-    """
-
-    def is_fine(value):
-        if isinstance(value, list):
-            return all(map(is_fine, value))
-        parts = (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else [value]
-        return all(part.flags.aligned and part.flags.c_contiguous for part in parts)
-
-    def fine(*values):
-        return np.array([[is_fine(list(values))]], dtype=float)
-
-    def added(values):
-        return unaligned(fine(*values) * min(value[0, 0] for value in values))
-
-    def unaligned(array):
-        copied = np.ndarray(array.shape, array.dtype, buffer=np.empty(array.nbytes + 3, np.uint8)[3:].data)
-        copied[...] = array
-        return copied
-
+    """One result of every kind of lift: 1 where every block function got fine arrays."""
     whole = lift(unaligned, "ab->ab", dense.rechunk(-1))
     pieces = sparse.to_delayed().ravel().tolist()
-    one, summed = {"w": 1, "c": 1}, Sum(fine, added, lambda found: found)
+    one, summed = {"w": 1, "c": 1}, Sum(fine, fine_sum, lambda found: found)
     return {
         "lift": lift(fine, "wc,ab,wd->wc", sparse, whole, dense, sizes=one),
         "lift of lists": lift(fine, "wc,Ab->wc", sparse, dense, sizes=one),
@@ -173,15 +161,18 @@ def lifts_of(dense, sparse):
     }
 
 
+def csr_of_unaligned(block):
+    block = csr_array(block)
+    block.data = unaligned(block.data)
+    return block
+
+
 @pytest.mark.parametrize("make", [unaligned, np.asfortranarray])
 def test_block_functions_and_callers_get_aligned_arrays(make):
-    def make_sparse(block):
-        block = csr_array(block)
-        block.data = unaligned(block.data)
-        return block
-
     dense = da.from_array(DENSE, chunks=(5, -1)).map_blocks(make, dtype=float)
-    sparse = da.from_array(SPARSE.toarray(), chunks=(5, -1)).map_blocks(make_sparse, meta=csr_array((0, 0)))
+    sparse = da.from_array(SPARSE.toarray(), chunks=(5, -1)).map_blocks(
+        csr_of_unaligned, meta=csr_array((0, 0))
+    )
     for name, lifted in lifts_of(dense, sparse).items():
         assert np.all(np.asarray(compute(lifted)) == 1), name
     assert is_fine(compute((dense.blocks[0], [sparse.blocks[1]], delayed(make)(DENSE))))
@@ -207,10 +198,6 @@ def test_block_functions_get_aligned_arrays_from_other_processes(processes):
             assert np.all(np.asarray(compute(lift)) == 1), name
 
 
-def dense_graph(rows):
-    return in_memory(affinity_rows(rows, 5))
-
-
 def in_memory(sparse):
     gc.collect()
     return compute(sparse).toarray()
@@ -222,7 +209,7 @@ def csr_blocks(rows):
 
 
 HELD = {
-    "graph": dense_graph,
+    "graph": lambda rows: in_memory(affinity_rows(rows, 5)),
     "lists": lambda rows: propagation._search_lists(rows, rows[::-1], 5),
     "transpose": lambda rows: in_memory(transpose_row_blocks(csr_blocks(rows))),
     "product": lambda rows: sparse_times(transpose_row_blocks(csr_blocks(rows)), rows),
@@ -239,8 +226,7 @@ def test_what_a_cluster_holds_is_read_like_any_other_array(processes, kind):
     rows = da.from_array(np.random.default_rng(0).standard_normal((60, 8)), chunks=(20, -1))
     expected = compute(HELD[kind](rows))
     with Client(processes) as client:
-        for _ in range(3):
-            assert np.array_equal(compute(HELD[kind](rows.persist())), expected)
+        assert np.array_equal(compute(HELD[kind](rows.persist())), expected)
         # No task has asked the cluster for a block: what it reads are its arguments.
         assert set(processes.scheduler.clients) <= {client.id, "fire-and-forget"}
 
@@ -255,12 +241,8 @@ def threads_of(api):
 @pytest.fixture
 def two_threads():
     """Let every BLAS and OpenMP library use two threads, whatever the machine has."""
-    import scipy.linalg
-    import sklearn.cluster
-    from threadpoolctl import threadpool_limits
-
-    assert scipy.linalg
-    assert sklearn.cluster
+    for module in ("scipy.linalg", "sklearn.cluster"):
+        import_module(module)
     with threadpool_limits(limits=2):
         yield
 
@@ -356,7 +338,7 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
     return {
         "a matrix that vectors are multiplied by": (times_matrix(blocks, matrix), rows @ matrix),
         "a factor that sparse rows are multiplied by": (
-            lift(times, "wd,dk->wk", sparse, matrix),
+            lift(operator.matmul, "wd,dk->wk", sparse, matrix),
             rows @ matrix,
         ),
         "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),
@@ -370,10 +352,6 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
             terms,
         ),
     }
-
-
-def times(block, matrix):
-    return block @ matrix
 
 
 def toarray(block):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import lzma
 import re
 import runpy
 import sys
-import tarfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -98,57 +96,3 @@ def test_files_of_the_folder_have_the_digests_of_the_registry(shared):
         raw = (shared / "data" / path).read_bytes()
         content = lzma.decompress(raw) if path.endswith(".xz") else raw
         assert hashlib.sha256(content).hexdigest() == digest, path
-
-
-# --- what is made of sources -----------------------------------------------------------------------------------------
-
-
-def test_pages_are_joined_without_short_ones_repeated_ones_and_tags():
-    text = "one &lt;br&gt; two &amp; three " + "word " * 20
-    pages = [
-        ("1", "A", text),
-        ("1", "B", f"{text}x"),
-        ("2", "C", text),
-        ("3", "D", "short"),
-        ("4", "E", "y " * 30),
-    ]
-    source = "".join(f'<doc id="{i}" url="u" title="{t}">\n{t}\n\n{x}\n</doc>\n' for i, t, x in pages)
-    FETCH["BORDERS"] |= {"all": ("", ""), "first": ("", "E")}
-    first = "A\none two & three " + "word " * 19 + "word\n"
-    assert FETCH["pages"]([source.encode()], "first").decode() == first
-    assert FETCH["pages"]([source.encode()], "all").decode() == f"{first}\nE\n{'y ' * 29}y\n"
-
-
-def test_documents_of_smart_and_norms_become_tables():
-    source = b".I 1\n.T\nA title\n.A\nAuthor\n.W\nIts text\n.I 2\n.T\n.X\n1 2\n"
-    rows = FETCH["smart"]([source] * 4, "").decode().splitlines()
-    assert rows[0] == '{"id": "cacm.1", "label": "cacm", "text": "A title Its text"}'
-    assert rows[3] == '{"id": "cran.1", "label": "cran", "text": "Its text"}'
-    norms = b"<PRE>\nCUE, TARGET, FSG\nA, B, .454\nC, !, \xa5\n</PRE>\n"
-    made = FETCH["associations"]([norms, norms], "").decode().splitlines()
-    assert made == ["CUE\tTARGET\tFSG", *["A\tB\t.454", "C\t\t"] * 2]
-
-
-def archive(**files: str) -> bytes:
-    """Return a packed folder of files of prices, their lines between spaces."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for name, lines in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(lines)
-            tar.addfile(member, io.BytesIO(lines.replace(" ", "\n").encode()))
-    return packed.getvalue()
-
-
-def test_prices_of_two_archives_become_a_table():
-    """Of two files of one company that which begins in an earlier year, else the first; days within the limits."""
-    first = {"B-C": "2015-01-02,1.23456 2019-01-01,9", "LATE": "2015-01-02,20", "SAME": "2015-01-02,30"}
-    first |= {"UNLISTED": "2015-01-02,8"}
-    second = {"D": "2015-01-03,2", "LATE": "2014-12-31,1 2015-01-02,21", "SAME": "2015-01-02,31"}
-    archives = [
-        archive(**{f"r/stock_dfs/{name}.csv": f"date,close {rows}" for name, rows in first.items()}),
-        archive(**{f"r/x/{name}_data.csv": f"Date,Close {rows}" for name, rows in second.items()}),
-    ]
-    listed = b"Symbol\nB/C\nD\nE\nLATE\nSAME\nMON\n"
-    made = FETCH["prices"]([listed, *archives], "").decode().splitlines()
-    assert made == ["date,B/C,D,LATE,SAME", "2015-01-02,1.2346,,21.0000,30.0000", "2015-01-03,,2.0000,,"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import bz2
 import errno
 import gzip
@@ -112,32 +111,7 @@ def test_a_disk_that_cannot_keep_a_file_is_an_error_and_a_store_without_sync_is_
         sync(str(tmp_path))
 
 
-# --- pages of Parquet ------------------------------------------------------------------------------------------------
-
-
-PACKAGE = Path(de.__file__).parent
-CHECKSUMS = {
-    "write_table": "write_page_checksum",
-    "ParquetWriter": "write_page_checksum",
-    "read_table": "page_checksum_verification",
-    "ParquetFile": "page_checksum_verification",
-}
-METADATA_ONLY = {"corpus/planning.py"}
-
-
-def test_every_parquet_page_is_written_and_read_with_its_checksum():
-    calls = []
-    for path in PACKAGE.rglob("*.py"):
-        text = path.read_text()
-        for node in ast.walk(ast.parse(text)) if "pq." in text else ():
-            called = (
-                re.fullmatch(r"pq\.(\w+)", ast.unparse(node.func)) if isinstance(node, ast.Call) else None
-            )
-            if called and called[1] in CHECKSUMS:
-                has_it = CHECKSUMS[called[1]] in {keyword.arg for keyword in node.keywords}
-                calls.append((path.relative_to(PACKAGE).as_posix(), node.lineno, has_it))
-    assert len(calls) >= 9
-    assert [call for call in calls if not call[2] and call[0] not in METADATA_ONLY] == []
+# --- tables of tokens -------------------------------------------------------------------------------------------------
 
 
 def write_tokens(part: str) -> Path:
@@ -213,12 +187,6 @@ def test_a_list_is_not_unpacked_beyond_the_size_of_any(tmp_path, monkeypatch, su
             files.read_small(path)
 
 
-def test_a_name_that_looks_like_a_url_is_one_only_as_text(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("simplecache::words.txt").write_text("the")
-    assert files.read_small(Path("simplecache::words.txt")) == b"the"
-
-
 def test_folders_far_inside_each_other_are_one_sentence(tmp_path, request):
     handles = [os.open(tmp_path, os.O_RDONLY)]
     for _ in range(1200):
@@ -238,15 +206,9 @@ CARRIERS = {"file", "local", "memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "
 OTHERS = {*known_implementations, "remembering", "FILE", " file", "", "file "} - CARRIERS
 
 
-@pytest.fixture
-def asked(monkeypatch) -> list[str]:
-    """Return the protocols whose file systems fsspec is asked for."""
-    found: list[str] = []
-    monkeypatch.setattr(urls.fsspec, "get_filesystem_class", found.append)
-    return found
-
-
-def test_only_protocols_that_carry_bytes_are_opened(asked, monkeypatch):
+def test_only_protocols_that_carry_bytes_are_opened(monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(urls.fsspec, "get_filesystem_class", asked.append)
     monkeypatch.delenv(urls.PROTOCOLS_VARIABLE, raising=False)
     for protocol in CARRIERS:
         urls.check_url(f"{protocol}://127.0.0.1:9/a.txt")
@@ -256,18 +218,14 @@ def test_only_protocols_that_carry_bytes_are_opened(asked, monkeypatch):
     assert asked == []
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "dask://127.0.0.1:9::file:///a.txt",
-        "filecache::file:///a.txt",
-        "simplecache::s3://bucket/a.txt",
-        "zip://a.txt::s3://bucket/a.zip",
-        "s3://bucket/a.txt::dask://127.0.0.1:9",
-        "memory://a::memory://b",
-        "https://example.org/a::b",
-    ],
-)
+CHAINS = [
+    "dask://127.0.0.1:9::file:///a.txt", "filecache::file:///a.txt", "simplecache::s3://bucket/a.txt",
+    "zip://a.txt::s3://bucket/a.zip", "s3://bucket/a.txt::dask://127.0.0.1:9", "memory://a::memory://b",
+    "https://example.org/a::b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", CHAINS)
 def test_no_protocol_is_opened_through_another(url, monkeypatch):
     monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "zip s3")  # not even then
     with pytest.raises(urls.ProtocolError, match='chains protocols by "::"'):
@@ -275,11 +233,12 @@ def test_no_protocol_is_opened_through_another(url, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["dask::a.txt", "filecache::a.txt", "data:,text", "dask:a.txt", "::", "C:a.txt"]
+    "name", ["dask::a.txt", "simplecache::a.txt", "data:,text", "dask:a.txt", "::", "C:a.txt"]
 )
 def test_a_name_without_slashes_is_a_file_here(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path(name).write_text("of this file")
+    assert files.read_small(Path(name)) == b"of this file"
     for url in (name, f"file://{tmp_path}/{name}"):
         filesystem, path = urls.url_to_fs(url)
         assert isinstance(filesystem, LocalFileSystem)
@@ -289,13 +248,13 @@ def test_a_name_without_slashes_is_a_file_here(name, tmp_path, monkeypatch):
     assert [document.text for document in de.read_corpus(name).documents()] == ["of this file"]
 
 
-@pytest.mark.parametrize("mode", ["wb", "wt"])
-def test_a_file_is_written_and_read_as_fsspec_does(mode, tmp_path):
+def test_a_file_is_written_and_read_as_fsspec_does(tmp_path):
     for place in (tmp_path / "new" / "a.txt.gz", "memory://new/b.txt.gz"):
-        with urls.opened(place, mode, compression="infer") as file:
-            file.write("sea\n" if mode == "wt" else b"sea\n")
-        with fsspec.open(str(place), "rt", compression="infer") as file:
-            assert file.read() == "sea\n"
+        for mode, text in (("wb", b"sea\n"), ("wt", "tide\n")):
+            with urls.opened(place, mode, compression="infer") as file:
+                file.write(text)
+            with fsspec.open(str(place), f"r{mode[1]}", compression="infer") as file:
+                assert file.read() == text
 
 
 def test_readers_and_writers_of_the_library_pass_the_gate():
@@ -306,16 +265,13 @@ def test_readers_and_writers_of_the_library_pass_the_gate():
             call("sftp://127.0.0.1:9/a.txt")
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://example.org/a.txt?design=3&page=2",
-        "abfs://container@account.dfs.core.windows.net/a.txt",
-        "s3://bucket/key=1/a.txt",
-        "/home/ann/a@b?sig=x",
-        "https://example.org/@ann/a.txt",
-    ],
-)
+OPEN_URLS = [
+    "https://example.org/a.txt?design=3&page=2", "abfs://container@account.dfs.core.windows.net/a.txt",
+    "s3://bucket/key=1/a.txt", "/home/ann/a@b?sig=x", "https://example.org/@ann/a.txt",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", OPEN_URLS)
 def test_a_url_without_secrets_is_shown_as_it_is(url):
     assert urls.public(url) == url
     assert not urls.has_secret(url)

@@ -1,4 +1,4 @@
-"""Lifted functions: the same bits for arrays in memory and in any blocks, in one task for each row block."""
+"""Lifted functions: the same bits for arrays in memory and in any blocks, by few tasks whose names tell their steps."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
@@ -16,9 +17,11 @@ import scipy.sparse as sp
 from dask.callbacks import Callback
 from dask.utils import key_split
 
-from distembed.execution import compute
+from distembed import LSA, NMF, PSDVec
+from distembed.execution import compute, whole
 from distembed.lift import Sum, block, first_rows, fold, lift, part, temporaries_of, total, total_of_part
 from distembed.linalg.operators import row_blocks
+from distembed.storage.workspace import Workspace
 
 ROWS = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
 CUTS = [(103,), (52, 51), (50, 1, 52), tuple([6] * 17 + [1])]
@@ -56,10 +59,10 @@ def counted_tasks() -> Iterator[Counter[str]]:
 def test_blocks_give_what_the_whole_gives(cut):
     weights = np.arange(103.0, dtype=np.float32)
     lazy = da.from_array(ROWS, chunks=(cut, -1))
-    whole = lift(_scaled, "wc,w->wc", ROWS, weights, by=2.0)
+    at_once = lift(_scaled, "wc,w->wc", ROWS, weights, by=2.0)
     found = lift(_scaled, "wc,w->wc", lazy, weights, by=2.0)
     assert found.chunks == (cut, (6,))
-    assert np.array_equal(compute(found), whole)
+    assert np.array_equal(compute(found), at_once)
 
 
 @pytest.mark.parametrize("cut", CUTS)
@@ -112,11 +115,11 @@ def test_a_step_of_several_results_is_one_task_for_each_row_block():
         sums = compute(total_of_part(step, "sums", shape=(4,)))
     assert seen["step"] == 18
     assert sum(seen.values()) - seen["sums-sum"] <= 18 + 2  # and the small matrix, and the end of the graph
-    whole = lift(_step, "wc,cr->wr", ROWS, small)
-    assert np.allclose(sums, whole.sums)
+    at_once = lift(_step, "wc,cr->wr", ROWS, small)
+    assert np.allclose(sums, at_once.sums)
     made = part(step, "rows", lazy, columns=4)
     assert made.chunks == (lazy.chunks[0], (4,))
-    assert np.allclose(compute(made), whole.rows)
+    assert np.allclose(compute(made), at_once.rows)
     following = lift(lambda one: one.rows * 2, "wr->wr", step, sizes={"w": lazy.chunks[0], "r": 4})
     assert np.array_equal(compute(following), compute(made) * 2)
 
@@ -153,17 +156,13 @@ def test_what_a_function_declares_is_found_behind_a_partial():
         temporaries_of(_squares)
 
 
-def test_where_arrays_are_cut_differently_the_first_decides():
+def test_where_arrays_are_cut_differently_the_first_decides_and_options_may_have_names_of_dask_s():
     rows = da.from_array(ROWS, chunks=(50, -1))
+    named = lift(lambda block, name, token: block * name + token, "wc->wc", rows, name=2, token=1)
+    np.testing.assert_array_equal(compute(named), 2 * ROWS + 1)
     made = lift(lambda block, first: block + first, "wc,w->wc", rows, first_rows(rows))
     assert made.chunks == rows.chunks
     np.testing.assert_array_equal(compute(made), ROWS + np.repeat([0, 50, 100], [50, 50, 3])[:, None])
-
-
-def test_options_may_have_the_names_of_those_of_dask():
-    rows = da.from_array(ROWS, chunks=(50, -1))
-    made = lift(lambda block, name, token: block * name + token, "wc->wc", rows, name=2, token=1)
-    np.testing.assert_array_equal(compute(made), 2 * ROWS + 1)
 
 
 def test_arrays_that_are_cut_differently_are_refused():
@@ -172,3 +171,68 @@ def test_arrays_that_are_cut_differently_are_refused():
         ValueError, match="cut differently along the axis w: into 6 blocks of 20 and more, and into 11"
     ):
         lift(np.add, "wc,wc->wc", one, other)
+
+
+# --- the names of tasks, which Dask's dashboard shows ---------------------------------------------------------------
+
+FITS = {
+    "LSA": lambda rows: LSA(12).fit_transform(rows),
+    "PSDVec": lambda rows: (
+        PSDVec(12, n_core=150, n_iter=1, first_passes=3).fit(rows, np.full(200, 401.0)).vectors_
+    ),
+    "NMF": lambda rows: NMF(12, max_iter=4, tol=0).fit(rows).word_factors_,
+}
+
+
+ANONYMOUS = {"call", "partial", "BlockFunction", "from-value", "lambda", "read", "number", "write_chunk"}
+"""Names that say nothing of a step. Dask's own steps keep its names: "getitem", "concatenate", "rechunk-merge"."""
+
+
+@pytest.mark.parametrize("kind", FITS)
+def test_tasks_of_a_fit_are_named_after_their_steps(kind):
+    counts = np.random.default_rng(1).poisson(2.0, (200, 200)).astype(np.float32)
+    rows = da.from_array(counts, chunks=(40, -1)).map_blocks(
+        sp.csr_array, meta=sp.csr_array((0, 0), dtype="f4")
+    )
+    with counted_tasks() as seen:
+        compute(FITS[kind](rows))
+    assert len(seen) > 5
+    assert not {name for name in seen if name.startswith("_") or ANONYMOUS & {name}}
+
+
+def test_tasks_of_a_stage_are_named_after_what_they_write_and_read(tmp_path):
+    with Workspace.create(tmp_path / "w", owner="test") as workspace, counted_tasks() as seen:
+        stage = workspace.stage("numbers", parameters={}, inputs={})
+        options = {"dims": ["number"], "units": "1", "meaning": "Numbers."}
+        stored = stage.store("squares", da.arange(4, chunks=2), **options)
+        stage.store_files(
+            "texts", 2, lambda index, prefix: {"n": Path(f"{prefix}.txt").write_text("x" * index)}
+        )
+        stored.compute()
+    assert {"squares-write", "texts-write"} <= seen.keys()
+    assert any("squares-read" in name for name in seen)
+    assert not ANONYMOUS & seen.keys()
+
+
+def _plus(block: Any, *, by: float) -> Any:
+    return block + by
+
+
+NAMED = {
+    "lift": lambda x, by: lift(partial(_plus, by=by), "wc->wc", x),
+    "option of lift": lambda x, by: lift(_plus, "wc->wc", x, by=by),
+    "fold": lambda x, by: fold(total(_plus), "wc", x, shape=(2, 4), by=by),
+    "whole": lambda _, by: whole(np.full(3, by)),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_equal_tasks_have_one_key_and_others_have_others(kind):
+    make, x = NAMED[kind], da.ones((6, 4), chunks=(2, -1))
+    one, same, other = make(x, 1.0), make(x, 1.0), make(x, 2.0)
+    assert one.name == same.name
+    assert one.name != other.name
+    assert key_split(one.name) in ("plus", "plus-sum", "shared")
+    found, wanted = dask.compute(one, other)
+    assert np.array_equal(found, make(x, 1.0).compute())
+    assert not np.array_equal(found, wanted)

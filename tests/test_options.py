@@ -1,4 +1,4 @@
-"""Options: types with ranges, in words and in checks, and meanings out of docstrings."""
+"""Options: types with ranges, in words and in checks, meanings out of docstrings, and names that are misspelled."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from distembed.options import (
     meanings_of,
     options_of,
 )
+from distembed.spelling import did_you_mean, is_form_of
 
 Kind = Literal["a", "b"]
 
@@ -95,3 +96,15 @@ def test_counting_has_one_set_of_options():
     for name, option in options_of(CooccurrenceOptions).items():
         found = (by_function[name].default, by_function[name].annotation)
         assert found == (option.default, own[name].annotation)
+
+
+def test_the_most_similar_name_is_offered_first_and_a_strange_one_has_none():
+    known = ("window", "windows", "weighting")
+    assert did_you_mean("windw", known, otherwise="choose c") == "did you mean window?"
+    assert did_you_mean("windw", known, otherwise="choose c", n=2) == "did you mean window or windows?"
+    assert did_you_mean("xyz", known, otherwise="choose c") == "choose c"
+
+
+def test_forms_and_compounds_are_told_from_other_words():
+    others = ["tabellen", "Texttabelle", "tabs", "spalte", "tab"]
+    assert [word for word in others if not is_form_of("tabelle", word)] == ["tabs", "spalte", "tab"]

@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,21 +19,11 @@ ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 CONDA_NAMES = {"dask": {"dask-core", "distributed"}, "matplotlib": {"matplotlib-base"}}
-WORKFLOWS = sorted(file.name for file in (ROOT / ".github" / "workflows").iterdir())
-
-
-def steps(workflow: str) -> list[dict[str, Any]]:
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / workflow).read_text())["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
-
-
-def conda_recipe() -> dict[str, Any]:
-    """Return the recipe as it is written; what the build sets in stands as ${{ ... }}."""
-    return yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text())
 
 
 def test_the_conda_recipe_asks_for_what_the_package_does():
-    recipe = conda_recipe()
+    """The same libraries, built with the same tools, and no older extras."""
+    recipe = yaml.safe_load((ROOT / "deploy" / "conda" / "recipe.yaml").read_text())
     python, *listed = recipe["requirements"]["run"]
     assert python == "python >=${{ python_min }}"
     assert PROJECT["requires-python"] == f">={recipe['context']['python_min']}"
@@ -42,32 +31,24 @@ def test_the_conda_recipe_asks_for_what_the_package_does():
     assert sorted(listed) == sorted(
         f"{name} {each.specifier}" for each in needed for name in CONDA_NAMES.get(each.name, {each.name})
     )
-
-
-def test_the_conda_recipe_is_built_with_what_the_package_is():
-    recipe = conda_recipe()
     build_system = map(Requirement, PYPROJECT["build-system"]["requires"])
     assert recipe["requirements"]["host"][2:] == [f"{each.name} {each.specifier}" for each in build_system]
     commands = [f"{name} = {function}" for name, function in PROJECT["scripts"].items()]
     assert recipe["build"]["python"]["entry_points"] == commands
+    extras = map(Requirement, itertools.chain(*PROJECT["optional-dependencies"].values()))
+    allowed = {each.name.lower(): str(each.specifier) for each in extras}
+    constraints = dict(each.split() for each in recipe["requirements"]["run_constraints"])
+    assert {name: allowed.get(name) for name in constraints} == constraints
 
 
-def test_the_conda_recipe_allows_no_older_extras():
-    extras = {
-        Requirement(each).name.lower(): str(Requirement(each).specifier)
-        for each in itertools.chain(*PROJECT["optional-dependencies"].values())
-    }
-    constraints = [each.split() for each in conda_recipe()["requirements"]["run_constraints"]]
-    assert {name: extras.get(name) for name, _ in constraints} == dict(constraints)
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_a_workflow_calls_what_a_contributor_can_call(workflow):
-    commands = [step["run"] for step in steps(workflow) if "run" in step]
-    assert commands
-    for command in commands:
-        file = ROOT / command.split()[0]
-        assert not command.startswith(".ci/") or file.stat().st_mode & 0o100, command
+def test_workflows_call_what_a_contributor_can_call():
+    for workflow in (ROOT / ".github" / "workflows").iterdir():
+        jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
+        commands = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+        assert commands
+        for command in commands:
+            file = ROOT / command.split()[0]
+            assert not command.startswith(".ci/") or file.stat().st_mode & 0o100, command
 
 
 def test_every_python_that_is_promised_is_tested():
@@ -109,6 +90,12 @@ def test_nothing_else_stands_at_the_top_of_the_repository():
     if listed.returncode:
         pytest.skip("this is no checkout")
     assert {name.split("/")[0] for name in listed.stdout.splitlines()} <= TOP
+
+
+def test_the_package_says_that_its_types_can_be_read():
+    assert (ROOT / "distembed/py.typed").exists()
+    assert PYPROJECT["tool"]["mypy"]["modules"] == ["tests.typing.program"]
+    assert "py.typed" in PYPROJECT["tool"]["setuptools"]["package-data"]["distembed"]
 
 
 def test_every_benchmark_uses_names_that_there_are():
