@@ -1,4 +1,4 @@
-"""Runs of estimators of words and of the manifold, whose block functions are measured by them."""
+"""Runs of estimators on arrays of some hundred kilobytes, which reach the block functions that are measured."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, diags_array, random_array
 from sklearn.linear_model import Ridge
 
 import distembed as de
+from distembed.execution import compute
 from distembed.factorization.joined_vectors import centered_directions, principal_axes, view_mean
 from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.lift import first_rows, fold, lift, total
@@ -32,10 +33,14 @@ from distembed.manifold.eigenmaps import deflated_product
 from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, solve_group
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, ridge_regression, with_known
-from distembed.neighbors.graphs import row_is_used
+from distembed.neighbors import distances, graphs
 from distembed.vectors.subwords import add_spelling
 
 N_WORDS, N_CORE, N_NAMES = 2_400, 1_600, 3_300
+
+
+def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, d))
 
 
 @cache
@@ -54,11 +59,33 @@ def words() -> list[str]:
     return [f"{''.join(generator.choice(list('abcdefgh'), 7))}{number}" for number in range(N_NAMES)]
 
 
+def search() -> None:
+    """Measure distances, search neighbors, and make graphs and trees of them."""
+    rows = da.from_array(rows_of(1500, 60).astype(np.float32), chunks=(500, -1))
+    counts = csr_array(random_array((1200, 1200), density=0.05, rng=1))
+    counts.data = np.ceil(9 * counts.data).astype(np.int32)
+    sparse = row_blocks(counts, values_per_block=counts.nnz // 3)
+    for metric in ("euclidean", "cosine"):
+        compute([de.pairwise_distances(rows, metric=metric), de.nearest_neighbors(rows, 5, metric=metric)])
+    compute(
+        [de.pairwise_distances(sparse, metric="cosine"), de.nearest_neighbors(sparse, 5, metric="cosine")]
+    )
+    with dask.config.set({"distembed.block_memory": 2**20}):  # in several blocks, whose lists are merged
+        compute(de.nearest_neighbors(rows.compute(), 60))
+    de.spanning_tree(rows)
+    compute(distances.distance_rows(rows))
+    for symmetry in ("union", "mutual"):
+        for affinity in ("local", "binary", "polynomial"):
+            compute(graphs.affinity_rows(rows, 15, symmetry=symmetry, affinity=affinity))
+
+
 def psdvec() -> None:
     """Fit in core and noncore mode, and judge given vectors."""
     counts, totals = counts_of_words()
     rows = row_blocks(counts, values_per_block=counts.nnz // 2)
     model = de.PSDVec(100, n_core=N_CORE, n_iter=2, first_passes=3).fit(rows, totals)
+    new, old = np.s_[N_CORE:], np.s_[:N_CORE]
+    model.transform(counts[new, old], counts[old, new], totals[new])
     core = row_blocks(counts[:N_CORE, :N_CORE], values_per_block=counts.nnz // 2)
     objective_of(core, totals[:N_CORE], totals[:N_CORE], da.asarray(model.core_vectors_), model)
     pairs_between(rows, np.arange(0, N_WORDS, 2), np.arange(0, N_WORDS, 2)).compute()
@@ -108,10 +135,6 @@ def joins() -> None:
 WIDE: dict[str, Any] = {"dtype": np.float64}
 
 
-def rows_of(n: int, d: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal((n, d))
-
-
 def imputation() -> None:
     """Weights from a graph, both solvers for vectors of many columns, and what is made of them."""
     n, q, n_columns = 8000, 6000, 160
@@ -157,7 +180,7 @@ def projection() -> None:
         vectors, constants, **WIDE, bound=2.0,
     ).compute()  # fmt: skip
     for rows in (dense, sparse):
-        row_is_used(rows, "cosine")
+        graphs.row_is_used(rows, "cosine")
         ridge_regression(rows, rows_of(3000, 20), alpha=0.1, tol=1e-4, max_iter=10, constant=True)
 
 
@@ -185,4 +208,5 @@ def embedding() -> None:
         model.transform(da.from_array(csr_array(fitted), chunks=(500, -1))).compute()
 
 
-RUNS = (psdvec, contexts, eigenpairs, subwords, joins, imputation, projection, embedding)
+RUNS = (search, psdvec, contexts, eigenpairs, subwords, joins, imputation, projection, embedding)
+"""What `tests/test_temporaries.py` measures."""

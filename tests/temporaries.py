@@ -62,7 +62,9 @@ def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
     def run_block(function: Callable[..., Any], /, *blocks: Any, **options: Any) -> Any:
         if peaks:
             peaks[-1] = max(peaks[-1], tracemalloc.get_traced_memory()[1])
-        tracemalloc.reset_peak()
+            tracemalloc.reset_peak()
+        else:  # no other code is slowed down
+            tracemalloc.start()
         peaks.append(0)
         begin, arrow = tracemalloc.get_traced_memory()[0], pa.total_allocated_bytes()
         try:
@@ -71,6 +73,8 @@ def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
             highest = max(peaks.pop(), tracemalloc.get_traced_memory()[1])
             if peaks:
                 peaks[-1] = max(peaks[-1], highest)
+            else:
+                tracemalloc.stop()
         peak = highest - begin + max(0, pa.total_allocated_bytes() - arrow)
         largest = max(largest_of(blocks), largest_of(options), largest_of(made))
         if largest >= LEAST_BYTES:
@@ -83,18 +87,14 @@ def measured() -> Iterator[dict[Callable[..., Any], list[tuple[float, int]]]]:
             return run_block(function, *arguments, **options)
         return plain(self, *arguments, **options)
 
-    tracemalloc.start()
-    try:
-        with (
-            mock.patch.object(lift, "run_block", run_block),
-            mock.patch.object(execution.BlockFunction, "__call__", call),
-            dask.config.set(scheduler="synchronous"),
-        ):
-            yield found
-    finally:
-        tracemalloc.stop()
-        for calls in found.values():
-            del calls[: len(calls) > 1]
+    with (
+        mock.patch.object(lift, "run_block", run_block),
+        mock.patch.object(execution.BlockFunction, "__call__", call),
+        dask.config.set(scheduler="synchronous"),
+    ):
+        yield found
+    for calls in found.values():
+        del calls[: len(calls) > 1]
 
 
 def assert_declared(found: dict[Callable[..., Any], list[tuple[float, int]]], *functions: Any) -> None:

@@ -77,16 +77,22 @@ CHECKED = [
     de.LSA(1, n_passes=1, tol=None),
     de.NMF(2),
     OrthogonalNMF(2, solver="orthogonal"),
-    OneMatrixSemanticNMF(2),
     de.SphericalKMeans(2),
     de.LocalityPreservingProjection(1, n_neighbors=3),
+]
+OF_TWO_MATRICES = [
+    OneMatrixSemanticNMF(2),
     OneMatrixPSDVec(1, n_iter=1, n_passes=1, first_passes=1),
     OneMatrixImputation(min_degree=2),
     OneMatrixEmbedding(1, n_neighbors=3, max_iter=2),
 ]
 
 
-@pytest.mark.parametrize("model", CHECKED, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize(
+    "model",
+    [*CHECKED, *(pytest.param(model, marks=pytest.mark.slow) for model in OF_TWO_MATRICES)],
+    ids=lambda model: type(model).__name__,
+)
 def test_scikit_learns_checks_pass_but_for_those_the_class_gives_a_reason_for(model):
     expected = getattr(model, "_expected_failed_checks", {})
     assert len(expected) <= 3

@@ -5,20 +5,17 @@ from __future__ import annotations
 import gc
 import operator
 import os
-import pickle
 import signal
 import sys
 import threading
 import warnings
 from collections import namedtuple
-from functools import partial
 from importlib import import_module
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask.base import tokenize
 from dask.utils import key_split
 from distributed import Client, LocalCluster, wait
 from scipy.sparse import csr_array, random_array
@@ -30,7 +27,6 @@ from distembed.corpus.tokenizer import Tokenizer
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.documents import count_document_terms
 from distembed.execution import (
-    BlockFunction,
     aligned,
     compute,
     counted_from,
@@ -111,33 +107,6 @@ def test_arrays_are_found_in_lists_tuples_and_dicts():
     assert is_fine([found[0], found[1].left, found[2][0], found[2][1]["key"]])
     assert type(found[1]) is Pair
     assert type(found[2]) is tuple
-
-
-def offset(block, *, by, block_info=None):
-    return block + by + block_info[0]["array-location"][0][0]
-
-
-def _plus(block, *, by):
-    return block + by
-
-
-def test_a_lifted_function_stays_what_it_is():
-    lifted = BlockFunction(offset)
-    assert (lifted.__name__, lifted.__doc__) == ("offset", offset.__doc__)
-    assert BlockFunction(partial(_plus, by=1)).__name__ == "plus"
-    again = pickle.loads(pickle.dumps(lifted))
-    assert (
-        tokenize(again)
-        == tokenize(lifted)
-        == tokenize(BlockFunction(offset))
-        != tokenize(BlockFunction(is_fine))
-    )
-    array = da.from_array(DENSE, chunks=(10, -1))
-    result = array.map_blocks(lifted, by=1.0, dtype=float, name=f"offset-{tokenize(lifted)}")
-    assert result.name.startswith("offset-")
-    np.testing.assert_array_equal(
-        result.compute(), DENSE + 1 + np.repeat([[0], [10], [20], [30]], 10, axis=0)
-    )
 
 
 def fine(*values):
@@ -248,16 +217,7 @@ def two_threads():
 
 
 def test_uses_that_overlap_restore_what_was_there(two_threads):
-    first, second = one_blas_thread(), one_blas_thread()
-    first.__enter__()
-    second.__enter__()
-    first.__exit__(None, None, None)
-    assert threads_of("blas") == {1}
-    second.__exit__(None, None, None)
-    assert threads_of("blas") == {2}
-
-
-def test_uses_within_each_other_and_in_another_thread_restore_what_was_there(two_threads):
+    """Within each other, and in another thread."""
     inside, leave, seen = threading.Event(), threading.Event(), []
 
     def other():

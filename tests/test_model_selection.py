@@ -36,18 +36,14 @@ def explained(model: Any, X: Any, _y: Any = None) -> float:
 
 @pytest.mark.parametrize("estimator", [de.NMF(tol=1e-3), de.LSA()])
 def test_components_are_chosen_on_held_out_documents(estimator):
-    search = GridSearchCV(
-        estimator, {"n_components": [1, 4]}, scoring=explained, cv=3, scheduler="synchronous"
-    ).fit(DOCUMENTS)
+    options: dict[str, Any] = {"scoring": explained, "cv": 3, "scheduler": "synchronous"}
+    search = GridSearchCV(estimator, {"n_components": [1, 4]}, **options).fit(DOCUMENTS)
     one, four = search.cv_results_["mean_test_score"]
     assert four > one
     assert search.best_params_ == {"n_components": 4}
-    np.testing.assert_allclose(
-        search.best_estimator_.transform(DOCUMENTS),
-        clone(estimator).set_params(n_components=4).fit(DOCUMENTS).transform(DOCUMENTS),
-        rtol=1e-5,
-        atol=1e-6,
-    )
+    alone = clone(estimator).set_params(n_components=4).fit(DOCUMENTS)
+    found = search.best_estimator_.transform(DOCUMENTS)
+    np.testing.assert_allclose(found, alone.transform(DOCUMENTS), rtol=1e-5, atol=1e-6)
 
 
 def test_word_vectors_are_chosen_by_a_score_of_words():
@@ -59,13 +55,8 @@ def test_word_vectors_are_chosen_by_a_score_of_words():
     def similar(model: de.PSDVec, _X: Any, _y: Any = None) -> float:
         return de.WordVectors([f"w{row}" for row in every], model.vectors_).similarity("w0", "w1")
 
-    search = GridSearchCV(
-        de.PSDVec(3, n_iter=1),
-        {"smoothing": [0.02, 0.5]},
-        scoring=similar,
-        cv=[(every, every)],
-        scheduler="synchronous",
-    ).fit(counts, totals)
+    options: dict[str, Any] = {"scoring": similar, "cv": [(every, every)], "scheduler": "synchronous"}
+    search = GridSearchCV(de.PSDVec(3, n_iter=1), {"smoothing": [0.02, 0.5]}, **options).fit(counts, totals)
     for smoothing, score in zip([0.02, 0.5], search.cv_results_["mean_test_score"], strict=True):
         alone = de.PSDVec(3, n_iter=1, smoothing=smoothing).fit(counts, totals)
         assert score == pytest.approx(similar(alone, counts), abs=1e-5)
@@ -86,11 +77,14 @@ def client():
 
 
 @pytest.fixture
-def warned_by_scheduler(caplog):
-    """Hear the scheduler, whose logger passes nothing on."""
+def warnings_of_keys(caplog):
+    """Return what says how often the scheduler warned that a key has other dependencies in two graphs.
+
+    Such graphs may end in a deadlock. The logger of the scheduler passes nothing on.
+    """
     logger = logging.getLogger("distributed.scheduler")
     logger.addHandler(caplog.handler)
-    yield caplog
+    yield lambda: [one.getMessage() for one in caplog.records if "run_spec" in one.getMessage()]
     logger.removeHandler(caplog.handler)
 
 
@@ -100,28 +94,23 @@ def warned_by_scheduler(caplog):
     ids=lambda it: type(it).__name__,
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_candidates_that_run_at_the_same_time_share_no_key(client, warned_by_scheduler, estimator):
-    """Two graphs in which a key has other dependencies make the scheduler warn, and may end in a deadlock."""
+def test_candidates_that_run_at_the_same_time_share_no_key(client, warnings_of_keys, estimator):
     dense = DOCUMENTS.toarray().astype(float)
-
-    def searched() -> Any:
-        search = sklearn.model_selection.GridSearchCV(
-            estimator, {"n_components": [1, 2]}, scoring=explained, cv=2, refit=False
-        )
-        return search.fit(dense).cv_results_["mean_test_score"]
-
+    search = sklearn.model_selection.GridSearchCV(
+        estimator, {"n_components": [1, 2]}, scoring=explained, cv=2, refit=False
+    )
     with client.as_current(), joblib.parallel_config(backend="dask"):
-        found = searched()
-    assert [one.getMessage() for one in warned_by_scheduler.records if "run_spec" in one.getMessage()] == []
-    np.testing.assert_allclose(found, searched(), rtol=1e-6)
+        found = search.fit(dense).cv_results_["mean_test_score"]
+    assert warnings_of_keys() == []
+    np.testing.assert_allclose(found, search.fit(dense).cv_results_["mean_test_score"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(64, 40), (40, 64)], ids=["tall", "wide"])
-def test_passes_over_a_lazy_matrix_share_no_key(client, warned_by_scheduler, shape):
+def test_passes_over_a_lazy_matrix_share_no_key(client, warnings_of_keys, shape):
     rows = da.from_array(np.random.default_rng(0).random(shape), chunks=(shape[0] // 4, -1))
     with client.as_current():
         de.LSA(2, n_passes=3, tol=None, oversampling=1).fit_transform(rows).compute()
-    assert [one.getMessage() for one in warned_by_scheduler.records if "run_spec" in one.getMessage()] == []
+    assert warnings_of_keys() == []
 
 
 # --- dask-ml's wrapper ----------------------------------------------------------------------------------------
@@ -149,15 +138,8 @@ def test_a_wrapped_estimator_gives_what_it_gives_alone(estimator, method, of_csr
 def test_features_are_scaled_by_blocks_in_front_of_an_estimator():
     """`dask_ml.preprocessing.StandardScaler` takes one pass over a Dask array, and its result stays lazy."""
     dense = DOCUMENTS.toarray().astype(float)
-    options: dict[str, Any] = {"n_components": 3, "n_neighbors": 4}
-    lazy = make_pipeline(StandardScaler(), de.LocalityPreservingProjection(**options))
-    X = da.from_array(dense, chunks=(20, -1))
-    lazy.fit(X)
-    found = lazy.transform(X)
+    X, model = da.from_array(dense, chunks=(20, -1)), de.LocalityPreservingProjection(3, n_neighbors=4)
+    expected = make_pipeline(sklearn.preprocessing.StandardScaler(), model).fit_transform(dense)
+    found = make_pipeline(StandardScaler(), model).fit(X).transform(X)
     assert isinstance(found, da.Array)
-    in_memory = make_pipeline(
-        sklearn.preprocessing.StandardScaler(), de.LocalityPreservingProjection(**options)
-    )
-    np.testing.assert_allclose(
-        abs(found.compute()), abs(in_memory.fit_transform(dense)), rtol=1e-4, atol=1e-6
-    )
+    np.testing.assert_allclose(abs(found.compute()), abs(expected), rtol=1e-4, atol=1e-6)
