@@ -279,10 +279,3 @@ def test_export_is_read_and_is_the_same_for_any_number_of_processes(tmp_path, ca
     plain, packed = (de.build_vocabulary(de.read_corpus(f"{tmp_path}/{n}/*")) for n in (1, 2))
     assert packed.to_pandas().equals(plain.to_pandas())
     assert plain.counts.sum() == told
-
-
-def test_growth_counts_words_and_pairs_within_pages():
-    growth = synthetic_wikipedia.Growth(keep=1)
-    growth.add(np.array([0, 1, 2, 3, 4, 0, 1]), np.array([0, 5, 7]))
-    # of 0..4: distances one to three, 4 + 3 + 2 pairs; of (0, 1): one that was there
-    assert growth.numbers() == (5, 9)

@@ -8,7 +8,6 @@ import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,21 +39,6 @@ def test_parts_hold_what_the_oracle_gives(tmp_path):
     assert tokens.documents(partition)["n_tokens"].to_pylist() == [len(ids) for ids in expected]
     stored = pq.read_table(partition + ".tokens.parquet").column("ids").combine_chunks()
     assert max(stored.value_lengths().to_pylist()) == 1 << 16
-
-
-def test_processes_write_the_bytes_of_a_call(tmp_path, process_pool):
-    path = write(tmp_path / "t.txt", "\n".join(f"line {k} of words" for k in range(400)).encode())
-    corpus = read_corpus(path, partition_bytes=3000)
-    with dask.config.set(scheduler="processes", num_workers=2, pool=process_pool):
-        tokens = corpus.tokenize(tmp_path / "parts")
-    target = tmp_path / "again"
-    for source, partition in zip(corpus.partitions, tokens.partitions, strict=True):
-        tokenize_partition(source, corpus.tokenizer, str(target))
-        for kind in ("tokens", "words", "documents"):
-            first, second = (Path(f"{prefix}.{kind}.parquet").read_bytes() for prefix in (partition, target))
-            assert first == second
-    assert total(tokens.summaries).n_tokens == 400 * 3
-    assert not list(tmp_path.glob("parts/*partial*"))
 
 
 def test_result_is_kept_and_removed_with_its_last_user(tmp_path):

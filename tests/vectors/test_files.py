@@ -17,6 +17,13 @@ from hypothesis import strategies as st
 from distembed.formats import streams
 from distembed.vectors import VectorFileError, WordVectors, rows, word2vec
 
+NAMES = ["king", "Queen", "it's", '"quoted"', "na\u00efve", "東京", "a\u00a0b", "\U0001f600", "0.5", "-"]
+
+
+@pytest.fixture
+def vectors():
+    return WordVectors(NAMES, np.random.default_rng(7).normal(size=(len(NAMES), 6)))
+
 
 def same(left, right):
     return left.words == right.words and np.array_equal(left.vectors, right.vectors)
