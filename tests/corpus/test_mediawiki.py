@@ -106,7 +106,10 @@ def test_bz2_streams_belong_to_the_split_they_begin_in_and_the_search_for_one_is
     # page of the next stream.
     assert found[1] == [str(k) for k in (range(5, 9) if shift > 0 else range(1, 5)) if k % 10 not in {3, 7}]
     progress = Progress()
-    rest = replace(partition, start=1, stop=sum(map(len, streams)))
+    none, rest = (
+        replace(partition, start=1, stop=stop) for stop in (len(streams[0]), sum(map(len, streams)))
+    )
+    assert list(pieces_of(none, progress)) == []
     assert b"".join(data for data, _ in pieces_of(rest, progress)) == bz2.decompress(b"".join(streams[1:]))
     assert progress.n_bytes_read == sum(map(len, streams[1:]))
 

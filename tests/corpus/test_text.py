@@ -12,7 +12,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import dask
 import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
@@ -323,12 +322,6 @@ def test_titles_labels_and_columns_of_a_table_are_in_the_documents(table):
         "year": ["1865", "1866", "1867", "1870"],
         "is_long": ["true", "false", "true", "false"],
     }
-
-
-def test_workers_write_the_partitions_of_a_lazy_table(process_pool):
-    with dask.config.set(scheduler="processes", num_workers=2, pool=process_pool):
-        docs = de.read_texts(LAZY)
-    assert [document.label for document in docs.documents()] == ["s", "s", None, "t"]
 
 
 def test_the_columns_are_those_that_are_named():

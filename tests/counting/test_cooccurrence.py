@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-import distembed as de
 from distembed.corpus.partitions import Tokens
 from distembed.counting import blocks, cooccurrence, partition_rows
 from distembed.counting.blocks import Run
@@ -365,16 +364,3 @@ def test_temporary_scratch_lives_as_long_as_the_array_and_a_given_one_is_kept(tm
         again = count_cooccurrences(tokens, vocabulary_of(WORDS), scratch=scratch).compute(scheduler="sync")
         assert (again != found).nnz == 0
     assert [file.name for file in (tmp_path / "kept").iterdir()] == ["part-00000.counts"]
-
-
-def names_of_counts(folder):
-    tokens = de.read_corpus(folder / "text.txt").tokenize(folder / "tokens")
-    words = de.build_vocabulary(tokens)
-    pairs = de.count_cooccurrences(tokens, words, scratch=str(folder / "runs"))
-    return de.count_document_terms(tokens, words).name, de.ppmi(pairs).name
-
-
-def test_counts_of_the_same_files_have_the_same_name_in_another_process(tmp_path, process_pool):
-    """States that are made of them are found by it."""
-    (tmp_path / "text.txt").write_text("a b c a\nb c c\n")
-    assert names_of_counts(tmp_path) == process_pool.submit(names_of_counts, tmp_path).result()

@@ -8,7 +8,9 @@ from itertools import product
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import scipy.stats
@@ -205,11 +207,23 @@ PUBLIC = [
 ]
 
 
-@pytest.mark.parametrize("workers", ["threads", "processes"])
-def test_any_workers_give_equal_bits(request, workers):
-    pool = {"pool": request.getfixturevalue("process_pool")} if workers == "processes" else {"num_workers": 2}
-    made = [weigh(lifted(draw_counts(), (7, 20, 3))) for weigh in PUBLIC]
-    for weigh, found in zip(PUBLIC, dask.compute(*made, scheduler=workers, **pool), strict=True):
+def names_of_counts(folder):
+    tokens = de.read_corpus(folder / "text.txt").tokenize(folder / "tokens")
+    words = de.build_vocabulary(tokens)
+    pairs = de.count_cooccurrences(tokens, words, scratch=str(folder / "runs"))
+    return de.count_document_terms(tokens, words).name, de.ppmi(pairs).name
+
+
+def test_other_processes_give_equal_bits_and_equal_names(tmp_path, process_pool):
+    """States that are made of counts are found by their names."""
+    (tmp_path / "text.txt").write_text("a b c a\nb c c\n")
+    assert names_of_counts(tmp_path) == process_pool.submit(names_of_counts, tmp_path).result()
+    texts = dd.from_pandas(pd.Series(["the sea", "the wind"]), npartitions=2)
+    with dask.config.set(scheduler="processes", num_workers=2, pool=process_pool):
+        made = dask.compute(*(weigh(lifted(draw_counts(), (7, 20, 3))) for weigh in PUBLIC))
+        corpus = de.read_texts(texts)
+    assert [document.text for document in corpus.documents()] == ["the sea", "the wind"]
+    for weigh, found in zip(PUBLIC, made, strict=True):
         alone = weigh(csr_array(draw_counts()))
         for part in ("data", "indices", "indptr"):
             assert getattr(found, part).tobytes() == getattr(alone, part).tobytes()
