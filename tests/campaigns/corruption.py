@@ -18,28 +18,26 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 import distembed as de
 from benchmarks.measures import tell
-from tests.campaigns.kills import SYSTEMS, job_words
-from tests.commands import run
-from tests.test_promises import block_of, spoil
-from tests.test_promises import times as times_of
+from tests.campaigns.kills import job_words
+from tests.commands import run, succeed
+from tests.test_promises import SYSTEMS, block_of, times
 
-READERS: dict[str, tuple[tuple[str, ...], ...]] = {
+READERS = {
     "psdvec": (
-        ("neighbors", "{w}", "word1", "word7"),
-        ("evaluate", "{w}", "--sets", "{job}/sets"),
-        ("explain", "{w}", "word1", "word7"),
-        ("status", "{w}"),
-        ("export", "{w}", "--to", "{w}.txt"),
+        "neighbors {w} word1 word7",
+        "evaluate {w} --sets {here}/sets",
+        "explain {w} word1 word7",
+        "status {w}",
+        "export {w} --to {w}.txt",
     ),
-    "topics": (("explain", "{w}", "d1"), ("status", "{w}"), ("export", "{w}", "--to", "{w}.csv")),
-    "imputation": (("status", "{w}"), ("export", "{w}", "--to", "{w}.parquet")),
+    "topics": ("explain {w} d1", "status {w}", "export {w} --to {w}.csv"),
+    "imputation": ("status {w}", "export {w} --to {w}.parquet"),
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
@@ -47,179 +45,130 @@ OLDER = {
     "imputation": "imputation.min_degree=5",
 }
 """A setting by which a run made an older version of a workspace."""
+WAYS = ("flipped", "truncated", "emptied", "deleted", "swapped", "older")
 
 
-class Whole(NamedTuple):
-    """A finished job: its system, folder, workspace, older workspace, digest, and what its readers print."""
-
-    system: str
-    folder: Path
-    workspace: Path
-    older: Path
-    digest: str
-    read: list[str]
+def kind_of(name: str) -> str:
+    return re.sub(r"\d+", "0", name)
 
 
-class Damage(NamedTuple):
-    """A damaged file and what became of it: named by verify, wrong reading commands, and what is wrong after a run."""
+class Whole:
+    """A finished job in a folder: its workspace `w`, an older one, its digest, and what its readers print."""
 
-    system: str
-    file: str
-    way: str
-    named: bool
-    misread: list[str]
-    fault: str
+    def __init__(self, room: Path, system: str) -> None:
+        self.system, self.folder = system, room / system
+        self.workspace, self.older = self.folder / "w", self.folder / "older"
+        self.folder.mkdir()
+        SYSTEMS[system].write(self.folder)
+        for place, more in ((self.older, ("--set", OLDER[system])), (self.workspace, ())):
+            succeed(*self.words(place), *more)
+        self.files = sorted(times(self.workspace))
+        self.digest = de.Workspace.open(self.workspace).digest()
+        self.read = {line: self.said(line, self.workspace) for line in READERS[system]}
+        assert all(self.read.values()), f"a reader of {system} reads nothing: {self.read}"
 
+    def words(self, workspace: Path) -> list[str]:
+        """Return the words of the run of the job in a workspace."""
+        named = {"{here}/w": str(workspace), "{here}/job.toml": str(self.folder / "job.toml")}
+        return [named.get(word, word) for word in job_words(self.system)]
 
-def kinds(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the files of each kind."""
-    groups: dict[str, list[str]] = {}
-    for name in sorted(names):
-        groups.setdefault(re.sub(r"\d+", "0", name), []).append(name)
-    return groups
+    def said(self, line: str, workspace: Path) -> str:
+        """Return what a command that reads prints, but for times, and writes; "" where it ends with an error."""
+        words = line.format(w=workspace, here=self.folder).split()
+        target = Path(words[-1] if "export" in words else self.folder / "none")
+        target.unlink(missing_ok=True)
+        done = run(*words)
+        if done.exit_code:
+            return "" if isinstance(done.exception, SystemExit) else repr(done.exception)
+        written = target.read_bytes().hex() if target.is_file() else ""
+        return re.sub(r"[\d.]+ (min|s)\b", "", done.stdout).replace(str(workspace), "w") + written
 
+    def damaged(self, name: str, way: str, drawn: random.Random) -> dict[str, bytes | None]:
+        """Return new contents of files (None: no file); none where the file cannot be damaged so."""
+        data = (self.workspace / name).read_bytes()
+        middle, old = len(data) // 2, self.older / name
+        if way == "swapped":
+            near = [each for each in self.files if Path(each).suffix == Path(name).suffix]
+            near = [
+                each
+                for each in near
+                if kind_of(each) == kind_of(name) or Path(each).parent == Path(name).parent
+            ]
+            for other in drawn.sample(near, len(near)):
+                if (found := (self.workspace / other).read_bytes()) != data:
+                    return {name: found, other: data}
+            return {}
+        changed = {
+            "flipped": data[:middle]
+            + bytes(byte ^ 1 for byte in data[middle : middle + 1])
+            + data[middle + 1 :],
+            "truncated": data[:-3],
+            "emptied": b"",
+            "deleted": None,
+            "older": old.read_bytes() if old.exists() else data,
+        }[way]
+        return {} if changed == data else {name: changed}
 
-def swap(workspace: Path, name: str, whole: Whole, drawn: random.Random) -> bool:
-    """Swap a file with another of its kind, or of its folder and ending; return whether they differ."""
-    same = kinds([*times_of(workspace)])[re.sub(r"\d+", "0", name)]
-    near = [str(p.relative_to(workspace)) for p in (workspace / name).parent.iterdir() if p.is_file()]
-    others = [other for other in {*same, *near} if Path(other).suffix == Path(name).suffix and other != name]
-    for other in drawn.sample(sorted(others), len(others)):
-        one, two = (workspace / name).read_bytes(), (workspace / other).read_bytes()
-        if one != two:
-            replace(workspace / name, two)
-            replace(workspace / other, one)
-            return True
-    return False
+    def tried(self, name: str, way: str, drawn: random.Random) -> tuple[str, str] | None:
+        """Damage a file of a copy; return "" or that it is not named, and what is wrong; None if it stays as it is."""
+        contents = self.damaged(name, way, drawn)
+        if not contents:
+            return None
+        copy = self.folder / "c"  # as long as the name of the workspace: tables are as wide as it
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.workspace, copy, copy_function=os.link)
+        for each, data in contents.items():
+            (copy / each).unlink()  # which has a second name in the workspace that stays whole
+            if data is not None:
+                (copy / each).write_bytes(data)
+        found = run("verify", copy).output
+        is_named = name in found or f"stage {Path(name).stem} is not committed" in found
+        misread = [
+            line.split()[0] for line in self.read if self.said(line, copy) not in ("", self.read[line])
+        ]
+        wrong = [*misread, *self.wrong_after_a_run(copy, () if way == "swapped" else (name,))]
+        return "" if is_named else "not named by verify", "; ".join(wrong)
 
-
-def older(workspace: Path, name: str, whole: Whole, drawn: random.Random) -> bool:
-    """Put an older version of a file in its place; return whether there is another one."""
-    data = (whole.older / name).read_bytes() if (whole.older / name).exists() else b""
-    if not data or data == (workspace / name).read_bytes():
-        return False
-    replace(workspace / name, data)
-    return True
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Write a new file: the old one has a second name in the workspace that stays whole."""
-    path.unlink()
-    path.write_bytes(data)
-
-
-def plain(change: Callable[[Path], None]) -> Callable[[Path, str, Whole, random.Random], bool]:
-    def damage(workspace: Path, name: str, whole: Whole, drawn: random.Random) -> bool:
-        data = (workspace / name).read_bytes()
-        replace(workspace / name, data)
-        change(workspace / name)
-        return not (workspace / name).exists() or (workspace / name).read_bytes() != data
-
-    return damage
-
-
-WAYS: dict[str, Callable[[Path, str, Whole, random.Random], bool]] = {
-    "flipped": plain(lambda path: spoil(path, 0)),
-    "truncated": plain(lambda path: spoil(path, 1)),
-    "emptied": plain(lambda path: path.write_bytes(b"") and None),
-    "deleted": plain(Path.unlink),
-    "swapped": swap,
-    "older": older,
-}
-
-
-def finish(room: Path, system: str) -> Whole:
-    """Run a job twice, the older version with another setting."""
-    folder = room / system
-    folder.mkdir()
-    SYSTEMS[system].write(folder)
-    words = job_words(system)
-    for name, more in (("older", ("--set", OLDER[system])), ("w", ())):
-        done = run(*filled(words, folder, folder / name), *more)
-        assert done.exit_code == 0, done.output
-    workspace = folder / "w"
-    read = [said(words, folder, workspace) for words in READERS[system]]
-    assert all(read), f"a reader of {system} reads nothing: {READERS[system]}"
-    digest = de.Workspace.open(workspace).digest()
-    return Whole(system, folder, workspace, folder / "older", digest, read)
-
-
-def filled(words: Sequence[str], folder: Path, workspace: Path) -> list[str]:
-    names = {"{here}/w": str(workspace), "{here}": str(folder), "{w}": str(workspace), "{job}": str(folder)}
-    for name, value in names.items():
-        words = [word.replace(name, value) for word in words]
-    return [*words]
-
-
-def said(words: Sequence[str], folder: Path, workspace: Path) -> str:
-    """Return what a command that reads prints, but for times, and writes; "" where it ends with an error."""
-    target = Path(filled(words, folder, workspace)[-1])
-    target = target if "export" in words else folder / "none"
-    target.unlink(missing_ok=True)
-    done = run(*filled(words, folder, workspace))
-    if done.exit_code:
-        return "" if not done.exception or isinstance(done.exception, SystemExit) else repr(done.exception)
-    written = target.read_bytes().hex() if target.is_file() else ""
-    return re.sub(r"[\d.]+ (min|s)\b", "", done.stdout).replace(str(workspace), "w") + written
+    def wrong_after_a_run(self, copy: Path, damaged: tuple[str, ...]) -> list[str]:
+        """Return what is wrong after a run that mends; of an array only the blocks of a damaged file are made again."""
+        before = times(copy)
+        done = run(*self.words(copy))
+        if done.exit_code:
+            return [f"run: exit code {done.exit_code}: {done.output[-500:]}"]
+        workspace, after = de.Workspace.open(copy), times(copy)
+        if (problems := workspace.verify()) or workspace.digest() != self.digest:
+            return [str(problem) for problem in problems] or ["another digest"]
+        own = tuple(block_of(name) for name in damaged if name.startswith("arrays.zarr/"))
+        others = [
+            name for name in before if re.match(r"arrays\.zarr/.*/c/", name) and not name.startswith(own)
+        ]
+        return [f"{name} was made again" for name in others if own and after.get(name) != before[name]]
 
 
-def tried(whole: Whole, name: str, way: str, drawn: random.Random) -> Damage | None:
-    """Damage a file of a copy; return what came of it, or None where this file cannot be damaged so."""
-    copy = whole.folder / "c"  # as long as the name of the workspace: tables are as wide as it
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(whole.workspace, copy, copy_function=os.link)
-    if not WAYS[way](copy, name, whole, drawn):
-        return None
-    job = filled(job_words(whole.system), whole.folder, copy)
-    found = run("verify", copy).output
-    named = name in found or f"stage {Path(name).stem} is not committed" in found
-    read = [said(words, whole.folder, copy) for words in READERS[whole.system]]
-    pairs = zip(READERS[whole.system], read, whole.read, strict=True)
-    misread = [words[0] for words, now, before in pairs if now not in ("", before)]
-    return Damage(whole.system, name, way, named, misread, fault_of_run(whole, name, way, copy, job))
+def damages(whole: Whole, *, seed: int, times: int) -> Iterator[tuple[str, str, str, str]]:
+    """Yield so many damages: the file and the way, each kind and way once, and what is wrong."""
+    drawn = random.Random(f"{seed} {whole.system}")
+    every = [(kind, way) for kind in sorted(set(map(kind_of, whole.files))) for way in WAYS]
+    drawn.shuffle(every)
 
+    def each() -> Iterator[tuple[str, str, str, str]]:
+        for kind, way in every:
+            name = drawn.choice([name for name in whole.files if kind_of(name) == kind])
+            if found := whole.tried(name, way, drawn):
+                yield name, way, *found
 
-def fault_of_run(whole: Whole, name: str, way: str, copy: Path, job: list[str]) -> str:
-    """Return what is wrong after a run that mends, "" for nothing."""
-    before = times_of(copy)
-    done = run(*job)
-    if done.exit_code:
-        return f"run: exit code {done.exit_code}: {done.output[-500:]}"
-    workspace = de.Workspace.open(copy)
-    if problems := workspace.verify():
-        return str(problems[0])
-    if workspace.digest() != whole.digest:
-        return "another digest"
-    after = times_of(copy)
-    if name.startswith("arrays.zarr/") and way != "swapped":
-        own = block_of(name)
-        others = [n for n in before if n.startswith("arrays.zarr/") and "/c/" in n and not n.startswith(own)]
-        if made := [other for other in others if after.get(other) != before[other]]:
-            return f"{made[0]} was made again"
-    return ""
-
-
-def damages(room: Path, systems: Sequence[str], *, seed: int, times: int) -> Iterator[Damage]:
-    """Yield so many damages, of kinds and ways that the seed chooses, each pair once; those of the systems in turn."""
-    for system in systems:
-        whole = finish(room, system)
-        files = kinds([*times_of(whole.workspace)])
-        drawn = random.Random(f"{seed} {system}")
-        every = [(kind, way) for kind in files for way in WAYS]
-        drawn.shuffle(every)
-        found = (tried(whole, drawn.choice(files[kind]), way, drawn) for kind, way in every)
-        yield from islice((one for one in found if one), max(1, times // len(systems)))
-        assert de.Workspace.open(whole.workspace).digest() == whole.digest
+    yield from islice(each(), times)
+    assert de.Workspace.open(whole.workspace).digest() == whole.digest
 
 
 def main(*, seed: int = 0, times: int = 200, systems: tuple[str, ...] = (*READERS,), room: str = "") -> None:
     n_done = n_faults = 0
     with tempfile.TemporaryDirectory(prefix="corruption-", dir=room or None) as place:
-        for one in damages(Path(place), systems, seed=seed, times=times):
-            unnamed = [] if one.named else ["not named by verify"]
-            n_done, n_faults = n_done + 1, n_faults + bool(one.fault or one.misread)
-            if one.fault or one.misread or unnamed:
-                what = "; ".join([*unnamed, *one.misread, one.fault])
-                tell(f"seed {seed} {one.system} {one.file} {one.way}: {what}")
+        for system in systems:
+            whole = Whole(Path(place), system)
+            for name, way, unnamed, wrong in damages(whole, seed=seed, times=max(1, times // len(systems))):
+                n_done, n_faults = n_done + 1, n_faults + bool(wrong)
+                if unnamed or wrong:
+                    tell(f"seed {seed} {system} {name} {way}: {'; '.join(filter(None, (unnamed, wrong)))}")
     tell(f"{n_done} damages, {n_faults} misread or not mended")
     sys.exit(bool(n_faults))

@@ -19,6 +19,7 @@ with the digest of the undisturbed run, and `verify` has to find nothing. Each t
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import signal
@@ -26,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import NamedTuple
@@ -45,17 +46,8 @@ STATES = {"new": 1, "stage": 6, "repair": 5, "versions": 3}
 CORPUS = ("add", "remove")
 
 
-class Ran(NamedTuple):
-    """How a command ended, after which time, what it printed, and the files that it gave their names, in order."""
-
-    code: int | None
-    seconds: float
-    output: str
-    named: list[str]
-
-
 class Case(NamedTuple):
-    """A folder before a command, the words of the command, and the digest of the workspace `w` when it has ended."""
+    """A folder before a command, its words, and of the undisturbed command the digest, the files and the seconds."""
 
     folder: Path
     words: tuple[str, ...]
@@ -64,72 +56,60 @@ class Case(NamedTuple):
     seconds: float
 
 
-class Kill(NamedTuple):
-    """What a try kills: the case, the state, by what, at which file (0: at a moment), at which part of the time."""
-
-    system: str
-    state: str
-    signals: str
-    file: int
-    share: float
-
-
 def start(place: Path, words: Sequence[str], *, kill: str = "", being: str = "") -> Process:
     filled = [word.replace("{here}", str(place)) for word in words]
     return Process(str(place / "made"), kill, being, *filled, program="tests.faults.watched")
 
 
-def ended(process: Process, place: Path, begun: float) -> Ran:
+def ended(process: Process, place: Path) -> list[str]:
+    """Wait for the end of a command; return the files that it gave their names, in order."""
     try:
-        output, _ = process.communicate(timeout=SECONDS)
+        process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         kill_group(process)
         raise AssertionError(f"did not end within {SECONDS:.0f} s") from None
     log = place / "made"
     lines = log.read_text().splitlines() if log.exists() else []
     log.unlink(missing_ok=True)
-    named = [line.removeprefix(f"named {place}/") for line in lines if line.startswith(f"named {place}/")]
-    return Ran(process.returncode, time.perf_counter() - begun, output, named)
+    return [line.removeprefix(f"named {place}/") for line in lines if line.startswith(f"named {place}/")]
 
 
-def ran(place: Path, words: Sequence[str], *, being: str = "") -> Ran:
-    begun = time.perf_counter()
-    return ended(start(place, words, being=being), place, begun)
+def finished(place: Path, words: Sequence[str], *, being: str = "") -> list[str]:
+    """Run a command to a good end; return the files that it gave their names."""
+    process = start(place, words, being=being)
+    named = ended(process, place)
+    assert process.returncode == 0, f"exit code {process.returncode}\n{process.communicate()[0]}"
+    return named
 
 
 # --- what is there before a command ----------------------------------------------------------------------------
 
 
 def job_words(system: str) -> tuple[str, ...]:
+    """Return the words of the run of a small job, or of a growing corpus, in a folder `{here}`."""
     settings = SYSTEMS[system].settings if system == "psdvec" else ()  # its views and subwords
     words = [word for setting in settings for word in ("--set", setting)]
     return ("run", "{here}/job.toml", "--workspace", "{here}/w", "--replace", *words)
 
 
-def write_corpus(change: str, folder: Path) -> tuple[str, ...]:
-    """Count what there is before a corpus changes; return the words of the command that changes it."""
-    write_job(folder, {"a.jsonl": texts(1), "c.jsonl": texts(2)})
-    count(folder, until=None)
-    if change == "remove":
-        (folder / "text" / "a.jsonl").unlink()
-    else:
-        write_file(folder, "b.jsonl", texts(3))
-    return ("run", "{here}/job.toml", "--workspace", "{here}/w", "--replace")
-
-
 def case_of(room: Path, system: str) -> Case:
-    """Run a job, or change a corpus, undisturbed; the folder of a job holds the finished workspace, `w`."""
-    folder, whole = room / system, room / f"{system}-whole"
+    """Run a job, or change a corpus that is counted, undisturbed; the folder of a job holds the finished workspace."""
+    folder = whole = room / system
     folder.mkdir()
+    words = job_words(system)
     if system in CORPUS:
-        words = write_corpus(system, folder)
-        shutil.copytree(folder, whole)
+        write_job(folder, {"a.jsonl": texts(1), "c.jsonl": texts(2)})
+        count(folder, until=None)
+        if system == "remove":
+            (folder / "text" / "a.jsonl").unlink()
+        else:
+            write_file(folder, "b.jsonl", texts(3))
+        whole = Path(shutil.copytree(folder, room / f"{system}-whole"))
     else:
         SYSTEMS[system].write(folder)
-        words, whole = job_words(system), folder
-    done = ran(whole, words)
-    assert done.code == 0, done.output
-    return Case(folder, words, digest(whole / "w"), len(done.named), done.seconds)
+    begun = time.perf_counter()
+    n_files = len(finished(whole, words))
+    return Case(folder, words, digest(whole / "w"), n_files, time.perf_counter() - begun)
 
 
 def digest(workspace: Path) -> str:
@@ -138,90 +118,62 @@ def digest(workspace: Path) -> str:
     return found.digest()
 
 
-def put(case: Case, kill: Kill, drawn: random.Random, place: Path) -> int:
-    """Copy a case into `place` in the state that a kill finds; return how many files are there to be made, or more."""
+def put(case: Case, state: str, drawn: random.Random, place: Path) -> float:
+    """Copy a case into `place` in the state that a kill finds; return the share of its files that are to be made."""
     shutil.copytree(case.folder, place)
-    if kill.state == "new":
+    if state == "new":
         shutil.rmtree(place / "w")
-    if kill.state == "stage":
+    if state == "stage":
         forget_stage(place / "w", drawn.choice(sorted(de.Workspace.open(place / "w").stages())))
-    if kill.state in ("repair", "versions"):
+    if state in ("repair", "versions"):
         files = sorted(name for name in recorded(place / "w") if (place / "w" / name).exists())
         for name in drawn.sample(files, min(drawn.randint(1, 4), len(files))):
             spoil(place / "w" / name, drawn.randrange(3))
-    return case.n_files if kill.state in ("new", *CORPUS) else case.n_files // 6
+    return 1 if state in ("new", *CORPUS) else 1 / 6
 
 
 # --- a try -----------------------------------------------------------------------------------------------------
 
 
-def drawn_kill(drawn: random.Random, systems: Sequence[str], number: int) -> Kill:
-    system = systems[number % len(systems)]
-    state = system if system in CORPUS else drawn.choices([*STATES], [*STATES.values()])[0]
-    signals = drawn.choices([*SIGNALS], [*SIGNALS.values()])[0]
-    at_file = signals == "SIGKILL" and drawn.random() < 0.6
-    return Kill(system, state, signals, int(at_file), drawn.random())
+class Try:
+    """A number that says what is killed: the system, its state, by what, at a file or at a moment, at which share."""
 
+    def __init__(self, seed: int, number: int, systems: Sequence[str]) -> None:
+        self.name, self.drawn = f"{seed}:{number}", random.Random(f"{seed} {number}")
+        self.system = systems[number % len(systems)]
+        chosen = self.drawn.choices([*STATES], [*STATES.values()])[0]
+        self.state = self.system if self.system in CORPUS else chosen
+        self.signals = self.drawn.choices([*SIGNALS], [*SIGNALS.values()])[0]
+        self.at_file = self.signals == "SIGKILL" and self.drawn.random() < 0.6
+        self.share = self.drawn.random()
 
-def disturbed(place: Path, case: Case, kill: Kill, n_files: int, seconds: float) -> tuple[Ran, bool]:
-    """Run the command and disturb it; return how it ended, and whether it was disturbed before its end."""
-    being = "another version" if kill.state == "versions" else ""
-    point = f":{1 + int(kill.share * n_files)}" if kill.file else ""
-    begun = time.perf_counter()
-    process = start(place, case.words, kill=point, being=being)
-    if point:
-        done = ended(process, place, begun)
-        return done, done.code == -signal.SIGKILL
-    while process.poll() is None and time.perf_counter() - begun < kill.share * seconds:
-        time.sleep(0.005)
-    if process.poll() is not None:
-        return ended(process, place, begun), False
-    first, _, second = kill.signals.partition(", ")
-    process.send_signal(getattr(signal, first))
-    if second:
-        other = ran(place, case.words, being="another machine")
-        assert other.code == 0, f"exit code {other.code}\n{other.output}"
-        process.send_signal(getattr(signal, second))
-    return ended(process, place, begun), True
+    def __str__(self) -> str:
+        how = "at a file" if self.at_file else f"at {self.share:.2f} of its time"
+        return f"{self.name} {self.system} {self.state} {self.signals} {how}"
 
-
-def again(place: Path, case: Case, kill: Kill) -> Ran:
-    """Repeat the command, and compare what there is with the undisturbed run."""
-    done = ran(place, case.words, being="another version" if kill.state == "versions" else "")
-    assert done.code == 0, f"exit code {done.code}\n{done.output}"
-    assert digest(place / "w") == case.digest, f"another digest\n{done.output}"
-    left = [path for path in (place / "w").rglob("*") if path.name.endswith((".partial", ".beat"))]
-    assert not left, left
-    return done
-
-
-def tries(
-    room: Path, systems: Sequence[str], *, seed: int, first: int, times: int
-) -> Iterator[tuple[int, Kill, str, str]]:
-    """Yield the number and the kill of each try that was disturbed before its end, the last file made, and a fault."""
-    cases: dict[str, Case] = {}
-    spans: dict[tuple[str, str], float] = {}
-    number, n_kills = first, 0
-    while n_kills < times:
-        drawn = random.Random(f"{seed} {number}")
-        kill = drawn_kill(drawn, systems, number)
-        if kill.system not in cases:
-            cases[kill.system] = case_of(room, kill.system)
-        case, place, key = cases[kill.system], room / f"try-{number}", (kill.system, kill.state)
-        n_files = put(case, kill, drawn, place)
-        last, fault, was_killed = "nothing", "", True
-        try:
-            before, was_killed = disturbed(place, case, kill, n_files, spans.get(key, case.seconds))
-            last = (before.named or [last])[-1]
-            spans[key] = max(again(place, case, kill).seconds, 0.5 * spans.get(key, 0))
-        except (AssertionError, OSError, ValueError) as error:
-            fault = str(error)
-        if was_killed or fault:
-            n_kills += 1
-            yield number, kill, last, fault
-        if not fault:
-            shutil.rmtree(place)
-        number += 1
+    def disturbed(self, place: Path, case: Case) -> str:
+        """Run the command, disturb it and run it again; return the last file made before, "" if it was too late."""
+        share = self.share * put(case, self.state, self.drawn, place)
+        being = "another version" if self.state == "versions" else ""
+        point = f":{1 + int(share * case.n_files)}" if self.at_file else ""
+        process = start(place, case.words, kill=point, being=being)
+        end = time.perf_counter() + share * case.seconds
+        while process.poll() is None and not point and time.perf_counter() < end:
+            time.sleep(0.005)
+        is_late = process.poll() is not None
+        if not point and not is_late:
+            first, _, second = self.signals.partition(", ")
+            process.send_signal(getattr(signal, first))
+            if second:
+                finished(place, case.words, being="another machine")
+                process.send_signal(getattr(signal, second))
+        last = (ended(process, place) or ["nothing"])[-1]
+        is_late = process.returncode != -signal.SIGKILL if point else is_late
+        finished(place, case.words, being=being)
+        assert digest(place / "w") == case.digest, "another digest"
+        left = [path for path in (place / "w").rglob("*") if path.name.endswith((".partial", ".beat"))]
+        assert not left, left
+        return "" if is_late else last
 
 
 def main(
@@ -232,12 +184,24 @@ def main(
     systems: tuple[str, ...] = (*SYSTEMS, *CORPUS),
     room: str = "",
 ) -> None:
-    n_faults, place = 0, Path(tempfile.mkdtemp(prefix="kills-", dir=room or None))
     forkserver.set_forkserver_preload(["tests.processes"])
-    for number, kill, last, fault in tries(place, systems, seed=seed, first=first, times=times):
-        how = "at a file" if kill.file else f"at {kill.share:.2f} of its time"
-        end, n_faults = f"FAULT {fault}" if fault else "equal", n_faults + bool(fault)
-        tell(f"{seed}:{number} {kill.system} {kill.state} {kill.signals} {how}, after {last}: {end}")
+    place, cases = Path(tempfile.mkdtemp(prefix="kills-", dir=room or None)), dict[str, Case]()
+    n_kills = n_faults = 0
+    for number in itertools.count(first):
+        if n_kills == times:
+            break
+        one, folder = Try(seed, number, systems), place / f"try-{number}"
+        if one.system not in cases:
+            cases[one.system] = case_of(place, one.system)
+        try:
+            last, fault = one.disturbed(folder, cases[one.system]), ""
+        except (AssertionError, OSError, ValueError) as error:
+            last, fault, n_faults = "a fault", f"FAULT {error}", n_faults + 1
+        if last:
+            n_kills += 1
+            tell(f"{one}, after {last}: {fault or 'equal'}")
+        if not fault:
+            shutil.rmtree(folder)
     tell(f"{times} kills, {n_faults} without the digest of the undisturbed run")
     if n_faults:
         sys.exit(f"the workspaces of the faults are in {place}")

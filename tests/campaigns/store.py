@@ -19,7 +19,13 @@ import hypothesis
 import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from benchmarks.measures import tell
 from distembed.storage import lock
@@ -49,6 +55,10 @@ class Store(RuleBasedStateMachine):
         self.kept: set[tuple[int, int]] = set()
         self.damaged: set[str] = set()
 
+    @invariant()
+    def is_counted(self) -> None:
+        type(self).n_steps += 1
+
     def teardown(self) -> None:
         shutil.rmtree(self.room)
         tell(f"{self.n_steps:,} steps so far")
@@ -69,7 +79,6 @@ class Store(RuleBasedStateMachine):
 
     @rule(scale=SCALES, version=VERSIONS)
     def run(self, scale: int, version: int) -> None:
-        type(self).n_steps += 1
         digest, computed, problems = job(self.root, scale, version)
         assert problems == []
         if self.is_whole() and self.finished[0] == scale:
@@ -83,7 +92,6 @@ class Store(RuleBasedStateMachine):
 
     @rule(scale=SCALES, version=VERSIONS, point=st.integers(1, N_WRITES))
     def run_killed(self, scale: int, version: int, point: int) -> None:
-        type(self).n_steps += 1
         killed = in_child(lambda: (arm(point), job(self.root, scale, version))[1], self.room / "out")
         if not killed:
             self.run(scale, version)
@@ -94,7 +102,6 @@ class Store(RuleBasedStateMachine):
     @precondition(lambda self: self.finished is not None)
     @rule(number=st.integers(0, 10**6), way=st.integers(0, 2))
     def damage(self, number: int, way: int) -> None:
-        type(self).n_steps += 1
         names = [name for name in self.files() if twin_of(name) not in self.damaged]  # one of two vouches
         name = names[number % len(names)]
         path = self.root / name
@@ -111,14 +118,12 @@ class Store(RuleBasedStateMachine):
     @precondition(lambda self: self.finished is not None)
     @rule()
     def verify(self) -> None:
-        type(self).n_steps += 1
         named = {problem.file for problem in Workspace.open(self.root).verify()}
         assert named == self.damaged
 
     @precondition(lambda self: self.is_whole())
     @rule()
     def reopen(self) -> None:
-        type(self).n_steps += 1
         assert self.finished is not None
         scale, version = self.finished
         with Workspace.create(self.root, owner="test") as workspace:
@@ -130,7 +135,6 @@ class Store(RuleBasedStateMachine):
     @precondition(lambda self: self.root.exists())
     @rule()
     def second_writer(self) -> None:
-        type(self).n_steps += 1
         with Workspace.create(self.root, owner="first") as first:
             self.damaged -= {problem.file for problem in first.repaired}
             with pytest.raises(LockedError, match="first"):
@@ -140,7 +144,6 @@ class Store(RuleBasedStateMachine):
     @rule(scale=SCALES)
     def woken_writer(self, scale: int) -> None:
         """A writer is paused, another one takes over and finishes, and the first goes on."""
-        type(self).n_steps += 1
         assert self.finished is not None
         old = Workspace.create(self.root, owner="paused")
         (self.root / LOCK_FILE).unlink()  # as the other machine does after the heartbeat has stood still

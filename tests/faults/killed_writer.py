@@ -1,4 +1,4 @@
-"""Child of test_storage_kills and test_lock: a stage of many slow blocks, or an item that waits, killed."""
+"""Child of test_lock: a stage of many slow blocks, or an item that waits, killed."""
 
 from __future__ import annotations
 
