@@ -21,7 +21,9 @@ from hypothesis.stateful import (
 from distembed.corpus import partitions
 from distembed.job.opening import open_job
 from distembed.job.run import run_stages
+from distembed.job.stage import EXPLORER, REPORT
 from distembed.storage.workspace import Workspace
+from tests.commands import succeed
 from tests.growing_corpus import count, digests, from_scratch, holders, texts, write_file, write_job
 
 FILES = {"a.jsonl": texts(1), "c.jsonl": texts(2)}
@@ -50,34 +52,33 @@ def test_a_file_added_anywhere_is_read_alone(tmp_path, read):
         read.clear()
         count(tmp_path)
         assert read == [name]
-    assert digests(tmp_path / "w") == from_scratch(tmp_path)
-    assert Workspace.open(tmp_path / "w").verify() == []
-
-
-def test_nothing_of_a_file_that_goes_or_changes_is_left(tmp_path, read):
-    write_job(tmp_path, FILES | {"b.jsonl": texts(5), "d.jsonl": texts(6)})
-    count(tmp_path, until=None)
-    (tmp_path / "text" / "b.jsonl").unlink()
-    write_file(tmp_path, "d.jsonl", texts(7, 3))
-    read.clear()
-    count(tmp_path, until=None)
-    assert read == ["d.jsonl"]
-    w = tmp_path / "w"
-    assert digests(w) == from_scratch(tmp_path, until=None)
-    for gone, stays in (("own5x", "own7x"), ("b-3", "a-3"), ("d-3", "d-2")):
-        assert (holders(w, gone), bool(holders(w, stays))) == (set(), True)
-    assert Workspace.open(w).verify() == []
-
-
-def test_two_files_of_one_content_are_told_apart_by_how_many_there_are(tmp_path, read):
-    write_job(tmp_path, FILES)
-    shutil.copy(tmp_path / "text" / "a.jsonl", tmp_path / "text" / "b.jsonl")
+    # two files of one content are told apart by how many there are
+    shutil.copy(tmp_path / "text" / "a.jsonl", tmp_path / "text" / "e.jsonl")
     count(tmp_path)
     (tmp_path / "text" / "a.jsonl").unlink()
     read.clear()
     count(tmp_path)
     assert read == []
     assert digests(tmp_path / "w") == from_scratch(tmp_path)
+    assert Workspace.open(tmp_path / "w").verify() == []
+
+
+def test_nothing_of_a_file_that_goes_or_changes_is_left(tmp_path, read):
+    write_job(tmp_path, FILES | {"b.jsonl": texts(5), "d.jsonl": texts(6)})
+    count(tmp_path, until=None, settings=("report.words=['own5x1']",))
+    w = tmp_path / "w"
+    succeed("explore", w)
+    assert {REPORT.name, EXPLORER.name, "vocabulary.parquet"} < holders(w, "own5x1")
+    (tmp_path / "text" / "b.jsonl").unlink()
+    write_file(tmp_path, "d.jsonl", texts(7, 3))
+    read.clear()
+    count(tmp_path, until=None)
+    assert read == ["d.jsonl"]
+    assert ((w / REPORT.name).exists(), (w / EXPLORER.name).exists()) == (True, False)
+    assert digests(w) == from_scratch(tmp_path, until=None)
+    for gone, stays in (("own5x", "own7x"), ("b-3", "a-3"), ("d-3", "d-2")):
+        assert (holders(w, gone), bool(holders(w, stays))) == (set(), True)
+    assert Workspace.open(w).verify() == []
 
 
 def test_damaged_tokens_and_those_of_other_options_are_read_again(tmp_path, read):

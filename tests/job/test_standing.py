@@ -16,16 +16,15 @@ import pytest
 
 import distembed as de
 from distembed.job import inputs, load, provenance, state
-from distembed.job.inputs import code_file, stamp_inputs, stamps_at
+from distembed.job.inputs import code_file, stamps_at
 from distembed.job.opening import open_job
-from distembed.job.stage import EXPLORER, REPORT
+from distembed.job.stage import REPORT
 from distembed.job.state import ReplaceError
 from distembed.job.status import verify_job
 from distembed.stages import corpus
 from distembed.storage import stage as stage_module
 from distembed.storage.stage import Stage
 from tests.commands import forget_stage, reopen_stage, run, succeed
-from tests.growing_corpus import holders
 from tests.tiny_job import STAGES, again, computed, files_of, write_set
 
 
@@ -55,18 +54,18 @@ def other_versions(tiny, monkeypatch) -> dict[str, str]:
 # --- what is not whole -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("removed", "source"), [(("core",), "job.toml"), (STAGES, "w")], ids=["one", "all"])
-def test_a_missing_manifest_is_no_success(tiny, removed, source):
+def test_a_missing_manifest_is_no_success(tiny):
     whole = verified(tiny)
-    for stage in removed:
-        reopen_stage(tiny / "w", stage, *(["core_vectors"] if stage == "core" else []))
-    done = run("verify", tiny / source)
-    assert done.exit_code == 1
-    assert "digest" not in done.output
-    assert all(f"stage {stage} is not committed" in done.output for stage in removed)
-    assert "core_vectors 0 of 1 blocks" in run("status", tiny / "w").output
-    assert set(computed(tiny).ran) == set(removed)
-    assert verified(tiny) == whole
+    for removed, source in ((("core",), "job.toml"), (STAGES, "w")):
+        for stage in removed:
+            reopen_stage(tiny / "w", stage, *(["core_vectors"] if stage == "core" else []))
+        done = run("verify", tiny / source)
+        assert done.exit_code == 1
+        assert "digest" not in done.output
+        assert all(f"stage {stage} is not committed" in done.output for stage in removed)
+        assert "core_vectors 0 of 1 blocks" in run("status", tiny / "w").output
+        assert set(computed(tiny).ran) == set(removed)
+        assert verified(tiny) == whole
 
 
 def test_verify_says_who_was_writing_when_it_began(tiny, monkeypatch):
@@ -203,15 +202,6 @@ def test_temporary_outputs_go_though_the_run_was_killed_before_they_went(tiny):
 # --- the report and the copy of the job ------------------------------------------------------------------------------
 
 
-def test_a_report_that_is_not_whole_is_drawn_again(tiny):
-    report = tiny / "w" / REPORT.name
-    for damage in (report.unlink, lambda: report.write_bytes(report.read_bytes()[:100])):
-        damage()
-        assert "report/index.html" in run("verify", tiny / "w").output
-        assert again(tiny).ran == ("report",)
-        assert report.read_bytes().endswith(b"</html>\n")
-
-
 def test_the_report_of_another_version_is_drawn_again_when_it_is_asked_for(tiny, request):
     before = (tiny / "w" / REPORT.name).stat().st_mtime_ns
     succeed("report", tiny / "job.toml")
@@ -231,19 +221,6 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny):
     refused = run("report", tiny / "job.toml")
     assert refused.exit_code == 2
     assert "stage cooccurrence is outdated, because counting.window was 2, is 3" in refused.output
-
-
-def test_what_left_the_corpus_is_nowhere_in_the_workspace(tiny):
-    (tiny / "text" / "b.txt").write_text("zyzzyva word1 word2 word3\n" * 4)
-    assert "tokens" in again(tiny, "report.words=['zyzzyva']").ran
-    succeed("explore", tiny / "w")
-    assert {REPORT.name, EXPLORER.name, "vocabulary.parquet"} < holders(tiny / "w", "zyzzyva")
-    (tiny / "text" / "b.txt").unlink()
-    done = succeed("run", tiny / "job.toml")
-    assert "explorer will be computed again because it rests on" in done.output
-    assert holders(tiny / "w", "zyzzyva") == set()
-    assert (tiny / "w" / REPORT.name).exists()
-    assert not (tiny / "w" / EXPLORER.name).exists()
 
 
 def test_nothing_is_written_into_a_workspace_from_outside(tiny):
@@ -300,16 +277,10 @@ def test_a_folder_that_holds_the_workspace_is_not_read(tiny):
         succeed("plan", tiny / "job.toml", *whole, tiny / place)
 
 
-def test_a_touch_and_a_move_change_nothing(tiny):
-    before = files_of(tiny / "w")
-    os.utime(tiny / "text" / "a.txt", (1, 1))
-    assert again(tiny).text.startswith("nothing to do")
-    assert files_of(tiny / "w") == before
-
-
-def test_other_evaluation_sets_are_scored(tiny):
+def test_a_touch_changes_nothing_and_other_evaluation_sets_are_scored(tiny):
     sets, scored = tiny / "sets", ("evaluation",)
     for change, ran in (
+        (lambda: os.utime(tiny / "text" / "a.txt", (1, 1)), ()),
         (lambda: write_set(sets, "second", 5), scored),
         (lambda: None, ()),
         (lambda: write_set(sets, "second", 4), scored),  # of the same size
@@ -392,25 +363,6 @@ def replace_keeping_time(path: Path, data: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_a_file_is_read_once_until_it_changes_and_twice_while_its_clock_may_stand(file, reads, monkeypatch):
-    monkeypatch.setattr(inputs, "SETTLED_NS", 10**18)
-    new = [stamps_at(str(file)) for _ in range(2)]
-    assert (new[0], len(reads)) == (
-        new[1],
-        2,
-    )  # within one step of the clock a file may change and keep its time
-    monkeypatch.setattr(inputs, "SETTLED_NS", -1)
-    assert [stamps_at(str(file)) for _ in range(2)] == new
-    assert len(reads) == 3
-    os.utime(file, (1, 1))
-    assert stamps_at(str(file)) == new[0]
-    replace_keeping_time(file, b"two")
-    assert stamps_at(str(file)) != new[0]
-    file.unlink()
-    file.write_bytes(b"one")
-    assert stamps_at(str(file)) == new[0]
-
-
 def test_hints_save_reading_and_are_no_evidence(file, reads, monkeypatch):
     monkeypatch.setattr(inputs, "SETTLED_NS", -1)
     hints = file.parent / "w" / inputs.HINTS
@@ -421,7 +373,14 @@ def test_hints_save_reading_and_are_no_evidence(file, reads, monkeypatch):
         return inputs.look_for(workspace)(str(file))
 
     with de.Workspace.create(file.parent / "w", owner="test") as workspace:
-        stamps = {"large": look()}
+        with monkeypatch.context() as patch:
+            patch.setattr(inputs, "SETTLED_NS", 10**18)  # as within a step of the clock
+            stamps = {"large": look()}
+            assert (stamps_at(str(file)), len(reads)) == (stamps["large"], 2)
+        assert [stamps_at(str(file)) for _ in range(2)] == 2 * [stamps["large"]]
+        assert len(reads) == 3
+        reads.clear()
+        look()
         inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
         written = hints.stat().st_mtime_ns
         inputs.keep_hints(workspace, [{inputs.FILES: stamps}])
@@ -452,17 +411,6 @@ def test_a_run_keeps_the_hints_of_its_large_inputs(tiny, monkeypatch):
 
 
 # --- names, and what is no file --------------------------------------------------------------------------------------
-
-
-def test_paths_of_one_name_are_told_apart_and_recorded_stamps_stand_in(tmp_path):
-    paths = [tmp_path / folder / "x.txt" for folder in ("a", "b")]
-    for path in paths:
-        path.parent.mkdir()
-        path.write_text(path.parent.name)
-    found, names, _ = stamp_inputs(map(str, paths), {}, stamps_at)
-    assert list(found) == ["x.txt", "x.txt (2)"]
-    paths[0].unlink()
-    assert stamp_inputs(map(str, paths), found, stamps_at) == (found, names, (str(paths[0]),))
 
 
 def test_a_tokenizer_is_known_by_its_source_and_not_imported(tmp_path, monkeypatch):
