@@ -23,7 +23,7 @@ from distembed.job.load import load_job
 from distembed.job.progress import Reporter, TerminalReporter, warnings_noted
 from distembed.job.run import run_stages
 from distembed.views.report import page
-from tests.commands import run, succeed
+from tests.commands import run
 from tests.job.test_plan import words_of
 from tests.processes import Process
 
@@ -41,15 +41,16 @@ OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def test_nothing_unsafe_is_left_and_nothing_else_is_changed():
-    everything = list(map(chr, range(sys.maxunicode + 1)))
     unsafe = {
         c
-        for c in everything
+        for c in map(chr, range(sys.maxunicode + 1))
         if unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"}
         or unicodedata.bidirectional(c) in OVERRIDES
         or c in "\u061c\u200e\u200f\ufffe\uffff"  # the last two make a figure no XML
     }
-    assert {c for c in everything if terminal.shown(c) != c} == unsafe
+    assert all(terminal.shown(c) != c for c in unsafe)
+    safe = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if c not in unsafe)
+    assert terminal.shown(safe) == safe
     assert {text: terminal.shown(text) for text in UNSAFE} == UNSAFE
 
 
@@ -91,18 +92,6 @@ def test_words_files_and_errors_come_out_in_one_line_each(tmp_path):
     for output in (near.output, absent.output, unknown.output):
         assert not {"\x1b", "\u202e"} & {*output}
         assert output.count("\n") == 1
-
-
-def test_a_table_of_scores_has_a_line_for_each_set(tmp_path):
-    files, sets = [tmp_path / "v\x1b\n.txt", tmp_path / "w\n.txt"], tmp_path / "set\x1b\n.tsv"
-    sets.write_text("".join(f"w{i}\tw{i + 1}\t{i}\n" for i in range(29)))
-    for file in files:
-        vectors = np.random.default_rng(0).normal(size=(30, 3))
-        de.WordVectors([f"w{i}" for i in range(30)], vectors).save(file)
-    for chosen in (files[:1], files):
-        done = succeed("evaluate", *chosen, "--sets", sets)
-        assert r"set\x1b\n" in done.output
-        assert done.output.count("\n") == 3
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
@@ -182,22 +171,24 @@ def heard(folder: Path, system: str, options: str, until: str) -> Heard:
     return reporter
 
 
-def test_the_core_reports_its_passes(tmp_path):
-    options = "[psdvec]\nn_components = 4\nn_iter = 3\nfirst_passes = 5\nn_passes = 2\n"
-    reporter = heard(tmp_path, "psdvec", options, "core")
-    assert reporter.of("core", "passes") == [(done, 9) for done in range(1, 10)]
-
-
-@pytest.mark.parametrize(
-    ("method", "n_starts"), [("semantic_nmf", 2), ("semantic_nmf", 1), ("spherical_kmeans", 2)]
+TOPICS = (
+    '[topics]\nmethod = "{}"\nn_topics = 3\nn_starts = {}\nmax_iter = 12\n[vocabulary]\nstop_words = "none"\n'
 )
-def test_topics_report_starts_or_rounds(tmp_path, method, n_starts):
-    """Starts of matrices in memory are fitted at once and are reported; of a single start its rounds are."""
-    options = f'[topics]\nmethod = "{method}"\nn_topics = 3\nn_starts = {n_starts}\nmax_iter = 12\n'
-    reporter = heard(tmp_path, "topics", f'{options}[vocabulary]\nstop_words = "none"\n', "topics")
-    rounds = [(number, 12) for number in range(1, 13)] if n_starts == 1 else []
-    assert reporter.of(method, "rounds") == rounds
-    assert reporter.of(method, "starts") == [(2, 2)] * (n_starts == 2)
+PASSES = "[psdvec]\nn_components = 4\nn_iter = 3\nfirst_passes = 5\nn_passes = 2\n"
+
+
+# Starts of matrices in memory are fitted at once and are reported; of a single start its rounds are.
+STEPS = [
+    ("psdvec", PASSES, "core", "core", {"passes": [(done, 9) for done in range(1, 10)]}),
+    ("topics", TOPICS.format("nmf", 2), "topics", "nmf", {"starts": [(2, 2)], "rounds": []}),
+    ("topics", TOPICS.format("nmf", 1), "topics", "nmf", {"starts": [], "rounds": [(n, 12) for n in range(1, 13)]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("system", "options", "stage", "task", "steps"), STEPS)
+def test_a_stage_reports_its_passes_starts_or_rounds(tmp_path, system, options, stage, task, steps):
+    reporter = heard(tmp_path, system, options, stage)
+    assert {unit: reporter.of(task, unit) for unit in steps} == steps
 
 
 def test_the_report_is_a_stage_that_is_heard_of(tiny):
