@@ -52,7 +52,6 @@ def core_of(workspace: Path) -> str:
     [
         (signal.SIGINT, "all processes, as of a terminal", PROCESSES, "core"),
         (signal.SIGTERM, "the run", (), "tokens"),
-        (signal.SIGHUP, "the run", (), "tokens"),
         (signal.SIGKILL, "the run", PROCESSES, "tokens"),
     ],
 )

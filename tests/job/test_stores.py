@@ -112,11 +112,11 @@ def test_a_job_runs_on_a_store_that_the_configuration_of_fsspec_names(endpoint, 
     # A process of its own: forks of the test's have the configuration that was read before.
     done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"workspace  {PLACE}" in succeed("run", small, "--until", "cooccurrence").output
-    assert fsspec.filesystem("s3").exists(f"{PLACE}/manifest/cooccurrence.json")
+    assert f"workspace  {PLACE}" in done.stdout
+    assert fsspec.filesystem("s3").exists(f"{PLACE}/manifest/tokens.json")
     standing = run("status", small)
     assert standing.exit_code == 3, standing.output
-    assert re.search(r"cooccurrence +[0-9.]+ s\b", standing.output)
+    assert re.search(r"tokens +[0-9.]+ s\b", standing.output)
 
 
 def print_refusal(joining: str) -> None:
@@ -203,12 +203,6 @@ def test_a_store_that_goes_on_failing_is_named_and_the_run_can_be_given_again(pr
         assert "damaged" not in done.output
 
 
-def test_a_store_of_inputs_that_is_out_of_reach_is_named(endpoint, small, monkeypatch):
-    configure(monkeypatch, "http://127.0.0.1:9", attempts=0)
-    done = run("plan", small, "--workspace", small.parent / "w")
-    assert f"the object store of {INPUT} failed" in done.output
-
-
 def test_a_store_that_fails_at_random_changes_nothing(endpoint, small, monkeypatch):
     shares = dict.fromkeys(FAULTS, 0.01)
     until = ("--until", "vocabulary")
@@ -243,12 +237,11 @@ def test_a_whole_job_on_a_store_that_fails_at_random(endpoint, job, finished, se
 
 
 @pytest.mark.usefixtures("endpoint")
-@pytest.mark.parametrize("content", [b"", b"abc", b"x" * 100])
-def test_an_object_with_other_content_is_damage_and_no_failure_of_its_store(content):
+def test_an_object_with_other_content_is_damage_and_no_failure_of_its_store():
     with Workspace.create(PLACE, owner="test") as workspace:
         store_ones(workspace)
     damaged = ["arrays.zarr/ones/c/1/0", "manifest/s.json"]
-    for name in damaged:
+    for name, content in zip(damaged, (b"abc", b""), strict=True):
         fsspec.filesystem("s3").pipe_file(f"{PLACE}/{name}", content)
     workspace = Workspace.open(PLACE)
     assert sorted(problem.file for problem in workspace.verify()) == damaged
@@ -273,9 +266,9 @@ def test_the_lock_of_a_store_is_read_once_a_second(monkeypatch):
 
 def test_a_run_with_nothing_to_do_reads_no_finished_block(proxy):
     """A listing names a thousand objects with their versions, and each block would be a request of its own."""
-    for most in (340, 60):
+    for most in (180, 60):
         proxy.asked.clear()
         with Workspace.create(PLACE, owner="test") as workspace:
-            store_ones(workspace, 80)
+            store_ones(workspace, 40)
         assert len(proxy.asked) < most
     assert not any("arrays.zarr/ones/c/" in each for each in proxy.asked)
