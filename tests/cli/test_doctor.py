@@ -12,31 +12,17 @@ from distembed.cli import doctor
 from tests.commands import run
 
 
-def test_a_missing_extra_is_a_note_with_the_line_that_installs_it() -> None:
-    requirements = [
-        "numpy>=2",
-        "nosuchpackage>=1; extra == 'x'",
-        "click>=8; extra == 'y'",
-        "distembed[y]; extra == 'x'",
-    ]
-    assert doctor._extra("x", requirements) == (
-        "x",
-        "nosuchpackage missing",
-        "pip install 'distembed[x]'",
-        False,
-    )
-    assert doctor._extra("y", requirements)[2:] == ("", False)
-
-
 def test_what_is_needed_and_missing_or_old_is_wrong() -> None:
-    found = doctor.needed_packages(["numpy>=99", "nosuchpackage>=1", "click>=8", "absent>=1; extra == 'x'"])
-    assert {each.name: each.is_wrong for each in found} == {
+    requirements = ["numpy>=99", "nosuchpackage>=1", "click>=8", "absent>=1; extra == 'x'"]
+    found = {each.name: each for each in doctor.needed_packages(requirements)}
+    assert {name: each.is_wrong for name, each in found.items()} == {
         "click": False,
         "nosuchpackage": True,
         "numpy": True,
     }
-    (missing,) = doctor.needed_packages(["nosuchpackage>=1"])
-    assert missing.note == "it is needed: pip install 'nosuchpackage>=1'"
+    assert found["nosuchpackage"].note == "it is needed: pip install 'nosuchpackage>=1'"
+    extra = doctor._extra("x", requirements)
+    assert extra == ("x", "absent missing", "pip install 'distembed[x]'", False)
 
 
 def test_a_healthy_installation_keeps_its_promises(tmp_path: Path) -> None:

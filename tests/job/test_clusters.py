@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -227,51 +227,25 @@ def test_a_run_uses_the_client_in_force_unless_threads_are_named_and_leaves_it_a
 # --- clusters of many kinds ------------------------------------------------------------------------------------------
 
 
-@contextmanager
-def of_dask_jobqueue(folder: Path) -> Iterator[str]:
-    jobqueue = pytest.importorskip("dask_jobqueue.local", reason="needs dask-jobqueue: distembed[cluster]")
-    with jobqueue.LocalCluster(cores=1, processes=1, memory="1GiB", local_directory=str(folder)) as started:
-        started.scale(1)
-        yield started.scheduler_address
-
-
-@contextmanager
-def of_workers_that_come_and_go(_: Path) -> Iterator[str]:
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, memory_limit="2GiB", dashboard_address=":0"
-    ) as started:
-        started.adapt(minimum=1, maximum=3, interval="200 ms", wait_count=2, target_duration="1 s")
-        yield started.scheduler_address
-        events = [event.get("action") for _, event in started.scheduler.get_events("all")]
-    assert events.count("add-worker") > 1, "no worker came while the job ran"
-    assert events.count("remove-worker") > 0, "no worker left while the job ran"
-
-
-@contextmanager
-def of_workers_of_different_memory(folder: Path) -> Iterator[str]:
-    with dask_cluster(folder, n_workers=1) as address:
-        others = [worker(address, folder, "--memory-limit", f"{n}GiB") for n in (1, 3)]
-        yield address
-        for other in others:
-            kill_group(other, signal.SIGTERM)
-
-
 @pytest.mark.slow
 @pytest.mark.cluster
-@pytest.mark.parametrize("n_runs", [1, 2])
-@pytest.mark.parametrize(
-    "started", [of_dask_jobqueue, of_workers_that_come_and_go, of_workers_of_different_memory]
-)
-def test_a_cluster_of_any_kind_gives_the_same_bytes_to_each_of_its_runs(
-    job, finished, tmp_path, started: Callable, n_runs: int
+def test_a_cluster_whose_workers_come_and_go_gives_the_same_bytes_to_two_runs_at_once(
+    job, finished, tmp_path
 ):
-    places = [tmp_path / str(number) for number in range(n_runs)]
-    with started(tmp_path) as address:
-        runs = [start("run", str(job), "--workspace", str(place), "--scheduler", address) for place in places]
+    places = [tmp_path / "first", tmp_path / "second"]
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, memory_limit="2GiB", dashboard_address=":0"
+    ) as grown:
+        grown.adapt(minimum=1, maximum=3, interval="200 ms", wait_count=2, target_duration="1 s")
+        words = ("--scheduler", grown.scheduler_address)
+        runs = [start("run", str(job), "--workspace", str(place), *words) for place in places]
         outputs = [one.communicate(timeout=300)[0] for one in runs]
+        events = [event.get("action") for _, event in grown.scheduler.get_events("all")]
     for one, output, place in zip(runs, outputs, places, strict=True):
         assert one.returncode == 0, output
         assert digest_here(job, place) == f"digest {finished[1]}"
+    assert events.count("add-worker") > 1, "no worker came while the jobs ran"
+    assert events.count("remove-worker") > 0, "no worker left while the jobs ran"
 
 
 @pytest.mark.slow
