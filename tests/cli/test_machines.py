@@ -89,9 +89,9 @@ def test_a_run_beside_another_ends_with_3_and_says_so(tiny: Path) -> None:
     with Workspace.create(tiny / "w", owner="another run"):
         done = run("run", tiny / "job.toml", "--json")
     assert done.exit_code == 3
-    assert [(event["event"], event["exit_code"]) for event in events_of(done.output)[-1:]] == [
-        ("run_stopped", 3)
-    ]
+    stopped = events_of(done.output)[-1]
+    assert (stopped["event"], stopped["exit_code"]) == ("run_stopped", 3)
+    assert f"another run (process {os.getpid()}" in done.output
 
 
 def test_quiet_prints_nothing(tiny: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
-from distembed.cli import main
 from distembed.cli.failures import _sentence
 from distembed.job.workers import Workers
 from distembed.storage.workspace import Workspace
@@ -129,31 +126,3 @@ def test_whoever_may_only_read_a_workspace_is_told_where_its_report_is(copy: Pat
         assert (done.exit_code, done.output.strip()) == (0, str(copy / "report" / "index.html"))
         (copy / "report" / "index.html").unlink()
         assert "is being written by" in run("report", copy).output
-
-
-@pytest.mark.parametrize("error", [click.Abort(), KeyboardInterrupt(), NameError("functoolz"), SystemExit(1)])
-def test_an_interrupt_ends_a_command_with_a_sentence_whatever_it_broke(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A second one, while the first ends the command, or one in the middle of an import."""
-
-    def broken(**_: object) -> None:
-        main.STOPPING.set()
-        raise error
-
-    ended = list[int]()
-    monkeypatch.setattr(main, "cli", broken)
-    monkeypatch.setattr(main, "end_on_signals", lambda: None)
-    monkeypatch.setattr(os, "_exit", ended.append)
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(type(error)):
-            main.main()
-    finally:
-        main.STOPPING.clear()
-        signal.signal(signal.SIGINT, handler)
-    assert ended == [3]
-    assert (
-        capfd.readouterr().err
-        == "distembed: stopped; nothing finished is lost, run the same command again to go on\n"
-    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json.decoder
 import os
-import re
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +17,7 @@ from distembed.files import BombError
 from distembed.job.inputs import inputs_of
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.load import checked_job, load_job
-from distembed.job.model import Job, JobError, Section, section_of
+from distembed.job.model import Job, JobError
 from distembed.job.opening import job_of, load_vectors, open_job, parse_source
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
@@ -33,7 +31,6 @@ from distembed.systems.psdvec.job import PSDVecSection
 from distembed.systems.transfer.job import AlignmentSection
 from distembed.systems.wordspaces.recipes import RECIPES
 from tests.commands import run, succeed
-from tests.processes import Process
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 MINIMAL = '[job]\nworkspace = "w"\n[corpus]\npaths = ["a.txt"]\n'
@@ -92,19 +89,6 @@ def test_a_file_of_a_windows_editor_is_read_or_told_to_be_saved_as_utf8(tmp_path
         JobError, match=r"job\.toml is not UTF-8: line 4 holds the byte 0xdc; save the file as UTF-8"
     ):
         load_job(marked)
-
-
-def print_systems(path: str) -> None:
-    """Print the systems whose jobs are imported, with those of a job file."""
-    for name in [name for name in sys.modules if name.startswith("distembed.systems.")]:
-        del sys.modules[name]
-    load_job(path)
-    print([name for name in sys.modules if re.fullmatch(r"distembed\.systems\.\w+\.job", name)])
-
-
-def test_a_system_is_imported_when_a_job_asks_for_it(tmp_path):
-    process = Process(str(write(tmp_path, MINIMAL)), program=print_systems)
-    assert process.communicate(60)[0] == "['distembed.systems.psdvec.job']\n"
 
 
 def test_what_a_stage_reads_is_found_in_its_parameters(tmp_path):
@@ -188,11 +172,6 @@ def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, 
     else:
         assert all(section.model_fields[name].description for name in library)
     assert fields == library | otherwise
-
-
-def test_an_option_that_no_source_has_is_refused_where_the_section_is_written():
-    with pytest.raises(TypeError, match="no option n_componets of"):
-        section_of(de.PSDVec, exclude={"n_componets": "misspelt"})(type("Empty", (Section,), {}))
 
 
 def test_a_job_of_a_gigabyte_is_not_read(tmp_path):

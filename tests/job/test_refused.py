@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 from distributed import Client
 
-import distembed as de
 from distembed.job import cluster
 from distembed.storage.records import FORMAT, VERSION, WORKSPACE_FILE, Header, dumped
 from tests.commands import run
@@ -121,12 +119,3 @@ def test_the_exit_code_says_whether_another_try_helps(
     assert (done.exit_code, sentence.format(tiny=tiny) in done.output) == (code, True), done.output
     assert "Traceback" not in done.output
     assert code == 0 or len(done.stderr.strip().splitlines()) == 1, done.stderr
-
-
-def test_a_second_run_goes_on_later(tiny):
-    with de.Workspace.create(tiny / "w", owner="the first run"):
-        done = run("run", tiny / "job.toml")
-    assert done.exit_code == 3, done.output
-    for part in ("the first run", f"process {os.getpid()}"):
-        assert part in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1

@@ -15,7 +15,7 @@ import fsspec
 import pytest
 
 import distembed as de
-from distembed.job import inputs, load, provenance, state
+from distembed.job import inputs, provenance, state
 from distembed.job.inputs import code_file, stamps_at
 from distembed.job.opening import open_job
 from distembed.job.stage import REPORT
@@ -254,16 +254,6 @@ def test_a_later_stage_is_refused_as_soon_as_its_sizes_are_counted(tiny, block_m
     with pytest.raises(MemoryError, match=f"a task of stage {stage}"):
         again(tiny, *settings, "job.workspace='new'")
     assert set(de.Workspace.open(tiny / "new").stages()) == {"tokens", "vocabulary"}
-
-
-def test_a_job_file_is_read_once_with_the_sections_that_override_it(tiny, monkeypatch):
-    texts: list[Path] = []
-    read = load.read_small
-    monkeypatch.setattr(load, "read_small", lambda path, **most: texts.append(path) or read(path, **most))
-    text = (tiny / "job.toml").read_text().replace("n_components = 4\n", "n_components = 0\n")
-    (tiny / "job.toml").write_text(text)
-    assert de.run_job(tiny / "job.toml", psdvec={"n_components": 4}).ran == ()
-    assert texts == [tiny / "job.toml"]
 
 
 def test_a_folder_that_holds_the_workspace_is_not_read(tiny):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ from urllib.request import Request, urlopen
 import dask.array as da
 import fsspec
 import pytest
-from fsspec.config import conf, set_conf_env
+from fsspec.config import conf, set_conf_env, set_conf_files
 
+from distembed.cli.main import main
 from distembed.job.provenance import Joining, made_with
 from distembed.storage import lock
 from distembed.storage.folder import Folder
@@ -102,17 +102,22 @@ def store_ones(workspace: Workspace, n: int = 4) -> None:
     stage.commit()
 
 
+def run_with_files_of_stores(*_: str) -> None:
+    """Read the user's files of stores, as fsspec does when it is imported, and run a command."""
+    set_conf_files(os.environ["FSSPEC_CONFIG_DIR"], conf)
+    main()
+
+
 def test_a_job_runs_on_a_store_that_the_configuration_of_fsspec_names(endpoint, small, monkeypatch):
     # a file of the user's configuration, which local worker processes read, too
     (small.parent / "stores.json").write_text(json.dumps({"s3": {"endpoint_url": endpoint}}))
     monkeypatch.setenv("FSSPEC_CONFIG_DIR", str(small.parent))
     monkeypatch.delenv("FSSPEC_S3")
-    command = [sys.executable, "-c", "from distembed.cli.main import main; main()"]
-    words = ["run", str(small), "--scheduler", "processes", "--until", "tokens"]
-    # A process of its own: forks of the test's have the configuration that was read before.
-    done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"workspace  {PLACE}" in done.stdout
+    words = ("run", str(small), "--scheduler", "processes", "--until", "tokens")
+    process = Process(*words, program=run_with_files_of_stores)
+    output, _ = process.communicate(300)
+    assert process.returncode == 0, output
+    assert f"workspace  {PLACE}" in output
     assert fsspec.filesystem("s3").exists(f"{PLACE}/manifest/tokens.json")
     standing = run("status", small)
     assert standing.exit_code == 3, standing.output
