@@ -121,10 +121,10 @@ def test_rows_are_whitened_along_what_they_span(vectors, rank, kind):
 @pytest.mark.parametrize(
     ("n_words", "options", "expected"),
     [
-        *(
-            (n_words, {}, expected)
-            for n_words, expected in ((26, "full"), (12, "full"), (11, "half"), (1, "half"))
-        ),
+        (26, {}, "full"),
+        (12, {}, "full"),
+        (11, {}, "half"),
+        (1, {}, "half"),
         (26, {"weighting": "mean"}, "none"),
         (11, {"whitening": "full"}, "full"),
     ],

@@ -15,13 +15,12 @@ Y = np.random.default_rng(0).standard_normal((40, 6))
 @pytest.mark.parametrize(
     ("answer", "known", "cosine", "rank"),
     [
-        (Y[0], np.repeat(Y[:20], 2, axis=0), 1.0, 1.5),  # the truth is there twice
-        *(
-            (np.full(6, filling), Y, 0.0, 20.5) for filling in (0.0, np.nan, np.inf)
-        ),  # has no direction: is none
+        (Y[0], np.repeat(Y[:20], 2, axis=0), 1.0, 1.5),
+        *((np.full(6, filling), Y, 0.0, 20.5) for filling in (0.0, np.nan, np.inf)),
     ],
 )
 def test_equal_answers_share_their_ranks(answer, known, cosine, rank):
+    """A truth that is there twice ranks between both; a vector without a direction is as near to one as to the next."""
     score = evaluation.recovery(answer[None], [0], known)
     assert (score.cosine, score.rank) == (pytest.approx(cosine), rank)
 
