@@ -189,9 +189,9 @@ def test_agreement_is_that_of_scikit_learn():
 
 
 def test_topics_of_starts_move_until_each_is_in_the_group_of_its_nearest_mean():
-    words = np.random.default_rng(4).random((30, 24)) ** 4  # groups that move for several rounds
+    words = np.random.default_rng(10).random((30, 40)) ** 4  # groups that move for several rounds
     labels = consensus.group_topics(cosines_of(words), 4)
-    means = cosines_of(np.hstack([words, consensus_words(np.split(words, 6, axis=1))]))[:24, 24:]
+    means = cosines_of(np.hstack([words, consensus_words(np.split(words, 10, axis=1))]))[:40, 40:]
     np.testing.assert_array_equal(means.argmax(axis=1), labels)
 
 
