@@ -8,11 +8,10 @@ import pytest
 from scipy.sparse import block_array, csr_array
 
 from distembed.execution import one_blas_thread
-from distembed.factorization import blocks, psdvec_core
+from distembed.factorization import psdvec_core
 from distembed.factorization.psdvec import PSDVec
 from distembed.factorization.psdvec_words import solve_words
 from distembed.linalg.operators import row_blocks
-from distembed.weighting import pmi
 from tests.references import psdvec as plain
 
 WINDOW, SHORTEST_LINE = 3, 5
@@ -52,33 +51,6 @@ def sparse(program, name, shape):
 def core(program, totals):
     row_totals = np.array([totals[word] for word in program["core_words"]])
     return sparse(program, "core_counts", (1200, 1200)), program["unigram_probability"], row_totals
-
-
-def test_target_and_weights_agree(program, core):
-    """G and W as PSDVec makes them from its pairs, in both orders of each pair."""
-    counts, unigram, row_totals = core
-    lazy = row_blocks(counts)
-    cutoff = pmi.weight_cutoff(lazy, "halving")
-    assert cutoff == pytest.approx(np.sqrt(counts[0, 0]) / 4)
-    off = blocks.without_core_diagonal(counts, np.zeros(1, np.int64))
-    weighting = blocks.PairWeighting(0.02, cutoff, min(np.sqrt(off.max()), cutoff))
-    sides = (row_totals, unigram)
-    whole = blocks.weigh_pairs(counts, csr_array(counts.T), *sides, *sides, weighting=weighting)
-    corner = dense(whole, whole.targets, np.log(0.02))[:60, :60]
-    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
-    corner = dense(whole, whole.backward_targets, np.log(0.02))[:60, :60].T
-    np.testing.assert_allclose(corner, program["G_corner"], atol=1e-5)
-    pairs = blocks.weigh_pairs(off, csr_array(off.T), *sides, *sides, weighting=weighting)
-    theirs = sparse(program, "weights", (1200, 1200)).toarray()
-    np.testing.assert_allclose(dense(pairs, pairs.weights, 0), theirs, atol=1e-5)
-    np.testing.assert_allclose(dense(pairs, pairs.backward_weights, 0).T, theirs, atol=1e-5)
-
-
-def dense(pairs, values, elsewhere):
-    """Return values on the support of pairs as a dense array, with one value where there is no count."""
-    out = np.full(pairs.support.shape, elsewhere, np.float32)
-    out[pairs.support.nonzero()] = values
-    return out
 
 
 def test_objective_agrees_and_the_solvers_agree(program, core, monkeypatch):
