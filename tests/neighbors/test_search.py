@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
-from sklearn.neighbors import NearestNeighbors
 
 import distembed as de
 from distembed.linalg import chunks
@@ -268,14 +267,6 @@ def test_more_rows_have_the_same_bits_in_any_memory_and_their_nearest(k, memory)
             assert lists.compute().tobytes() == whole.tobytes()
     again = lists_in(da.from_array(X, chunks=(99, 6)), k)  # columns that are cut, too
     assert again.compute().tobytes() == whole.tobytes()
-
-
-def test_neighbors_agree_with_scikit_learn():
-    X = points(3000, 20, dtype=np.float32)
-    near = de.nearest_neighbors(X, 9)
-    D, order = NearestNeighbors(n_neighbors=10, algorithm="brute").fit(X.astype(np.float64)).kneighbors()[:2]
-    np.testing.assert_array_equal(near.indices, order[:, :9])
-    np.testing.assert_allclose(near.distances, D[:, :9], rtol=1e-7)
 
 
 # --------------------------------------------------------------------------- what is refused

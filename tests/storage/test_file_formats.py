@@ -18,7 +18,6 @@ from distembed.storage.records import VERSION
 from distembed.storage.workspace import Workspace
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "file_formats.md"
-Finished = tuple[Path, str, str]
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import dask
 import numpy as np
@@ -43,7 +42,6 @@ OUTSIDE = (
     "",
     "x\0",
 )
-Path_ = tuple[Any, ...]
 
 
 @pytest.fixture(scope="module")
