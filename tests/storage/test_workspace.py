@@ -305,25 +305,20 @@ def test_places_that_cannot_be_a_workspace(tmp_path):
             Workspace.create(place, owner="test")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "job.toml").write_text("")
-    with pytest.raises(FileExistsError, match=r"other things \(job.toml\)"):  # `workspace = "."`
-        Workspace.create(tmp_path / "mine", owner="test")
-    with pytest.raises(FileExistsError, match="other things"):
-        Workspace.create(tmp_path, owner="test")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "workspace.json").write_bytes(dumped(Header(format="mine", version=1)))
-    with pytest.raises(
-        ManifestError, match=r"other/workspace\.json is that of another program, or of another version"
-    ):
-        Workspace.create(tmp_path / "other", owner="test")
+    for place, named in ((tmp_path / "mine", "job.toml"), (tmp_path, "file")):  # `workspace = "."`
+        with pytest.raises(FileExistsError, match=rf"other things \({named}\)"):
+            Workspace.create(place, owner="test")
     first = tmp_path / "other" / "workspace.json"
+    first.parent.mkdir()
     for header, sentence in (
+        (dumped(Header(format="mine", version=1)), r"other/workspace\.json is that of another program, or"),
         (dumped(Header(format=FORMAT, version=VERSION + 1)), "or of another version of distembed"),
         (b'{"folders": []}', "damaged"),
     ):
         first.write_bytes(header)
         for opened in (Workspace.open, partial(Workspace.create, owner="test")):
             with pytest.raises(ManifestError, match=sentence):
-                opened(tmp_path / "other")
+                opened(first.parent)
         assert first.read_bytes() == header
     first.write_bytes(b"\0\0")  # as a power cut leaves it: no workspace, which can become one
     with pytest.raises(FileNotFoundError, match="no distembed workspace"):
