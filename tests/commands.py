@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -58,14 +56,6 @@ def environment() -> dict[str, str]:
     """Return the environment of a command: the package of this checkout first."""
     root = str(Path(__file__).resolve().parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
-
-
-def by_a_new_interpreter(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end as a user does: nothing is imported, and no memory taken, before it."""
-    command = [sys.executable, "-m", "distembed.cli.main", *words]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=environment(), check=False
-    )
 
 
 def run(*words: object) -> Result:
@@ -174,6 +164,12 @@ def run_once(factory: pytest.TempPathFactory, job: Path, *words: str) -> tuple[P
     return workspace, printed.read_text(encoding="utf-8")
 
 
+@pytest.fixture
+def copy(finished, tmp_path):
+    """Return a copy of the finished workspace."""
+    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
+
+
 def job_fixtures(name: str, write: Callable[[Path], None], *words: str) -> tuple[Any, Any, Any]:
     """Return the fixtures `job`, `finished` and `copy` of a module: a small job, run once, and a copy.
 
@@ -187,10 +183,6 @@ def job_fixtures(name: str, write: Callable[[Path], None], *words: str) -> tuple
     @pytest.fixture(scope="module")
     def finished(job, tmp_path_factory):
         return run_once(tmp_path_factory, job, *words)
-
-    @pytest.fixture
-    def copy(finished, tmp_path):
-        return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
     return job, finished, copy
 
@@ -228,12 +220,6 @@ def finished(job, tmp_path_factory):
             done = succeed("run", job, "--workspace", workspace)
             printed.write_text(done.stdout, encoding="utf-8")
     return workspace, digest(job, workspace), printed.read_text(encoding="utf-8")
-
-
-@pytest.fixture
-def copy(finished, tmp_path):
-    """Return a copy of the finished workspace."""
-    return Path(shutil.copytree(finished[0], tmp_path / "copy"))
 
 
 @contextmanager

@@ -153,6 +153,20 @@ def unchecked_pages(source: str) -> Iterator[str]:
             yield f"line {node.lineno}: {ast.unparse(node.func)}"
 
 
+def half_documented(source: str) -> Iterator[str]:
+    """Yield the functions whose section of parameters lacks some, or has others."""
+    for node in nodes(source):
+        doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+        section = re.search(
+            r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+$|\Z)", doc or "", re.DOTALL | re.MULTILINE
+        )
+        if section:
+            entries = [line.split(" : ")[0] for line in section[1].splitlines() if re.match(r"\S", line)]
+            named = {name.strip().lstrip("*") for entry in entries for name in entry.split(",")}
+            taken = {one.arg for one in ast.walk(node.args) if isinstance(one, ast.arg)} - {"self", "cls"}
+            yield from [node.name] if named != taken else ()
+
+
 class Rule(NamedTuple):
     """What finds the breaches of a rule in a source, the modules it is for, and those it is not for."""
 
@@ -175,6 +189,7 @@ RULES = {
     "pages of Parquet have checksums": Rule(
         unchecked_pages, ".*", {"corpus/planning.py"}
     ),  # it reads metadata alone
+    "docstrings name all parameters or none": Rule(half_documented, ".*", set()),
     "nothing is decomposed by many threads": Rule(
         decompositions,
         ".*",
@@ -203,55 +218,3 @@ def test_no_file_is_too_long():
     lengths = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in paths}
     assert len(lengths) > 300  # they are found
     assert {name: n_lines for name, n_lines in lengths.items() if n_lines >= 600} == {}
-
-
-# --- prose ---------------------------------------------------------------------------------------------------------
-
-Documented = ast.Module | ast.ClassDef | ast.FunctionDef
-CLIPPED = re.compile(r"\b(anew|equally dear|its kin|hangs on|is dear)\b", re.IGNORECASE)
-"""Phrases that no docstring may hold: the rule below refuses them."""
-
-
-def documented(source: str) -> list[tuple[Documented, str]]:
-    """Return the module, the classes and the functions of a source that have a docstring, each with it."""
-    found = [node for node in nodes(source) if isinstance(node, Documented)]
-    return [(node, doc) for node in found if (doc := ast.get_docstring(node))]
-
-
-def faults_of_prose(doc: str) -> list[str]:
-    found = [f"it says {phrase!r}" for phrase in CLIPPED.findall(doc)]
-    if re.match(r"(Tell|Say|Meet|Stand)\b", doc):
-        found.append(f"it begins with {doc.split(maxsplit=1)[0]}")
-    return found
-
-
-def documented_parameters(doc: str) -> list[str] | None:
-    """Return the names of a docstring's section of parameters, None where it has no such section."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+$|\Z)", doc, re.DOTALL | re.MULTILINE)
-    if section is None:
-        return None
-    entries = [line.split(" : ")[0] for line in section[1].splitlines() if line and not line[0].isspace()]
-    return [name.strip().lstrip("*") for entry in entries for name in entry.split(",")]
-
-
-def parameters(function: ast.FunctionDef) -> set[str]:
-    """Return the names of a function's parameters, without that of the object itself."""
-    of_function = (node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg))
-    return {*of_function} - {"self", "cls"}
-
-
-def undocumented(node: Documented, doc: str) -> set[str]:
-    """Return the parameters that a function's section of parameters lacks, or has without need."""
-    names = documented_parameters(doc)
-    is_whole = names is None or not isinstance(node, ast.FunctionDef)
-    return set() if is_whole else set(names) ^ parameters(node)
-
-
-def test_docstrings_are_plain_sentences_and_name_all_parameters_or_none():
-    found = {
-        f"{name}: {getattr(node, 'name', 'module')}": faults
-        for name, source in sources().items()
-        for node, doc in documented(source)
-        if (faults := [*faults_of_prose(doc), *undocumented(node, doc)])
-    }
-    assert found == {}
