@@ -123,14 +123,3 @@ def kill_group(process: Process, number: int = signal.SIGKILL) -> str:
         os.killpg(process.pid, number)
     output, _ = process.communicate(timeout=60)
     return output
-
-
-def distembed(*words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
-    process = Process(*words, apart=True)
-    try:
-        output, errors = process.communicate(timeout)
-    except subprocess.TimeoutExpired:
-        kill_group(process)
-        raise
-    return subprocess.CompletedProcess(words, process.returncode or 0, output, errors)

@@ -159,14 +159,6 @@ def processes():
         yield cluster
 
 
-def test_block_functions_get_aligned_arrays_from_other_processes(processes):
-    with Client(processes):
-        dense = da.from_array(DENSE, chunks=(5, -1)).persist()
-        sparse = row_blocks(SPARSE, values_per_block=30).rechunk((5, -1)).persist()
-        for name, lift in lifts_of(dense, sparse).items():
-            assert np.all(np.asarray(compute(lift)) == 1), name
-
-
 def in_memory(sparse):
     gc.collect()
     return compute(sparse).toarray()

@@ -87,12 +87,3 @@ def test_every_file_that_a_job_names_is_in_the_registry_or_brought_by_hand():
         for name in re.findall(r"\{data\}/([^\s\"',\])]+)", job.read_text()):
             found = [path for path, *_ in ENTRIES if path.startswith(name.partition("*")[0])]
             assert found or any(part in name for part in BY_HAND), name
-
-
-def test_files_of_the_folder_have_the_digests_of_the_registry(shared):
-    whole = [entry for entry in ENTRIES if entry[2] != "pages"]  # of those the folder has 90 to 95 %
-    assert len(whole) > 30
-    for path, digest, *_ in whole:
-        raw = (shared / "data" / path).read_bytes()
-        content = lzma.decompress(raw) if path.endswith(".xz") else raw
-        assert hashlib.sha256(content).hexdigest() == digest, path

@@ -11,14 +11,11 @@ import joblib
 import numpy as np
 import pytest
 import sklearn.model_selection
-import sklearn.preprocessing
 from dask_ml.model_selection import GridSearchCV
-from dask_ml.preprocessing import StandardScaler
 from dask_ml.wrappers import ParallelPostFit
 from distributed import Client
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 
 import distembed as de
 
@@ -133,13 +130,3 @@ def test_a_wrapped_estimator_gives_what_it_gives_alone(estimator, method, of_csr
     assert lazy.numblocks[0] == X.numblocks[0]
     np.testing.assert_allclose(lazy.compute(), alone.compute(), rtol=1e-6)
     np.testing.assert_allclose(lazy.compute(), getattr(wrapped.estimator, method)(dense), rtol=1e-6)
-
-
-def test_features_are_scaled_by_blocks_in_front_of_an_estimator():
-    """`dask_ml.preprocessing.StandardScaler` takes one pass over a Dask array, and its result stays lazy."""
-    dense = DOCUMENTS.toarray().astype(float)
-    X, model = da.from_array(dense, chunks=(20, -1)), de.LocalityPreservingProjection(3, n_neighbors=4)
-    expected = make_pipeline(sklearn.preprocessing.StandardScaler(), model).fit_transform(dense)
-    found = make_pipeline(StandardScaler(), model).fit(X).transform(X)
-    assert isinstance(found, da.Array)
-    np.testing.assert_allclose(abs(found.compute()), abs(expected), rtol=1e-4, atol=1e-6)

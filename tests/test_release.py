@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 import tomllib
 from importlib import import_module
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 
@@ -75,21 +73,6 @@ def test_the_changelog_has_a_heading_for_each_release():
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[-1] == "0.1.0: first release"
     assert all(re.match(r"\d+\.\d+\.\d+: ", heading) for heading in headings)
-
-
-TOP = {
-    ".ci", ".git_archival.txt", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
-    "CITATION.cff", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "benchmarks",
-    "deploy", "distembed", "docs", "jobs", "pyproject.toml", "tests",
-}  # fmt: skip
-"""What may stand at the top of the repository."""
-
-
-def test_nothing_else_stands_at_the_top_of_the_repository():
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if listed.returncode:
-        pytest.skip("this is no checkout")
-    assert {name.split("/")[0] for name in listed.stdout.splitlines()} <= TOP
 
 
 def test_the_package_says_that_its_types_can_be_read():

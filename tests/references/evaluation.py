@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from scipy.stats import spearmanr
+
 
 def cosine(u, v):
     product = sum(float(a) * float(b) for a, b in zip(u, v, strict=True))
@@ -11,15 +13,8 @@ def cosine(u, v):
     return product / lengths if lengths else 0.0
 
 
-def mean_ranks(values):
-    return [sum(w < v for w in values) + (1 + sum(w == v for w in values)) / 2 for v in values]
-
-
 def spearman(x, y):
-    rx, ry = mean_ranks(list(x)), mean_ranks(list(y))
-    mx, my = sum(rx) / len(rx), sum(ry) / len(ry)
-    covariance = sum((a - mx) * (b - my) for a, b in zip(rx, ry, strict=True))
-    return covariance / math.sqrt(sum((a - mx) ** 2 for a in rx) * sum((b - my) ** 2 for b in ry))
+    return spearmanr(x, y).statistic
 
 
 def answer(table, a, a2, b, *, method):
