@@ -52,14 +52,23 @@ def test_a_run_says_what_matched_and_draws_its_convergence(output, page, workspa
     assert [words for words in said if words not in page] == []
 
 
+def hidden_names(workspace: de.Workspace) -> list[dict[str, Any]]:
+    table = workspace.table("hold_out_names").to_pylist()
+    return [row for row in table if row["method"] == "imputation"]
+
+
 def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_them(
     job, finished, tmp_path, workspace
 ):
+    """A hidden name is imputed as if it had never been known."""
     target = tmp_path / "all.parquet"
     succeed("export", finished[0], "--what", "words", "--to", target)
     exported, known = de.WordVectors.load(target), de.WordVectors.load(job.parent / "known.txt")
     assert len(exported) == N_NAMES + 1
     assert exported[known.words].tobytes() == known.vectors.tobytes()
+    assert "--space _ on the command line" in refusal("export", finished[0], "--to", tmp_path / "all.txt")
+    succeed("export", finished[0], "--to", tmp_path / "all.txt", "--space", "_")
+    assert "name_59" in de.WordVectors.load(tmp_path / "all.txt").words
 
     X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
     model = de.LatentSemanticImputation(min_degree=4).fit(X, Y)
@@ -67,19 +76,13 @@ def test_known_rows_come_back_bit_for_bit_and_the_others_as_the_estimator_gives_
     graph = workspace.array("graph").blocks[0].compute()
     assert (graph != model.graph_).nnz == 0
 
-
-def test_a_name_with_a_blank_is_written_with_the_character_asked_for(finished, tmp_path):
-    target = tmp_path / "all.txt"
-    assert "--space _ on the command line" in refusal("export", finished[0], "--to", target)
-    succeed("export", finished[0], "--to", target, "--space", "_")
-    words = de.WordVectors.load(target).words
-    assert "name_59" in words
-    assert len(words) == N_NAMES + 1
-
-
-def hidden_names(workspace: Path) -> list[dict[str, Any]]:
-    table = de.Workspace.open(workspace).table("hold_out_names").to_pylist()
-    return [row for row in table if row["method"] == "imputation"]
+    fold = [name for name in hidden_names(workspace) if name["fold"] == 1]
+    rows = [int(name["word"].removeprefix("name_")) for name in fold]
+    truth = Y[rows].copy()
+    Y[rows] = np.nan
+    found = de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_[rows]
+    cosines = (found * truth).sum(axis=1) / np.linalg.norm(found, axis=1) / np.linalg.norm(truth, axis=1)
+    np.testing.assert_allclose([name["cosine"] for name in fold], cosines, rtol=1e-6)
 
 
 def test_the_report_says_how_well_hidden_names_are_found_and_labels_of_neighbors_are_voted_for(
@@ -117,18 +120,6 @@ def test_the_report_says_how_well_hidden_names_are_found_and_labels_of_neighbors
     assert "labels shuffled, distance" not in page
     begin, end = (format_number(found[stages.ALL, "distance", k]["accuracy"]) for k in (2, 30))
     assert f"known and imputed vectors: 7 points, from {begin} to {end}" in page
-
-
-def test_a_hidden_name_is_imputed_as_if_it_had_never_been_known(job, finished, workspace):
-    X, Y = workspace.array("domain").compute(), workspace.array("known_vectors").compute()
-    truth = Y.copy()
-    fold = [name for name in hidden_names(finished[0]) if name["fold"] == 1]
-    rows = [int(name["word"].removeprefix("name_")) for name in fold]
-    Y[rows] = np.nan
-    found = de.LatentSemanticImputation(min_degree=4).fit(X, Y).vectors_[rows]
-    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(truth[rows], axis=1)
-    cosines = (found * truth[rows]).sum(axis=1) / lengths
-    np.testing.assert_allclose([name["cosine"] for name in fold], cosines, rtol=1e-6)
 
 
 def test_too_few_known_names_choose_no_method(job, tmp_path):

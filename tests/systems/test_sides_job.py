@@ -73,25 +73,23 @@ def test_the_vectors_are_weighted_directions_of_both_parts_and_sides_are_singula
     np.testing.assert_allclose(np.abs((left * found).sum(axis=0)), 1, atol=1e-3)
 
 
-def test_later_words_are_placed_where_the_fit_has_placed_them(folder):
-    """Words of the fit as if they came later, from the same text: singular vectors are the same up to convergence."""
+def test_later_words_are_placed_where_the_fit_has_placed_them_by_contexts_that_are_renumbered(
+    folder, tmp_path
+):
+    """Words of the fit as if they came later: singular vectors are the same up to convergence.
+
+    In a text with other words, in which the job's words have other numbers, the contexts are the same.
+    """
     workspace = de.Workspace.open(str(folder / "w"))
     job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
     later = slice(20, 40)
     new = NewWords(vocabulary, list(vocabulary.words[later]), [])
-    found = new_sides(job.sides, workspace, tokens_of(workspace), new)
     expected = array(folder, "sides")[later]
+    found = new_sides(job.sides, workspace, tokens_of(workspace), new)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
-
-
-def test_contexts_of_later_words_are_renumbered(folder, tmp_path):
-    """In a text with other words, in which the job's words have other numbers, the contexts are the same."""
-    workspace = de.Workspace.open(str(folder / "w"))
-    job, vocabulary = open_job(str(folder / "w")), vocabulary_of(workspace)
     (tmp_path / "t.txt").write_text("zorb word1 word2\n" * 9 + "word7 zorb word3\n" * 4 + "other words\n")
-    tokens = de.read_corpus(str(tmp_path / "t.txt"), tokenizer=de.Tokenizer(numbers=True)).tokenize(
-        str(tmp_path / "tokens")
-    )
+    corpus = de.read_corpus(str(tmp_path / "t.txt"), tokenizer=de.Tokenizer(numbers=True))
+    tokens = corpus.tokenize(str(tmp_path / "tokens"))
     counted = de.build_vocabulary(tokens, min_count=1)
     found = new_sides(job.sides, workspace, tokens, NewWords(counted, ["zorb"], []))
     n = len(vocabulary)

@@ -178,7 +178,7 @@ def test_a_suggestion_is_taken_by_keys_and_keys_zoom_with_labels(seen):
     until(seen.page, "document.body.dataset.labels >= 8")
 
 
-def test_a_click_on_the_map_and_on_a_neighbor(seen):
+def test_a_click_on_the_map_and_on_a_neighbor_and_colors_that_single_out_a_category(seen):
     place = seen.page.evaluate(
         """() => { const box = document.querySelector("#map").getBoundingClientRect();
         const now = view(), row = names.indexOf("word50");
@@ -194,9 +194,6 @@ def test_a_click_on_the_map_and_on_a_neighbor(seen):
     seen.page.locator("#panel ol button").first.click()
     assert seen.page.inner_text("#panel h2") == nearest
     assert seen.page.evaluate("decodeURIComponent(location.hash)") == f"#{nearest}"
-
-
-def test_colors_switch_and_a_category_is_singled_out(seen):
     seen.page.select_option("#coloring", label="group of near words")
     before = seen.page.evaluate("new Set(points.data.color).size")
     seen.page.locator("#key button").first.click()

@@ -250,7 +250,8 @@ SCORES = scores(
 """A set of one metric, analogies by two, and three parts, one of them not judged."""
 
 
-def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind():
+def test_scores_are_a_line_for_a_set_with_all_behind_it_and_none_of_few_known_items():
+    """One pair of 353 was known, and a report gave 1.000."""
     html = html_of(score_section(SCORES)).replace("<wbr>", "")
     first, folded = html.split("<details>")
     assert all(text in first for text in ("0.700", "0.400", "0.750", "mean of 2"))
@@ -258,6 +259,11 @@ def test_a_line_stands_for_a_set_and_all_scores_are_folded_behind():
     assert all(text in folded for text in ("3CosMul", "S1 spearman", "0.900"))
     assert html.index("<svg") < html.index("<table")
     assert "<details>" not in html_of(score_section(SCORES[:1]))
+    few = Score("MEN", "similarity", "spearman", 1.0, 6, 353, "lower", (0.9, 1.0), composed=3)
+    assert few._replace(composed=4).in_report.value == 1.0
+    html = html_of(score_section([few.in_report, SCORES[1]]))
+    assert "1.000" not in html
+    assert all(text in html for text in (">6+3/353<", "No score is shown of fewer than 10 known items."))
 
 
 def test_scores_are_a_table_of_one_candidate_or_of_several():
@@ -267,15 +273,6 @@ def test_scores_are_a_table_of_one_candidate_or_of_several():
     both = {"a": SCORES[:2], "b": SCORES[:2]}
     assert score_table(both).lines()[1].split()[-3:] == ["0.700", "0.700", "15/19"]
     assert score_table(both, intervals=True).lines()[1].count("0.700 [0.600, 0.800]") == 2
-
-
-def test_a_set_of_few_known_items_has_no_score():
-    """One pair of 353 was known, and a report gave 1.000."""
-    few = Score("MEN", "similarity", "spearman", 1.0, 6, 353, "lower", (0.9, 1.0), composed=3)
-    assert few._replace(composed=4).in_report.value == 1.0
-    html = html_of(score_section([few.in_report, SCORES[1]]))
-    assert "1.000" not in html
-    assert all(text in html for text in (">6+3/353<", "No score is shown of fewer than 10 known items."))
 
 
 # ---- degenerate data ----
@@ -411,7 +408,7 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path, monkeypatch):
 # ---- charts ----
 
 
-def test_charts_say_what_they_show():
+def test_charts_say_what_they_show_and_lines_follow_their_values():
     """The exponent of Zipf's law, the ends of a curve that is thinned, and how many values are not shown."""
     html = html_of(zipf_curve(1e9 / np.arange(20_000, 0, -1) ** 1.3))
     assert "fit, exponent 1.30" in html
@@ -421,9 +418,6 @@ def test_charts_say_what_they_show():
     html = html_of(figures.histogram("t", [1.0, 10.0, 0.0, np.nan], xlabel="x", x_scale="log"))
     assert "2 values, median 5.5" in html
     assert "2 values not shown" in html
-
-
-def test_lines_follow_their_values():
     values = np.array([1.0, 5.0, 2.0, 4.0] + [3.0] * 60)
     colors = "|".join(figures.COLORS)
     pattern = rf'<path d="([^"]+)"[^>]*style="fill: none; stroke[^"]*: (?:{colors})'

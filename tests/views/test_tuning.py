@@ -19,7 +19,7 @@ from distembed.job.run import run_stages
 from distembed.job.stage import read_vectors
 from distembed.storage.workspace import Workspace
 from distembed.views.tuning import Candidate, JobOf, Tuned, halves_of, parse_grids, tune
-from tests.commands import run, succeed
+from tests.commands import refusal, succeed
 from tests.small_jobs import imputation
 
 WORDS = [f"{first}{second}" for first in "bdfglm" for second in ("ai", "eo", "iu")]
@@ -100,15 +100,6 @@ def test_every_candidate_is_scored_and_none_is_made_twice(job, tmp_path):
     half = word_set.part(halves_of(map(repr, word_set.items)) == 0)
     score = evaluate_sets(read_vectors(Workspace.open(tmp_path / "w")), [half], Policy())[0]
     assert score.value == best.chosen["value"]
-
-
-def test_finished_counts_of_the_job_are_taken_and_left_as_they_are(job, tmp_path):
-    run_stages(open_job(job))
-    before = Workspace.open(tmp_path / "w").digest()
-    (tmp_path / "text.txt").unlink()  # the counts are there: no candidate reads the text
-    tune(with_keys(job), {"psdvec.smoothing": [0.3]}, pairs_of(job))
-    assert Workspace.open(tmp_path / "w").digest() == before
-    assert not Workspace.open(tmp_path / "w").verify()
 
 
 def test_an_imputation_is_judged_by_its_hidden_names(tmp_path):
@@ -197,10 +188,17 @@ def test_values_of_a_grid_are_written_as_in_toml_and_those_of_one_key_joined():
         parse_grids(["smoothing"])
 
 
-def test_the_command_prints_the_table_the_gain_and_the_line_to_type(job, tmp_path):
+def test_the_command_prints_the_gain_and_the_line_to_type_and_leaves_finished_counts_as_they_are(
+    job, tmp_path
+):
+    run_stages(open_job(job))
+    before = Workspace.open(tmp_path / "w").digest()
+    (tmp_path / "text.txt").unlink()  # the counts are there: no candidate reads the text
     words = ("tune", job, "--on", pairs_of(job), "--grid", "psdvec.smoothing=0.3", "--to")
     done = succeed(*words, tmp_path / "t.csv")
-    refused = run(*words, tmp_path / "t.npy").output
+    assert Workspace.open(tmp_path / "w").digest() == before
+    assert not Workspace.open(tmp_path / "w").verify()
+    refused = refusal(*words, tmp_path / "t.npy")
     assert "t.npy cannot be detected from its name: end it in .json, .html, .csv, .tsv or .parquet" in refused
     assert "the half that is held out:" in done.output
     assert f"distembed run {job} --set psdvec.smoothing=0.3\n" in done.output
