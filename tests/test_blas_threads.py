@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -26,11 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import distembed as de
 from distembed.evaluation.contexts import similarity_terms
-from distembed.evaluation.imputation import (
-    nearest_mean,
-    neighbor_label_accuracy,
-    recovery,
-)
+from distembed.evaluation.imputation import nearest_mean, neighbor_label_accuracy, recovery
 from distembed.evaluation.sparse_space import nearest_words
 from distembed.evaluation.transfer import score_retrieval
 from distembed.evaluation.wordsets import EvaluationSet
@@ -71,11 +66,6 @@ def helpers():
         yield busy
 
 
-def time_of(threads):
-    ran = processor_time()
-    return {thread: ran[thread] for thread in threads}
-
-
 LEAST_HELP = 1_000_000
 """Nanoseconds: who has helped looks for more work for many times as long.
 
@@ -85,16 +75,19 @@ On a busy machine a thread that did nothing was seen to wake for less than a twe
 
 def helped(helpers, function):
     """Return whether the helpers work while a function runs."""
-    deadline = time.monotonic() + 30
-    before, last = time_of(helpers), {}
+
+    def ran():
+        return sum(taken for thread, taken in processor_time().items() if thread in helpers)
+
+    deadline, before, last = time.monotonic() + 30, ran(), -1
     while before != last and time.monotonic() < deadline:  # until they no longer look for more work
         time.sleep(0.03)
-        before, last = time_of(helpers), before
+        before, last = ran(), before
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rounds do not converge
         function()
     time.sleep(0.03)  # the time of a thread that runs is added at the next tick of the clock
-    return sum(time_of(helpers).values()) - sum(before.values()) > LEAST_HELP
+    return ran() - before > LEAST_HELP
 
 
 RANDOM = np.random.default_rng(0)
@@ -133,18 +126,15 @@ def imputed_later(**options: Any) -> None:
     de.LatentSemanticImputation(**options).fit(X, KNOWN).infer(X[:50] + 0.1, X, KNOWN)
 
 
-def evaluated() -> None:
-    """Answer analogies, cluster words into categories."""
-    with tempfile.TemporaryDirectory() as folder:
-        analogies, categories = (Path(folder) / name for name in ("analogies.txt", "categories.csv"))
-        analogies.write_text(": all\n" + "".join(f"w{i} w{i + 1} w{i + 2} w{i + 3}\n" for i in range(N - 3)))
-        rows = "".join(f"{i},{'ab'[i % 2]},{name}\n" for i, name in enumerate(NAMES))
-        categories.write_text(f",category,word\n{rows}")
-        de.evaluate(VECTORS, [analogies, categories])
-
-
-def evaluate_sentences(*asked: Any, **more: Any) -> None:
-    de.evaluate_sentences(de.TextEncoder(VECTORS, weighting="mean"), [EvaluationSet("s", *asked, **more)])
+def evaluated(task: str, n_words: int, *values: Any, groups: Any = ()) -> None:
+    """Answer a set of items of so many words, or texts, each."""
+    texts = task in ("sentences", "classification")
+    items = list(zip(*[iter(SENTENCES if texts else NAMES)] * n_words, strict=True))
+    asked = EvaluationSet("s", task, items, *values, groups=groups)
+    if texts:
+        de.evaluate_sentences(de.TextEncoder(VECTORS, weighting="mean"), [asked])
+    else:
+        de.evaluate(VECTORS, [asked])
 
 
 def encoded(**options: Any) -> None:
@@ -153,7 +143,6 @@ def encoded(**options: Any) -> None:
 
 
 HALVES = ["a", "b"] * (N // 2)
-TWO_SENTENCES = list(zip(SENTENCES[: N // 2], SENTENCES[N // 2 :], strict=True))
 PROJECTION = de.LocalityPreservingProjection(K, n_neighbors=10)
 WORK = {
     "LSA": lambda: de.LSA(K).fit_transform(TABLE),
@@ -183,14 +172,27 @@ WORK = {
     "postprocess with n-grams": lambda: COMPOSED.postprocess(n_components_removed=60),
     "TextEncoder": encoded,
     "TextEncoder, whitened": lambda: encoded(whitening="full"),
-    "sentences": lambda: evaluate_sentences("sentences", TWO_SENTENCES, RANDOM.random(N // 2)),
-    "classes of sentences": lambda: evaluate_sentences(
-        "classification", [(text,) for text in SENTENCES], groups=[(name, "") for name in HALVES]
-    ),
-    "evaluate": evaluated,
+    "sentences": lambda: evaluated("sentences", 2, RANDOM.random(N // 2)),
+    "classes of sentences": lambda: evaluated("classification", 1, groups=[(name, "") for name in HALVES]),
+    "analogies": lambda: evaluated("analogy", 4, groups=["all"] * (N // 4)),
+    "categories": lambda: evaluated("categorization", 1, groups=HALVES),
     "explain_similarity": lambda: de.explain_similarity(VECTORS, "w1", "w2"),
     "similarity_terms": lambda: similarity_terms(X[:100], X[100:200], X),
 }
+
+
+COUNTED = da.from_array(COUNTS, chunks=(N // 3, -1)).map_blocks(csr_array, meta=csr_array((0, 0), dtype="f4"))
+ROWS = da.from_array(X, chunks=(N // 3, -1))
+COMPUTED_LATER = {
+    "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
+    "PSDVec": lambda: later_words(COUNTED),
+    "NMF": lambda: de.NMF(K, max_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
+    "projection": lambda: clone(PROJECTION).fit(ROWS).transform(ROWS),
+    "imputation of residuals": lambda: (
+        de.LatentSemanticImputation(regressor=LinearRidge()).fit(ROWS, da.from_array(KNOWN)).vectors_
+    ),
+}
+"""What makes a lazy array: whoever computes it knows nothing of what its blocks need."""
 
 
 def test_a_product_outside_of_the_guard_is_seen(helpers):
@@ -203,23 +205,6 @@ def test_one_thread_of_blas_works(helpers, name):
     assert not helped(helpers, WORK[name])
 
 
-COUNTED = da.from_array(COUNTS, chunks=(N // 3, -1)).map_blocks(csr_array, meta=csr_array((0, 0), dtype="f4"))
-ROWS = da.from_array(X, chunks=(N // 3, -1))
-
-
-COMPUTED_LATER = {
-    "LSA": lambda: de.LSA(K).fit(COUNTED).transform(COUNTED),
-    "PSDVec": lambda: later_words(COUNTED),
-    "NMF": lambda: de.NMF(K, max_iter=3, tol=0).fit(COUNTED).transform(COUNTED),
-    "projection": lambda: clone(PROJECTION).fit(ROWS).transform(ROWS),
-    "imputation of residuals": lambda: (
-        de.LatentSemanticImputation(regressor=LinearRidge()).fit(ROWS, da.from_array(KNOWN)).vectors_
-    ),
-}
-
-
 @pytest.mark.parametrize("name", COMPUTED_LATER)
 def test_one_thread_of_blas_works_when_a_result_is_computed_later(helpers, name):
-    """Whoever computes a lazy array knows nothing of what its blocks need."""
-    lazy = COMPUTED_LATER[name]()
-    assert not helped(helpers, lazy.compute)
+    assert not helped(helpers, COMPUTED_LATER[name]().compute)
