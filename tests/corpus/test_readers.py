@@ -301,21 +301,6 @@ def test_files_are_listed_by_kind_and_those_left_out_with_the_reason(tmp_path):
     assert corpus.tokenize().n_documents == 4
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "bad_records", "message"),
-    [
-        ("c.jsonl", b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n', "error", 'has no field "text"'),
-        # after a thousand bad ones it is no good beginning
-        ("c.jsonl", b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n', "skip", 'has no field "text"'),
-        ("d.jsonl", b'{"body": "a"}\n', "skip", 'byte 0, has no field "text"'),
-        ("e.txt", b"some caf\xe9\n", "error", "line 1, byte 0xe9 at offset 8"),
-    ],
-)
-def test_a_look_at_the_files_refuses_what_a_run_would(tmp_path, name, data, bad_records, message):
-    with pytest.raises(CorpusError, match=message):
-        inspect_corpus(read_corpus(write(tmp_path / name, data), bad_records=bad_records))
-
-
 def test_the_beginning_of_a_file_is_read_once_until_the_file_changes(tmp_path, monkeypatch):
     """A plan asks for the corpus of its job six times."""
     path, looked, look = tmp_path / "a.txt", [], planning._plan_file

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import distembed as de
+from distembed.corpus.inspection import inspect_corpus
 from distembed.corpus.parts import chosen_parts, day_of, deal_groups, parts_by_date, parts_by_value
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.records import CorpusError
@@ -99,26 +100,6 @@ def test_a_file_that_is_no_corpus_is_refused(tmp_path, name, data, options, mess
     options = {"encoding": "utf-8"} | options if name == "bad.txt" else options
     with pytest.raises(ValueError, match=message):
         read_corpus(tmp_path / name, **options).tokenize()
-
-
-@pytest.mark.parametrize(
-    ("given", "error", "sentence"),
-    [
-        (["a.txt", 7], TypeError, "number 1 is of the type int"),
-        ([b"a.txt"], TypeError, "number 0 is of the type bytes"),
-        (pd.Series(["a.txt"]), TypeError, "read_corpus takes paths, and a Series was given"),
-        (["The sea.\nThe wind."], ValueError, "'The sea.\\\\nThe wind.', is a text and no path or URL"),
-        (["http://127.0.0.1:9/x was the page"], ValueError, "is a text and no path or URL"),
-    ],
-)
-def test_what_is_no_path_is_refused_before_anything_is_opened(given, error, sentence, monkeypatch):
-    def opens_nothing(*_):
-        raise AssertionError
-
-    monkeypatch.setattr("distembed.corpus.readers.find_files", opens_nothing)
-    with pytest.raises(error, match=sentence) as raised:
-        read_corpus(given)
-    assert "for texts in memory use read_texts" in str(raised.value)
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, None])
@@ -310,6 +291,14 @@ def metadata(text):
     return read
 
 
+def paths(given):
+    return lambda _: read_corpus(given)
+
+
+def look(name, data, bad_records="error"):
+    return lambda folder: inspect_corpus(read_corpus(write(folder / name, data), bad_records=bad_records))
+
+
 def texts(given, **options):
     return lambda _: de.read_texts(given, **options)
 
@@ -324,6 +313,8 @@ FRAME = pd.DataFrame({"label": ["s", "s", None, "t"], "text": TEXTS, "year": [18
 LAZY = dd.from_pandas(FRAME, npartitions=2)
 XYZ = parts_by_value(["x", "y", "z"])
 BINS = ["1800", "1850", "1900"]
+IN_MEMORY = "for texts in memory use read_texts"
+LATE = b'{"body": "a"}\n' * 3000 + b'{"text": "a"}\n'
 KLINGON = "is 'klingon'; give the words themselves, or one of none, english"
 NO_DATE = r"the document 'carol' has .*, which is no date: write a year"
 CALLS = [
@@ -376,6 +367,16 @@ CALLS = [
      r"the part '1850-1899' has no documents: give other bins"),
     (lambda _: deal_groups(parts_by_value(["x", "x", "y"]), list("abc"), 8, 0), ValueError,
      r"the part 'y' has one document or file alone, 'c'"),
+    # what a run would refuse a plan does; after a thousand bad records it is no good beginning
+    (look("c.jsonl", LATE), CorpusError, 'has no field "text"'),
+    (look("c.jsonl", LATE, "skip"), CorpusError, 'has no field "text"'),
+    (look("d.jsonl", b'{"body": "a"}\n', "skip"), CorpusError, 'byte 0, has no field "text"'),
+    (look("e.txt", b"some caf\xe9\n"), CorpusError, "line 1, byte 0xe9 at offset 8"),
+    (paths(["a.txt", 7]), TypeError, f"number 1 is of the type int.*{IN_MEMORY}"),
+    (paths([b"a.txt"]), TypeError, f"number 0 is of the type bytes.*{IN_MEMORY}"),
+    (paths(pd.Series(["a.txt"])), TypeError, f"read_corpus takes paths, and a Series was given.*{IN_MEMORY}"),
+    (paths(["The sea.\nThe wind."]), ValueError, rf"'The sea.\\nThe wind.', is a text and no path or URL.*{IN_MEMORY}"),
+    (paths(["http://127.0.0.1:9/x was the page"]), ValueError, f"is a text and no path or URL.*{IN_MEMORY}"),
     (texts("the sea"), TypeError, "one text was given where a list of texts is needed: put it into brackets"),
     (texts(b"the sea"), TypeError, "one text was given"),
     (texts(de.read_texts(TEXTS)), TypeError, "a corpus was given where texts are needed"),

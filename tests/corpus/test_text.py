@@ -73,6 +73,12 @@ def test_blocks_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts
     assert found == [(ident, *block[1:]) for ident, block in zip(moved, blocks_of(data), strict=True)]
 
 
+def test_a_title_ends_after_a_kilobyte_and_not_inside_a_character(tmp_path):
+    line = "x" + "é" * 600
+    [document] = read_corpus(write(tmp_path / "a.txt", f"{line}\nwords"), layout="blocks").documents()
+    assert (document.title, document.title + document.text) == (line[:512], f"{line}\nwords")
+
+
 @given(text=TEXTS, cuts=CUTS, piece=st.integers(4, 20))
 @settings(max_examples=200, deadline=None)
 def test_lines_with_mixed_line_ends_split_anywhere(tmp_path_factory, text, cuts, piece):
