@@ -141,6 +141,16 @@ def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(t
         read_table(str(tmp_path / "t.xlsx"))
 
 
+GAPS = (
+    "date,A,B,C,GAPS,STILL\n2020-01-06,3,12,4,,5\n2020-01-01,1,10,1,,5\n2020-01-04,,,,,\n"
+    "2020-01-02,2,,3,1,5\n2020-01-03,1,10,0,,5\n2020-01-07,2,11,5,,5\n"
+)
+"""Out of order, with a day without trade, a price of zero and two names with a gap each."""
+DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
+DAYS_FIRST = "day,A,B\n30.01.2020,1,4\n31.01.2020,2,5\n01.02.2020,1,5\n02.02.2020,3,4\n"
+YEAR = r"the date '30\.01\.2020': write dates with the year first"
+LONG = "date,name,price\n" + "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
+PRICES = {"transform": "return_correlation"}
 REFUSED = [
     ("t.csv", "name,a\nu,1\nu,2\n", {}, r"1 name twice \('u'\)"),
     ("t.csv", "name,a\nu,1\nv,\n", {}, "no finite number for 1 of 2 names in the column 'a', first 'v': fill"),
@@ -163,14 +173,22 @@ REFUSED = [
      r"t\.parquet holds bytes in the column 'id' that are not UTF-8"),
     ("t.xls", b"\xd0\xcf\x11\xe0", {}, "is an old office document: save it as .xlsx, or its sheet as CSV"),
     ("t.xlsx", b"PK\x03\x04", {}, "cannot be read as a workbook"),
+    # prices
+    ("p.csv", GAPS, PRICES, r"prices on every date for 1 names.*max_missing = 0\.2"),
+    ("p.csv", DAYS.format(2, 3, 5), PRICES, "for 1 names"),
+    ("p.csv", DAYS.format("a", "b", "c"), PRICES, "no column of numbers"),
+    ("p.csv", DAYS_FIRST, PRICES, YEAR),
+    ("p.csv", DAYS_FIRST, PRICES | {"first": "2020-01-01"}, YEAR),
+    ("p.csv", LONG, PRICES, "has the date '2020-01-01' in several rows: turn the table: a row is a day"),
     ("t.db", b"SQLite format 3\0..", {}, "is a database of SQLite, not a table: save a table of it as CSV"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "data", "options", "message"), REFUSED)
 def test_a_bad_table_is_refused(tmp_path, name, data, options, message):
+    section = PricesSection if "transform" in options else DomainSection
     with pytest.raises(TableError, match=message):
-        read_domain(DomainSection(path=write(tmp_path, data, name), **options))
+        read_domain(section(path=write(tmp_path, data, name), **options))
 
 
 # ---- scales ----------------------------------------------------------------------------------------------------
@@ -336,13 +354,6 @@ def test_spellings(names, words, options, rows):
 # ---- prices ----------------------------------------------------------------------------------------------------
 
 
-GAPS = (
-    "date,A,B,C,GAPS,STILL\n2020-01-06,3,12,4,,5\n2020-01-01,1,10,1,,5\n2020-01-04,,,,,\n"
-    "2020-01-02,2,,3,1,5\n2020-01-03,1,10,0,,5\n2020-01-07,2,11,5,,5\n"
-)
-"""Out of order, with a day without trade, a price of zero and two names with a gap each."""
-
-
 def prices(folder, data, name="p.csv", **options):
     path = write(folder, data, name)
     return read_domain(PricesSection(path=path, transform="return_correlation", **options))
@@ -379,28 +390,6 @@ def test_returns_equal_those_of_a_plain_loop():
         mean = np.mean([value for value in known.values() if not np.isnan(value)])
         expected = [mean if np.isnan(value) else value for value in known.values()]
         np.testing.assert_allclose(found.matrix[day], expected)
-
-
-DAYS = "date,X\n2020-01-01,{}\n2020-01-02,{}\n2020-01-03,{}\n"
-DAYS_FIRST = "day,A,B\n30.01.2020,1,4\n31.01.2020,2,5\n01.02.2020,1,5\n02.02.2020,3,4\n"
-YEAR = r"the date '30\.01\.2020': write dates with the year first"
-LONG = "date,name,price\n" + "".join(f"2020-01-0{d},{n},{d}\n" for n in "AB" for d in range(1, 5))
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        (GAPS, {}, r"prices on every date for 1 names.*max_missing = 0\.2"),
-        (DAYS.format(2, 3, 5), {}, "for 1 names"),
-        (DAYS.format("a", "b", "c"), {}, "no column of numbers"),
-        (DAYS_FIRST, {}, YEAR),
-        (DAYS_FIRST, {"first": "2020-01-01"}, YEAR),
-        (LONG, {}, "has the date '2020-01-01' in several rows: turn the table: a row is a day"),
-    ],
-)
-def test_what_are_no_prices_of_days_is_refused(tmp_path, text, options, message):
-    with pytest.raises(TableError, match=message):
-        prices(tmp_path, text, **options)
 
 
 EVENINGS = [datetime(2020, 1, 29, 20) + timedelta(days=day) for day in range(6)]
