@@ -294,7 +294,6 @@ def large_lifts(tmp_path) -> dict[str, tuple[da.Array, object]]:
             rows @ matrix,
         ),
         "a vector of every word": (ppmi(counts, row_totals=np.ones(4), column_totals=vector), None),
-        "a literal": (lift(np.multiply, "wc,vc->wc", blocks, matrix[:1, :500]), None),
         "a sparse matrix": (
             row_blocks(csr_array(matrix), values_per_block=matrix.size).map_blocks(toarray, dtype=float),
             matrix,

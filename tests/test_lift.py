@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,14 +74,13 @@ def test_an_axis_that_the_result_lacks_is_given_whole_or_as_a_list(cut, sparse):
         da.from_array(ROWS, chunks=(cut, -1)),
         row_blocks(left, values_per_block=300) if sparse else left,
     )
-    joined = lift(lambda block, rows: block @ rows, "vw,wc->vc", given, lazy)
-    listed = lift(lambda block, rows: block @ np.concatenate(rows), "vw,Wc->vc", given, lazy)
-    expected = left @ ROWS
-    assert np.array_equal(compute(joined), expected)
-    assert np.array_equal(compute(listed), expected)
-    assert np.array_equal(
-        lift(lambda block, rows: block @ np.concatenate(rows), "vw,Wc->vc", left, ROWS), expected
-    )
+
+    def times_list(block: Any, rows: Any) -> Any:
+        return block @ np.concatenate(rows)
+
+    assert np.array_equal(compute(lift(operator.matmul, "vw,wc->vc", given, lazy)), left @ ROWS)
+    for blocks, rows in ((given, lazy), (left, ROWS)):
+        assert np.array_equal(compute(lift(times_list, "vw,Wc->vc", blocks, rows)), left @ ROWS)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 8, 9, 70])
@@ -98,11 +98,7 @@ def test_a_sum_is_that_of_dask_s_tree(n_blocks):
 
 
 def test_a_row_of_sums_may_combine_and_finalize_otherwise():
-    largest = Sum(
-        lambda rows: rows.max(axis=0),
-        lambda found: np.max(found, axis=0),
-        lambda found: found.max(keepdims=True),
-    )
+    largest = Sum(partial(np.max, axis=0), partial(np.max, axis=0), partial(np.max, keepdims=True))
     lazy = da.from_array(ROWS, chunks=(10, -1))
     assert compute(fold(largest, "wc", lazy, shape=(1,), dtype=np.float32))[0] == ROWS.max()
     assert fold(largest, "wc", ROWS, shape=(1,))[0] == ROWS.max()

@@ -1,4 +1,4 @@
-"""Options: types with ranges, in words and in checks, meanings out of docstrings, and names that are misspelled."""
+"""Options: types with ranges, in words and in checks, and names that are misspelled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from distembed.options import (
     check_options,
     described,
     fits,
-    meanings_of,
     options_of,
 )
 from distembed.spelling import did_you_mean, is_form_of
@@ -66,29 +65,6 @@ def test_an_estimator_names_the_option_its_value_and_its_range():
         check_options(de.PSDVec(n_iter=0))
     with pytest.raises(ValueError, match='solver is \'x\': give "krylov" or "power"'):
         check_options(de.LatentSemanticImputation(solver="x"))
-
-
-class Source:
-    """Do something.
-
-    Parameters
-    ----------
-    one : int, optional
-        The first of
-        them.
-    two, three : both of the others,
-        in one entry
-    four
-        Without a type.
-    """
-
-    __module__ = "distembed.of_a_test"
-
-
-def test_meanings_are_read_from_either_form_of_docstring():
-    both = "both of the others, in one entry"
-    found = {"one": "The first of them.", "two": both, "three": both, "four": "Without a type."}
-    assert meanings_of(Source) == found
 
 
 def test_counting_has_one_set_of_options():
