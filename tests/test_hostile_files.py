@@ -73,19 +73,19 @@ LONG = [
 ]
 """In the square of these lengths the time to read would be hours; and a cell may be as long as a book."""
 
-ENDS = {"d.tsv": {""}, "t.csv": {""}, "dump.xml": {"", "refused"}}
-CASES = [*((*file, {"refused"}) for file in FILES), *((*file, ENDS[file[0]]) for file in LONG)]
-
 
 @pytest.mark.parametrize(
-    ("name", "data", "read", "ends"), CASES, ids=[f"{n} {case[0]}" for n, case in enumerate(CASES)]
+    ("name", "data", "read"),
+    [*FILES, *LONG],
+    ids=[f"{n} {file[0]}" for n, file in enumerate([*FILES, *LONG])],
 )
 def test_a_hostile_file_is_read_in_linear_time_or_refused_in_a_sentence_that_names_it(
-    name, data, read, ends, tmp_path
+    name, data, read, tmp_path
 ):
     file = tmp_path / name
     file.write_bytes(data)
-    assert outcome(read, file) in ends
+    found, is_long = outcome(read, file), (name, data, read) in LONG
+    assert found == ("" if is_long else "refused") or (is_long and name == "dump.xml" and found == "refused")
 
 
 @pytest.mark.parametrize("name", ["zlib", "punycode", "idna", "undefined", "unicode_escape"])
