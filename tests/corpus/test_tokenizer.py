@@ -117,7 +117,8 @@ def test_every_character_is_cut_as_the_oracle_cuts_it_and_composed_as_python_com
     every = [chr(point) for point in range(1, 0x110000) if unicodedata.category(chr(point)) not in others]
     text = " ".join(f"a{character}b" for character in every)
     assert scanned([text.encode()], Tokenizer(numbers=True)) == ids_of([text], numbers=True)
-    texts = sorted({unicodedata.normalize("NFD", character) for character in every})
+    composed = filter(unicodedata.decomposition, every)
+    texts = sorted({unicodedata.normalize("NFD", character) for character in composed})
     found = [text.decode() for text in normalized(batch_of(*map(str.encode, texts)), "nfc").texts()]
     assert found == [unicodedata.normalize("NFC", text) for text in texts]
 
