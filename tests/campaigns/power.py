@@ -61,9 +61,8 @@ class Recorder:
         self._n_files = 0
         self._turn = threading.RLock()  # commits sync by many threads
         self.look()
-        self._names = {
-            name: kept[-1:] for name, kept in self._names.items()
-        }  # what was there before is on the disk
+        # what was there before is on the disk
+        self._names = {name: kept[-1:] for name, kept in self._names.items()}
         self._contents = {number: kept[-1:] for number, kept in self._contents.items()}
 
     def look(self) -> None:
@@ -127,10 +126,8 @@ def record(root: Path, work: Callable[[], Any], out: Path) -> None:
         recorder = Recorder(root)
         os.fsync = recorder.around(os.fsync, "sync")
         os.replace, os.link = recorder.around(os.replace, "rename"), recorder.around(os.link, "link")
-        os.unlink, shutil.rmtree = (
-            recorder.around(os.unlink, "remove"),
-            recorder.around(shutil.rmtree, "remove"),
-        )
+        os.unlink = recorder.around(os.unlink, "remove")
+        shutil.rmtree = recorder.around(shutil.rmtree, "remove")
         lock.BEAT_SECONDS = 1e6
         work()
         out.write_bytes(pickle.dumps(recorder.disks))
@@ -224,18 +221,11 @@ def whole_job(root: Path, _scale: int = 1, _version: int = 0) -> tuple[str, list
 RUNS = {**dict.fromkeys(SCENARIOS, job), "job": whole_job}
 
 
-class Cut(NamedTuple):
-    """A power cut: the scenario, the step after which it came, what the disk kept, and what was wrong then."""
+def cuts(room: Path, *, seed: int, times: int, runs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield so many power cuts, the same number in each of some runs, at steps that the seed chooses.
 
-    scenario: str
-    step: int
-    what: str
-    way: str
-    fault: str
-
-
-def cuts(room: Path, *, seed: int, times: int, runs: Sequence[str]) -> Iterator[Cut]:
-    """Yield so many power cuts, the same number in each of some runs, at steps that the seed chooses."""
+    The first is where the power was cut and what the disk kept, the second what was wrong then, "" for nothing.
+    """
     lock.POLL_SECONDS = 0.01
     for name in runs:
         work, scenario = RUNS[name], SCENARIOS.get(name, Scenario(None))
@@ -257,7 +247,7 @@ def cuts(room: Path, *, seed: int, times: int, runs: Sequence[str]) -> Iterator[
             after, live = room / name / "after", room / name / "live"
             make_disk(disk, root, after, way, random.Random(f"{seed} {name} {step} {way}"))
             make_disk(disk, root, live, "kept", drawn)
-            yield Cut(name, step, what, way, fault(after, live, scenario, digest, work))
+            yield f"{name}, step {step} ({what}), {way}", fault(after, live, scenario, digest, work)
             shutil.rmtree(after)
             shutil.rmtree(live)
 
@@ -265,8 +255,8 @@ def cuts(room: Path, *, seed: int, times: int, runs: Sequence[str]) -> Iterator[
 def main(*, seed: int = 0, times: int = 500, runs: tuple[str, ...] = (*RUNS,)) -> None:
     with tempfile.TemporaryDirectory(prefix="power-") as room:
         done = list(cuts(Path(room), seed=seed, times=times, runs=runs))
-    faults = [cut for cut in done if cut.fault]
-    for cut in faults:
-        tell(f"seed {seed}, {cut.scenario}, step {cut.step} ({cut.what}), {cut.way}: {cut.fault}")
+    faults = [(where, wrong) for where, wrong in done if wrong]
+    for where, wrong in faults:
+        tell(f"seed {seed}, {where}: {wrong}")
     tell(f"{len(done)} cuts, {len(faults)} faults")
     sys.exit(bool(faults))

@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 import tomli_w
 
-import distembed as de
 from distembed.files import BombError
 from distembed.job.inputs import inputs_of
 from distembed.job.keys import Key, keys_of, toml_value
@@ -22,14 +21,8 @@ from distembed.job.opening import job_of, load_vectors, open_job, parse_source
 from distembed.job.registry import SYSTEMS
 from distembed.job.run import run_stages
 from distembed.job.stage import system_of
-from distembed.options import options_of
-from distembed.stages.corpus_sections import CountingSection, LeftCountingSection
 from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
-from distembed.systems.imputation.job import ImputationSection
-from distembed.systems.psdvec.job import PSDVecSection
-from distembed.systems.transfer.job import AlignmentSection
-from distembed.systems.wordspaces.recipes import RECIPES
 from tests.commands import run, succeed
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
@@ -147,31 +140,6 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path):
     assert allowed.exit_code == 2
     assert "the tokenizer 'os:system' failed" in allowed.output
     assert (tmp_path / "called").exists()
-
-
-@pytest.mark.parametrize(
-    ("section", "source", "left_out", "otherwise"),
-    [
-        (PSDVecSection, de.PSDVec, "", {"core_vectors": None, "components_removed": 0}),
-        (ImputationSection, de.LatentSemanticImputation, "regressor", {"method": "graph"}),
-        (AlignmentSection, de.FeaturePreservingEmbedding, "metric", {"regularization": 0.1, "propagate": True}),
-        (CountingSection, de.count_cooccurrences, "block_memory scratch", {}),
-        (LeftCountingSection, de.count_cooccurrences, "block_memory scratch", {"window": 3, "direction": "left"}),
-        (RECIPES["lsa"], de.LSA, "", {"n_components": 300}),
-        (RECIPES["lpp"], de.LocalityPreservingProjection, "", {"n_components": 300}),
-    ],
-)  # fmt: skip
-def test_a_section_is_the_signature_of_its_estimator(section, source, left_out, otherwise):
-    library = {name: one.default for name, one in options_of(source).items() if name not in left_out.split()}
-    fields = {name: field.default for name, field in section.model_fields.items()}
-    if section in RECIPES.values():  # which say what they are made of, and have some of the options
-        assert {"n_components", "random_state"} < library.keys() & fields.keys()
-        library, fields = (
-            {name: one[name] for name in library.keys() & fields.keys()} for one in (library, fields)
-        )
-    else:
-        assert all(section.model_fields[name].description for name in library)
-    assert fields == library | otherwise
 
 
 def test_a_job_of_a_gigabyte_is_not_read(tmp_path):
