@@ -65,10 +65,8 @@ def test_status_and_plan_have_the_fields_that_the_page_lists(tiny: Path) -> None
         assert all(stage.keys() == listed(command, 1) for stage in found["stages"])
     assert found["nothing_left"]
     assert run("plan", tiny / "job.toml").output.startswith("nothing is left to do: all 8 stages are done\n")
-    assert (
-        json.loads(run("status", tiny / "w", "--json").output)["scores"]["evaluation.json"][0]["set"]
-        == "first"
-    )
+    scores = json.loads(run("status", tiny / "w", "--json").output)["scores"]
+    assert scores["evaluation.json"][0]["set"] == "first"
 
 
 def test_status_tells_finished_unfinished_and_empty_apart(tiny: Path) -> None:
@@ -79,10 +77,8 @@ def test_status_tells_finished_unfinished_and_empty_apart(tiny: Path) -> None:
     assert told() == (0, "finished")
     assert told("--set", "counting.window=2") == (3, "unfinished")
     assert told("--workspace", tiny / "no") == (4, "empty")
-    assert (
-        "unfinished, 3 of 8 stages are done"
-        in run("status", tiny / "job.toml", "--set", "counting.window=2").output
-    )
+    changed = run("status", tiny / "job.toml", "--set", "counting.window=2").output
+    assert "unfinished, 3 of 8 stages are done" in changed
 
 
 def test_a_run_beside_another_ends_with_3_and_says_so(tiny: Path) -> None:

@@ -219,11 +219,8 @@ def test_a_stage_above_its_plan_is_named_and_one_without_figures_is_shown_withou
     for planned in ({"planned_process_bytes": 3 << 30}, {"planned_process_bytes": (2 << 30) - (4 << 20)}, {}):
         assert "above" not in spent_text(facts | planned)  # the libraries take some MiB more or less
     nothing = "         –   peak – per process, – together"
-    assert (
-        spent_text({})
-        == spent_text(StageFacts({"wall_seconds": 1e308, "peak_process_bytes": 10**300}))
-        == nothing
-    )
+    absurd = StageFacts({"wall_seconds": 1e308, "peak_process_bytes": 10**300})
+    assert spent_text({}) == spent_text(absurd) == nothing
 
 
 # --- memory between stages -------------------------------------------------------------------------------------------
