@@ -9,14 +9,15 @@ import pytest
 
 from tests.commands import environment
 
-pytestmark = pytest.mark.slow  # each imports the whole package and runs jobs for minutes
+# each imports the whole package and runs jobs for minutes
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SHORT = (
     "kills --times 20 --systems imputation add remove",
-    "power --times 200",
-    "corruption --times 60 --systems psdvec imputation",
+    "power --times 60",
+    "corruption --times 30 --systems psdvec imputation",
     "store --times 20",
-    "fuzzing --times 5 --seed 7",
+    "fuzzing --times 2 --seed 7",
 )
 
 
