@@ -45,6 +45,8 @@ OLDER = {
     "imputation": "imputation.min_degree=5",
 }
 """A setting by which a run made an older version of a workspace."""
+GOES_WITHOUT = "are not in the workspace any more"
+"""What a reader says that shows less than it did."""
 WAYS = ("flipped", "truncated", "emptied", "deleted", "swapped", "older")
 
 
@@ -73,13 +75,15 @@ class Whole:
         return [named.get(word, word) for word in job_words(self.system)]
 
     def said(self, line: str, workspace: Path) -> str:
-        """Return what a command that reads prints, but for times, and writes; "" where it ends with an error."""
+        """Return what a command that reads prints, but for times, and writes; "" where it says that it cannot."""
         words = line.format(w=workspace, here=self.folder).split()
         target = Path(words[-1] if "export" in words else self.folder / "none")
         target.unlink(missing_ok=True)
         done = run(*words)
         if done.exit_code:
             return "" if isinstance(done.exception, SystemExit) else repr(done.exception)
+        if GOES_WITHOUT in done.stdout:
+            return ""
         written = target.read_bytes().hex() if target.is_file() else ""
         return re.sub(r"[\d.]+ (min|s)\b", "", done.stdout).replace(str(workspace), "w") + written
 
