@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ def corpora() -> Iterable[tuple[str, Sample]]:
     yield "table.csv", Sample(table, read_records)
     yield "table.tsv", Sample(b"id\tlabel\ttext\n1\ta\tsea and shore\n2\tb\ttide\n", read_records)
     yield "text.txt", Sample(text, read_documents)
-    yield "latin.txt", Sample(text.decode().encode("latin-1"), read_documents)
+    yield "latin.txt", Sample(text.decode().encode("latin-1"), partial(read_documents, encoding="latin-1"))
     yield "wide.txt", Sample(text.decode().encode("utf-16"), read_documents)
     yield "text.txt.gz", Sample(gzip.compress(text) * 2, read_documents)
     yield "dump.xml.bz2", Sample(bz2.compress(dump) + bz2.compress(text), read_documents)
