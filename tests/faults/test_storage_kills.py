@@ -9,7 +9,9 @@ from tests.processes import Process
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize(("step", "least"), [(260, 4), pytest.param(1, 500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("step", "least"), [(260, 4), pytest.param(1, 500, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
 def test_a_run_killed_at_a_write_ends_with_the_bytes_of_one_that_nobody_disturbed(tmp_path, step, least):
     process = Process(str(tmp_path), str(step), program=killed_at_every_write.__name__)
     printed, _ = process.communicate()

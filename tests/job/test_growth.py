@@ -132,7 +132,7 @@ def changed(drawn: random.Random, folder: Path, held: dict[str, list[str]]) -> N
         name = drawn.choice(sorted(held))
         held[name][drawn.randrange(8)] = ""
     write_file(folder, name, held[name])
-    if how == "remove":
+    if how == "remove" and len(held) > 1:
         del held[name]
         (folder / "text" / name).unlink()
 
