@@ -328,12 +328,14 @@ def test_every_figure_of_a_paper_has_its_place_in_the_report(system, shared):
     told = rf"paper\.{name}\.rows: the report has no row 'no such row'; (it has|did you)"
     with pytest.raises(JobError, match=told):
         check_stages(job)
-    column = (*settings, f"paper.{name}.columns={['nmi', *table.columns[1:]]}")
-    told = rf"no column 'nmi'.*--set paper\.{name}\.rows=\{{\}} leaves the figures out"
+
+
+def test_a_measure_that_the_report_lacks_is_refused_unless_it_has_no_figure(shared):
+    other = "paper.table_2.columns=['NMI', 'ARI', 'nmi', 'ARI']"
+    told = r"no column 'nmi'.*--set paper\.table_2\.rows=\{\} leaves the figures out"
     with pytest.raises(JobError, match=told):
-        check_stages(load_job(JOBS / f"{PAPERS[system]}.toml", settings=column))
-    left_out = (*column, *(f"paper.{name}.rows={{}}" for name in job.paper))
-    check_stages(load_job(JOBS / f"{PAPERS[system]}.toml", settings=left_out))
+        check_stages(load_job(JOBS / "topics_paper.toml", settings=(other,)))
+    check_stages(load_job(JOBS / "topics_paper.toml", settings=(other, "paper.table_2.rows={}")))
 
 
 def test_a_row_of_a_paper_has_a_figure_for_each_column():
