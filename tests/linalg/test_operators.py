@@ -139,7 +139,7 @@ def test_a_row_that_is_not_finite_has_no_direction(sparse, value):
 @given(
     st.lists(st.integers(0, 30) | st.integers(0, 900), max_size=40),
     st.integers(0, 1000),
-    st.none() | st.integers(0, 9),
+    st.none() | st.integers(1, 9),
 )
 def test_blocks_of_rows_keep_to_their_values_and_their_rows_and_none_is_empty(sizes, values, rows):
     """A row of more values than a block may hold begins one; a block memory of a few bytes divided by zero."""
@@ -147,7 +147,7 @@ def test_blocks_of_rows_keep_to_their_values_and_their_rows_and_none_is_empty(si
     bounds = np.cumsum([0, *cut_rows(sizes, values, rows)])
     assert bounds[-1] == len(sizes)
     for first, stop in pairwise(bounds):
-        assert 1 <= stop - first <= (max(rows, 1) if rows is not None else len(sizes))
+        assert 1 <= stop - first <= (rows or len(sizes))
         assert sizes[first + 1 : stop].sum() <= most
 
 
