@@ -7,7 +7,6 @@ import subprocess
 import tomllib
 from pathlib import Path
 from runpy import run_path
-from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -127,18 +126,6 @@ def test_the_pages_of_a_system_have_every_key_and_every_output(system):
         assert output.meaning in section
 
 
-def test_links_are_made_relative_to_the_page_that_shows_a_file():
-    relinked = extension("repository_links")["relinked"]
-    shown = {ROOT / "jobs/README.md": DOCS / "reference/jobs.md"}
-    at = {"page": DOCS / "reference/plans.md", "shown": shown}
-    beside = relinked("[t](../../jobs/README.md#time)", folder=DOCS / "papers", **at)
-    assert beside == "[t](jobs.md#time)"
-    included = relinked("[a](README.md), [b](../docs/faq.md)", folder=ROOT / "jobs", **at)
-    assert included == "[a](jobs.md), [b](../faq.md)"
-    code = "```\n[a](README.md)\n```\n[x](https://example.org/README.md)"
-    assert relinked(code, folder=ROOT / "jobs", **at) == code
-
-
 def test_every_extra_every_command_and_the_page_to_explore_are_on_their_pages():
     """The page of commands is written from the group that they join, the page to explore by the build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -149,11 +136,3 @@ def test_every_extra_every_command_and_the_page_to_explore_are_on_their_pages():
     shown = extension("live_explorer")["TARGET"]
     assert f'<iframe src="{shown}"' in (DOCS / "index.md").read_text(encoding="utf-8")
     assert f"docs/{Path(shown).parent}/" in (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
-
-
-def test_a_page_has_no_path_of_the_machine_that_builds_it():
-    without_paths = extension("builder_paths")["without_paths"]
-    built = f"<bdi>/home/me/.venv/lib/python3.11/site-packages/gensim/x.bz2</bdi> {gettempdir()}/tmp2b1r83p1/alone"
-    assert without_paths(built) == "<bdi>.../site-packages/gensim/x.bz2</bdi> .../alone"
-    link = '<a href="https://example.org/site-packages/x">/shared/run</a>'
-    assert without_paths(link) == link

@@ -199,9 +199,6 @@ def test_the_page_to_explore_shows_the_weights_of_the_table(finished):
 # --- names in both spellings, and the vectors of every method -------------------------------------------------
 
 
-job, finished, copy = job_fixtures("imputation", write)
-
-
 @pytest.fixture(scope="module")
 def renamed(job, tmp_path_factory):
     """Return the workspace of a job in which a table of names calls two names otherwise, one of them known.

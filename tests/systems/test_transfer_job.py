@@ -1,4 +1,4 @@
-"""Topic transfer by the command line: on three generated collections, in two of other words, and on real help pages.
+"""Topic transfer by the command line: on three generated collections, two of them in other words.
 
 The third collection has fewer documents, in another order.
 """
@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from copy import deepcopy as copy_of
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +28,6 @@ from distembed.systems.transfer.job import TransferJob
 from tests.commands import changes, job_fixtures, made, refusal, succeed, untimed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records, write_three
 
-JOBS = Path(__file__).resolve().parents[2] / "jobs"
 SIDES = ("first", "second", "third")
 
 
@@ -262,41 +259,6 @@ def test_empty_documents_pass_through(job, copy, tmp_path):
     workspace = de.Workspace.open(copy)
     assert np.isnan(workspace.array("first_topics").compute()[3]).all()
     assert np.isfinite(workspace.array("second_topics").compute()).all()
-
-
-@pytest.mark.slow
-def test_the_job_on_the_real_help_pages(shared, tmp_path):
-    texts = [shared / "data/parallel/libreoffice_help_en_de_fr.jsonl.xz"]
-    settings: dict[str, object] = {
-        f"collections.{language}.paths": texts for language in ("english", "german")
-    }
-    settings |= {"evaluation.shares": [0.05], "evaluation.n_seeds": 1}
-    done = succeed("run", JOBS / "topic_transfer.toml", "--workspace", tmp_path / "w", *changes(settings))
-    table = errors(done.output)
-    ours = table.pop("feature-preserving embedding")
-    assert all(ours[0] < other[0] for other in table.values())
-
-
-@pytest.mark.parametrize(
-    ("section", "changed", "seen_in"),
-    [
-        ("topics", {"method": "lda"}, {"topics"}),
-        ("representation", {"kind": "tf_idf"}, {"first_vectors", "second_graph"}),
-        ("alignment", {"n_neighbors": 9}, {"embedding", "first_graph"}),
-        ("pairs", {"share": 0.9}, {"embedding", "second_links"}),
-    ],
-)
-def test_a_plan_counts_the_options_of_its_steps(job, section, changed, seen_in):
-    before = load_job(job, workspace=str(job.parent / "none")).model_dump()
-    before["alignment"]["propagate"] = False
-    after = copy_of(before)
-    kept = {} if section == "representation" else after[section]  # rows of tf-idf have no components
-    after[section] = kept | changed
-    old, new = (plan_job(TransferJob.model_validate(settings)).stages for settings in (before, after))
-    assert {stage for stage in old if old[stage] != new.get(stage)} >= seen_in
-    assert old["first_tokens"] == new["first_tokens"]
-    most = before["resources"]["block_memory"]
-    assert old["evaluation"].task_bytes >= min(most, 4 * 8 * N_DOCUMENTS**2)
 
 
 def test_the_plan_counts_the_third_and_a_job_needs_two(job, finished):
