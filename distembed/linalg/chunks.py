@@ -32,8 +32,8 @@ def cut_rows(
     values_per_block : int
         Stored values of a block in the mean, at most; no block has more than twice as many, unless one row has.
     rows_per_block : int, optional
-        The most rows of a block, which then has at most `values_per_block` values. By default a row costs as much as
-        the values of an average one, so that blocks of many empty rows stay small.
+        The most rows of a block, but for one, and it then has at most `values_per_block` values after its first row. By
+        default a row costs as much as the values of an average one, so that blocks of many empty rows stay small.
     """
     if not len(row_sizes):
         return ()

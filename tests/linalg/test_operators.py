@@ -147,7 +147,7 @@ def test_blocks_of_rows_keep_to_their_values_and_their_rows_and_none_is_empty(si
     bounds = np.cumsum([0, *cut_rows(sizes, values, rows)])
     assert bounds[-1] == len(sizes)
     for first, stop in pairwise(bounds):
-        assert 1 <= stop - first <= (rows or len(sizes))
+        assert 1 <= stop - first <= (rows + 1 if rows else len(sizes))
         assert sizes[first + 1 : stop].sum() <= most
 
 
