@@ -20,8 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s#]*)(?:#([^)\s]+))?\)")
-QUOTED = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)", re.MULTILINE)
-OPTION = re.compile(r"^:([\w-]+): *(.*)$", re.MULTILINE)
 NAMED = re.compile(r"\bdocs/[\w./-]*\w")
 
 
@@ -67,38 +65,6 @@ def test_every_page_that_the_program_names_exists():
     named = {(file.name, path) for file in files for path in NAMED.findall(file.read_text(encoding="utf-8"))}
     assert named  # the pattern finds something
     assert [one for one in named if not (ROOT / one[1]).exists() and "_build" not in one[1]] == []
-
-
-def test_every_folder_of_the_site_is_in_its_navigation():
-    """The index of its folder names the page, or has a glob, and the index is in the first page's tree."""
-    home = (DOCS / "index.md").read_text(encoding="utf-8")
-    for page in tracked("docs/*.md", "docs/*.ipynb"):
-        folder = page.parent.relative_to(DOCS)
-        if folder == Path():
-            assert page.stem == "index" or re.search(rf"^{page.stem}$", home, re.MULTILINE), page
-        else:
-            index = (page.parent / "index.md").read_text(encoding="utf-8")
-            assert re.search(rf"^{folder}/index$", home, re.MULTILINE), page
-            assert page.stem == "index" or re.search(rf"^(\*|{page.stem})$", index, re.MULTILINE), page
-
-
-def is_quoted(file: Path, options: dict[str, str]) -> bool:
-    """Return whether a file has the part that a page quotes."""
-    text = file.read_text(encoding="utf-8")
-    if name := options.get("pyobject"):
-        return bool(re.search(rf"^(class|def) {name}\b", text, re.MULTILINE))
-    return options.get("start-at", "").strip("'") in text
-
-
-def test_every_quotation_of_code_is_in_its_file():
-    quoted = [(page, *found) for page in PAGES for found in QUOTED.findall(page.read_text(encoding="utf-8"))]
-    assert quoted
-    wrong = [
-        (path, lines)
-        for page, path, lines in quoted
-        if not is_quoted(page.parent / path, dict(OPTION.findall(lines)))
-    ]
-    assert wrong == []
 
 
 def test_every_public_name_is_on_the_page_of_the_library():

@@ -485,21 +485,6 @@ def test_labels_cover_neither_points_nor_one_another_and_the_first_words_keep_th
     assert not ((boxes[:, :2] < points) & (points < boxes[:, 2:])).all(axis=2).any()
 
 
-def test_the_key_stands_below_the_points_and_a_title_once():
-    points, names = np.random.default_rng(0).uniform(0, 1, (60, 2)), ["emma", "persuasion"] * 30
-    html = html_of(word_map(names, points, [f"group {i % 7}" for i in range(60)]))
-    texts = re.findall(r'<text [^>]*y="([\d.]+)"[^>]*>([^<]*)</text>', html)
-    key = [float(y) for y, text in texts if text.startswith("group")]
-    labels = {text: float(y) for y, text in texts if not text.startswith("group")}
-    assert len(key) == 7
-    assert sorted(labels) == ["emma", "persuasion"]
-    assert len(texts) == 7 + 2
-    assert max(labels.values()) < min(key)
-    assert html.count(">emma</text>") == 1
-    heights = [float(y) for y in re.findall(r'<use [^>]*y="([\d.]+)"', html)]
-    assert sorted(heights)[59] < min(key) - 5  # the seven lowest are those of the key
-
-
 def test_small_groups_share_gray_and_many_points_are_one_picture():
     groups = [g for g in range(10) for _ in range(20 - g)]
     html = html_of(points(len(groups), groups))
