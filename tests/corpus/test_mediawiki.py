@@ -13,11 +13,8 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import mwparserfromhell
-import numpy as np
 import pytest
 
-import distembed as de
-from benchmarks import synthetic_wikipedia
 from distembed.corpus.mediawiki import strip_wikitext
 from distembed.corpus.readers import Corpus, read_corpus
 from distembed.corpus.records import CorpusError, Progress, pieces_of
@@ -263,22 +260,3 @@ def test_real_dumps_are_read_as_mwparserfromhell_reads_them(
         ours += collections.Counter(re.findall(r"[^\W\d_]+", stripped.lower()))
         theirs += reference_tokens(wikitext, "file|image|category|файл|категория")
     assert (ours & theirs).total() / (ours | theirs).total() > 0.99
-
-
-# ---- the synthetic Wikipedia of the benchmarks ------------------------------------------------------------------
-
-
-def test_export_is_read_and_is_the_same_for_any_number_of_processes(tmp_path, capsys):
-    draw = np.random.default_rng(0)
-    words = ["aleph", "beth", "gimel", "daleth", "he", "waw", "zayin", "heth", "Teth,", "yodh."]
-    documents = [" ".join(draw.choice(words, 80)) + f"\n& <more> [[{'q' * n}]]" for n in range(1, 40)]
-    (tmp_path / "text.txt").write_text("\n\n".join(documents))
-    source = synthetic_wikipedia.read_source([tmp_path / "text.txt"], seed=0)
-    for n in (1, 2):
-        synthetic_wikipedia.write(
-            tmp_path / str(n), source, n_tokens=20_000, n_files=1, seed=0, plain=n == 1, processes=n
-        )
-    told = int(capsys.readouterr().out.split(": ")[1].split(" tokens")[0].replace(",", ""))
-    plain, packed = (de.build_vocabulary(de.read_corpus(f"{tmp_path}/{n}/*")) for n in (1, 2))
-    assert packed.to_pandas().equals(plain.to_pandas())
-    assert plain.counts.sum() == told

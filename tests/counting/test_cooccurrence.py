@@ -283,11 +283,6 @@ def test_pairs_have_their_places_beyond_31_bits():
     assert values.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("n_words", "window", "bits"), [(2**31, 2, 32), (2**31 - 1, 3, 64), (2**28, 17, 64)])
-def test_keys_take_32_bits_as_long_as_column_and_distance_fit(n_words, window, bits):
-    assert blocks.key_type(n_words, window) == np.dtype(f"uint{bits}")
-
-
 @pytest.mark.parametrize("n_runs", [2, 9])
 @pytest.mark.parametrize("largest", [2**16 - 1, 2**16, 2**30, 2**31 - 1, 2**31, 2**40])
 def test_runs_come_back_and_are_merged_whatever_bytes_their_numbers_take(tmp_path, largest, n_runs):

@@ -125,24 +125,6 @@ def joined_rows(parts, weights, of=None):
     return joined_vectors.joined_rows(parts, weights, means)
 
 
-@given(data=st.data(), n=st.integers(2, 12), rows=st.integers(2, 12), n_parts=st.integers(2, 4))
-@settings(deadline=None, max_examples=60)
-def test_the_rows_are_those_of_the_reference(data, n, rows, n_parts):
-    """Small whole numbers make rows that are zero, equal to the mean, or equal to each other."""
-    weights = [data.draw(st.floats(0.01, 100)) for _ in range(n_parts)]
-    numbers = st.integers(-2, 2)
-    parts = [
-        np.array(
-            data.draw(st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=n, max_size=n)), float
-        )
-        for d in range(2, 2 + n_parts)
-    ]
-    joined = joined_rows([da.from_array(part, chunks=(rows, -1)) for part in parts], weights)
-    assert joined.dtype == np.float32
-    expected = reference.join([dict(enumerate(part)) for part in parts], weights, range(n))
-    np.testing.assert_allclose(joined.compute(), [*expected.values()], rtol=1e-6, atol=1e-6)
-
-
 def test_parts_in_other_blocks_and_in_memory_are_joined_in_the_blocks_of_the_first():
     parts = parts_of()
     mixed = [da.from_array(parts[0], chunks=(13, 2)), da.from_array(parts[1], chunks=(7, -1)), parts[2]]

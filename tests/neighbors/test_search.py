@@ -13,7 +13,6 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 import distembed as de
-from distembed.linalg import chunks
 from distembed.linalg.csr import unit_rows
 from distembed.neighbors import blocks, cosine_blocks, distances, search
 from distembed.neighbors.distances import domain_rows
@@ -319,16 +318,6 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
 # --------------------------------------------------------------------------- how it is searched
 
 
-def test_pairs_nearer_than_float32_tells_apart_are_measured():
-    """Rows that float32 rounds to one, far from the mean of all, are ordered by their differences in float64."""
-    X = np.repeat([[1.0, 1, 1, 1, 1], [-1, 1, -1, 1, -1]], 200, axis=0) + 3e-8 * points(400, 5)
-    rows = domain_rows(da.from_array(X, chunks=(400, -1)))
-    found = [search.search_lists(rows, k=6, single=one).compute() for one in (False, True)]
-    assert found[0].tobytes() == found[1].tobytes()
-    order = np.argsort(np.where(np.eye(400), np.inf, oracle.distances(X)), axis=1, kind="stable")[:, :6]
-    assert (found[0][:, 1] == order).mean() > 0.99  # the oracle rounds too
-
-
 @settings(max_examples=40)
 @given(
     st.integers(1, 30),
@@ -362,13 +351,6 @@ def test_wrong_scores_do_not_survive(monkeypatch):
 # --------------------------------------------------------------------------- the grid
 
 
-def test_blocks_come_from_the_problem_and_the_memory():
-    assert chunks.row_chunk(100_000, 1200, 128 * 2**20) == 6250
-    assert chunks.row_chunk(10_000_000, 1200, 128 * 2**20) * 1200 * chunks.ROW_COPIES <= 128 * 2**20
-    assert chunks.row_chunk(100, 1200, 128 * 2**20) == 100
-    assert chunks.row_chunk(100, 10**12, 128 * 2**20) == 1
-
-
 @pytest.mark.parametrize(("rows", "metric"), [(24, "euclidean"), (7, "euclidean"), (7, "cosine")])
 def test_distance_rows_are_the_distances_in_float32(rows, metric):
     X = points()
@@ -378,18 +360,6 @@ def test_distance_rows_are_the_distances_in_float32(rows, metric):
     assert (kept.chunks[0][0], kept.numblocks[1], kept.dtype) == (rows, 1, np.float32)
     exact = de.pairwise_distances(X, metric=metric)
     np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
-
-
-def test_sparse_blocks_are_bounded_in_rows_and_values():
-    sizes = np.where(np.arange(20_000) < 300, 500, 1)
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    columns = np.concatenate([np.arange(size) for size in sizes])
-    X = sp.csr_array((np.ones(indptr[-1], np.float32), columns, indptr), shape=(20_000, 500))
-    with block_memory(2**20):
-        bounds = np.cumsum([0, *domain_rows(X, metric="cosine").chunks[0]])
-    assert np.diff(bounds).max() <= distances.rows_of_tile(2**20) == 256
-    assert np.add.reduceat(sizes, bounds[:-1]).max() <= 2**20 // distances.VALUE_BYTES + 500
-    assert len(bounds) < 100
 
 
 # --------------------------------------------------------------------------- trees, and graphs of them

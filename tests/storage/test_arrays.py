@@ -148,14 +148,6 @@ def test_what_is_to_be_added_to_every_cell_is_kept_with_a_sparse_array(tmp_path)
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "any", "prod", "argmax"])
-def test_reductions_that_would_be_wrong_of_sparse_blocks_raise(tmp_path, name):
-    stored = finish(tmp_path / "ws", "x", sparse_array(np.eye(12), (5, 5, 2))).array("x")
-    for axis in (None, 0, 1):
-        with pytest.raises((TypeError, ValueError, IndexError)):
-            getattr(stored, name)(axis=axis).compute()
-
-
 def test_unsorted_duplicated_block_is_stored_canonical_and_not_touched(tmp_path):
     block = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([4, 1, 4]), np.array([0, 3])), shape=(1, 6))
     before = block.indices.copy()

@@ -7,14 +7,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import dask
-import llvmlite.binding
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from threadpoolctl import threadpool_info
 
-from distembed.storage import blocks, journal
+from distembed.storage import journal
 from distembed.storage.catalog import Catalog
 from distembed.storage.folder import Folder
 from distembed.storage.records import Problem
@@ -114,13 +112,6 @@ def test_seconds_of_work_do_not_count_pauses(tmp_path, monkeypatch):
             os.utime(file, (time_of - 86_400, time_of - 86_400))
         begun = Workspace.open(tmp_path / "ws").begun()["a"]
         assert (begun.parameters, begun.inputs, begun.worked.seconds) == ({"k": 2}, {"b": "f"}, worked), run
-
-
-def test_a_kernel_is_that_of_the_blas_in_use():
-    blocks.kernel.cache_clear()
-    blas = {pool.get("architecture") for pool in threadpool_info() if pool["user_api"] == "blas"}
-    assert blas
-    assert set(blocks.kernel().split()) == {llvmlite.binding.get_host_cpu_name(), *blas}
 
 
 def test_a_table_is_one_file_of_the_same_bytes_however_it_is_stored(tmp_path):

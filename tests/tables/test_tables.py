@@ -26,7 +26,6 @@ from distembed.tables.domain import (
     read_domain,
     read_known,
     read_new_rows,
-    returns_of,
 )
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, Scales, warn_of_one_column
@@ -375,21 +374,6 @@ def test_gaps_get_the_mean_of_the_day(tmp_path):
     }
     assert "1 date on which no name has a price left out" in domain.notes
     assert "4 daily returns without a price took the mean of the day, in 2 names: 'B', 'C'" in domain.notes
-
-
-def test_returns_equal_those_of_a_plain_loop():
-    rng = np.random.default_rng(0)
-    prices = rng.uniform(1, 2, (40, 12))
-    prices[rng.random(prices.shape) < 0.1] = np.nan
-    found = returns_of(prices, [str(i) for i in range(12)], max_missing=0.15)
-    kept = [i for i in range(12) if np.isnan(prices[:, i]).mean() <= 0.15]
-    assert found.names == [str(i) for i in kept]
-    assert 0 < len(kept) < 12
-    for day in range(39):
-        known = {i: prices[day + 1, i] / prices[day, i] - 1 for i in kept}
-        mean = np.mean([value for value in known.values() if not np.isnan(value)])
-        expected = [mean if np.isnan(value) else value for value in known.values()]
-        np.testing.assert_allclose(found.matrix[day], expected)
 
 
 EVENINGS = [datetime(2020, 1, 29, 20) + timedelta(days=day) for day in range(6)]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from distembed.vectors import UnknownWordError, VectorFileError, WordVectors
-from distembed.vectors.subwords import SubwordTable, hashes, word_ngrams
+from distembed.vectors.subwords import SubwordTable, word_ngrams
 from tests.references import subwords as reference
 
 UNKNOWN = ["kinging", "runs", "東京都", "x", "", "Ω" * 10_000]
@@ -326,7 +326,6 @@ def test_bad_models(tmp_path, written, damage, message):
 ODD_WORDS = [
     "the", "a", "", "größe", "日本語", "👍🏽", "é", "e\u0301", "x<y>", "aaaa", "42", "\udcff", "ß" * 7,
 ]  # fmt: skip
-LENGTHS = [(1, 1), (1, 4), (2, 2), (3, 6)]
 
 
 def ngrams(words, min_n, max_n):
@@ -339,20 +338,6 @@ def ngrams(words, min_n, max_n):
 def test_ngrams_of_any_text(words, min_n, more):
     max_n = min_n + more
     assert ngrams(words, min_n, max_n) == [reference.ngrams(word, min_n, max_n) for word in words]
-
-
-@pytest.mark.parametrize(("min_n", "max_n"), LENGTHS)
-def test_ngrams_and_hashes_are_those_of_gensim(min_n, max_n):
-    """gensim's functions are those by which it reads fastText's own files."""
-    inner = pytest.importorskip("gensim.models.fasttext_inner")
-    for word in ODD_WORDS:
-        if "\udcff" in word:
-            continue
-        theirs = inner.compute_ngrams_bytes(word, min_n, max_n)
-        found = word_ngrams([word], min_n, max_n)
-        assert ngrams([word], min_n, max_n)[0] == [one.decode() for one in theirs]
-        keys = hashes(found.data, found.starts, found.stops).tolist()
-        assert keys == [inner.ft_hash_bytes(one) for one in theirs]
 
 
 def random_rows(n, d=5, seed=0):
