@@ -352,11 +352,3 @@ def test_a_small_corpus_is_counted_whole_and_a_part_of_one_stands_for_its_share_
         assert part.n_bytes < n_bytes / 2
         assert pytest.approx(part.n_tokens * n_bytes / part.n_bytes, rel=0.3) == 10 * N_DOCUMENTS
         np.testing.assert_array_equal(part.counts, again.counts)
-
-
-def test_empty_documents_end_a_sample_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(inspection, "SAMPLE_BYTES", 1 << 17)
-    pq.write_table(pa.table({"text": pa.repeat("", 1_000_000)}), tmp_path / "empty.parquet")
-    sample = sampled(tmp_path / "empty.parquet")
-    assert sample.n_tokens == 0
-    assert inspection.SAMPLE_BYTES <= sample.n_documents < 1_000_000

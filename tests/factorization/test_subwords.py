@@ -3,6 +3,7 @@
 import dask.array as da
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from distembed.factorization.subwords import SubwordMap
 from tests.references import subwords as reference
@@ -92,8 +93,11 @@ def test_a_long_word_and_equal_vectors():
     np.testing.assert_array_equal(model.transform(["b" * 10_000]), [[1, 1]])
 
 
-def test_options_that_are_set_after_a_fit_change_no_composed_vector():
+def test_a_map_names_its_columns_and_options_that_are_set_after_a_fit_change_no_composed_vector():
+    with pytest.raises(NotFittedError):
+        SubwordMap().transform(["a"])
     fitted = SubwordMap(2, 5, min_words=3, regularization=0.5).fit(WORDS, planted())
+    assert fitted.get_feature_names_out().tolist() == [f"subwordmap{i}" for i in range(5)]
     before = fitted.transform(["walken"])
     fitted.set_params(min_n=1, max_n=4)  # the vectors of some n-grams are none of others
     np.testing.assert_array_equal(fitted.transform(["walken"]), before)

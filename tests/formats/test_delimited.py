@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from distembed.formats.delimited import DelimitedError, numbers, read_delimited, remedy
 from distembed.formats.encodings import EncodingError
@@ -87,31 +85,14 @@ def test_a_header_of_megabytes_is_read():
 
 # ---- numbers -------------------------------------------------------------------------------------------------
 
-LOCALES = {"en": (".", ","), "de": (",", "."), "fr": (",", " "), "ch": (".", "'"), "plain": (".", "")}
-"""The decimal sign and that between thousands."""
-
-
-@given(
-    st.lists(st.decimals(-(10**7), 10**7, places=3), min_size=1, max_size=4),
-    st.integers(0, 3),
-    st.sampled_from(sorted(LOCALES)),
-)
-def test_numbers_of_a_country_are_read_where_its_signs_are_said(drawn, places, country):
-    decimal, thousands = LOCALES[country]
-    cells = pa.array([f"{number:,.{places}f}".translate({44: thousands, 46: decimal}) for number in drawn])
-    found = numbers(cells, decimal=decimal, thousands=thousands)
-    assert found.values.tolist() == [float(f"{number:.{places}f}") for number in drawn]
-    assert not found.wrong.size
-    plain = numbers(cells)
-    if plain.wrong.size:  # and then some signs make numbers of all of them
-        assert remedy(cells, plain.wrong).startswith("set ")
-
 
 @pytest.mark.parametrize(
     ("cell", "options", "value"),
     [
         (" 12.345 ", {}, 12.345),
         ("12.345", {"decimal": ",", "thousands": "."}, 12345),
+        ("-1,234,567.5", {"thousands": ","}, -1234567.5),
+        ("1'234.5", {"thousands": "'"}, 1234.5),
         ("1e3", {}, 1000),
         ("+.5", {}, 0.5),
         ("007", {}, 7),

@@ -24,12 +24,11 @@ from distembed.formats.tables import TableError, read_table, texts_of
 from distembed.tables.domain import (
     holds_vectors,
     read_domain,
-    read_known,
     read_new_rows,
 )
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, Scales, warn_of_one_column
-from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
+from distembed.tables.sections import DomainSection, MatchingSection, PricesSection
 from tests.commands import succeed
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
@@ -296,15 +295,6 @@ def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
             read_domain(section)
 
 
-def test_known_vectors_of_a_table_and_of_a_file_are_equal(tmp_path):
-    table = write(tmp_path, "w,0,1,label\nu,1,2,7\nv,3,4,8\n")
-    file = write(tmp_path, "2 2\nu 1 2\nv 3 4\n", "v.txt")
-    from_table = read_known(KnownSection(path=table, drop=("label",)))[0]
-    from_file = read_known(KnownSection(path=file))[0]
-    assert from_table.words == from_file.words
-    np.testing.assert_array_equal(from_table.vectors, from_file.vectors)
-
-
 def misses(names, words, **options):
     rows = match_names(names, words, MatchingSection(**options))
     return [tuple(miss) for miss in near_misses(names, words, rows, MatchingSection(**options))]
@@ -483,6 +473,7 @@ workspace = "w"
 path = "domain.bin"
 [known]
 path = "known.csv"
+drop = ["year"]
 [imputation]
 min_degree = 4
 [evaluation]
@@ -494,8 +485,8 @@ def test_a_job_reads_the_vocabulary_of_one_embedding_and_the_vectors_of_another(
     rng = np.random.default_rng(0)
     names, Y = [f"n{i}" for i in range(40)], rng.standard_normal((40, 5))
     de.WordVectors(names, rng.standard_normal((40, 3))).save(tmp_path / "domain.bin")
-    lines = [f"{names[i]}," + ",".join(map(str, Y[i])) for i in range(20)]
-    (tmp_path / "known.csv").write_text("name,a,b,c,d,e\n" + "\n".join(lines) + "\n")
+    lines = [f"{names[i]},7," + ",".join(map(str, Y[i])) for i in range(20)]
+    (tmp_path / "known.csv").write_text("name,year,a,b,c,d,e\n" + "\n".join(lines) + "\n")
     (tmp_path / "job.toml").write_text(JOB)
     planned = succeed("plan", tmp_path / "job.toml").output
     assert "40 names x 3 numbers, vectors of 5 components" in planned
