@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import dask
@@ -22,7 +21,6 @@ from distembed import LSA, NMF, PSDVec
 from distembed.execution import compute, whole
 from distembed.lift import Sum, block, first_rows, fold, lift, part, temporaries_of, total, total_of_part
 from distembed.linalg.operators import row_blocks
-from distembed.storage.workspace import Workspace
 
 ROWS = np.random.default_rng(0).normal(size=(103, 6)).astype(np.float32)
 CUTS = [(103,), (52, 51), (50, 1, 52), tuple([6] * 17 + [1])]
@@ -194,20 +192,6 @@ def test_tasks_of_a_fit_are_named_after_their_steps(kind):
         compute(FITS[kind](rows))
     assert len(seen) > 5
     assert not {name for name in seen if name.startswith("_") or ANONYMOUS & {name}}
-
-
-def test_tasks_of_a_stage_are_named_after_what_they_write_and_read(tmp_path):
-    with Workspace.create(tmp_path / "w", owner="test") as workspace, counted_tasks() as seen:
-        stage = workspace.stage("numbers", parameters={}, inputs={})
-        options = {"dims": ["number"], "units": "1", "meaning": "Numbers."}
-        stored = stage.store("squares", da.arange(4, chunks=2), **options)
-        stage.store_files(
-            "texts", 2, lambda index, prefix: {"n": Path(f"{prefix}.txt").write_text("x" * index)}
-        )
-        stored.compute()
-    assert {"squares-write", "texts-write"} <= seen.keys()
-    assert any("squares-read" in name for name in seen)
-    assert not ANONYMOUS & seen.keys()
 
 
 def _plus(block: Any, *, by: float) -> Any:

@@ -1,8 +1,7 @@
-"""The code of the pages: notebooks use public names alone and run, and other programs read what distembed reads."""
+"""The code of the pages: notebooks run, and other programs read what distembed reads."""
 
 from __future__ import annotations
 
-import ast
 import re
 import warnings
 from pathlib import Path
@@ -12,9 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-import distembed
 import distembed as de
-import distembed.demos
 from distembed.execution import compute
 
 # --- notebooks among the tutorials, which are Markdown with cells of code -------------------------------------
@@ -48,34 +45,9 @@ def executed(page: Path, folder: Path) -> Any:
     return notebook
 
 
-def of_library(code: str) -> list[str]:
-    """Return what code takes from the library: the names after `de.`, and modules that it imports."""
-    names = []
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "de":
-            names.append(node.attr)
-        elif isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names if alias.name.startswith("distembed.")]
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "distembed":
-            names += [f"{node.module}.{alias.name}" for alias in node.names]
-    return names
-
-
 def test_there_are_six_and_the_index_lists_each():
     assert len(NOTEBOOKS) == 6
     assert all(re.search(rf"^{page.stem}$", INDEX, re.MULTILINE) for page in NOTEBOOKS)
-
-
-@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
-def test_a_notebook_is_code_that_uses_public_names_alone_without_outputs(page):
-    public = {*distembed.__all__, "distembed.demos.titles", "distembed.demos.title_counts"}
-    used = {name for code in cells(page) for name in of_library(code)}
-    assert used  # it is about the library
-    assert used <= public
-    text = page.read_text(encoding="utf-8")
-    assert text.count("```{code-cell} ipython3\n") == len(cells(page)) > 3
-    assert "data:image" not in text
-    assert not list(page.parent.glob("*.ipynb"))
 
 
 @pytest.mark.slow

@@ -142,16 +142,6 @@ def test_equal_rows_constant_columns_and_a_vector_of_zeros_are_taken_as_they_are
     assert not vectors[0].any()
 
 
-def test_a_table_in_which_most_names_are_equal_is_judged(tmp_path):
-    """45 of the 60 names have the same category, so that the middle one of all distances is 0."""
-    write(tmp_path)
-    rows = [f"name {i}," + ("1,0,0" if i % 4 else "0,1,0" if i % 8 else "0,0,1") for i in range(60)]
-    (tmp_path / "domain.csv").write_text("\n".join(["name,a,b,c", *rows]) + "\n")
-    (tmp_path / "job.toml").write_text(JOB.replace('label_column = "kind"\n', ""))
-    found = made(tmp_path / "job.toml", tmp_path / "w", until="hold_out").table("hold_out").to_pylist()
-    assert np.isfinite([row["cosine"] for row in found]).all()
-
-
 def test_the_job_on_the_real_prices(shared, tmp_path):
     folder = shared / "data" / "lsi"
     settings = {
