@@ -74,14 +74,6 @@ def test_memory_does_not_grow_with_a_line(tmp_path, name, monkeypatch):
     assert peak < 20 << 20  # the line has 30 MiB
 
 
-def test_split_inside_a_line_reads_no_further_than_itself(tmp_path):
-    path = write(tmp_path / "t.txt", b"x" * 100_000)
-    partition = read_corpus(path, partition_bytes=1000).partitions[5]
-    summary = tokenize_partition(partition, Tokenizer(), str(tmp_path / "part"))
-    assert (summary.n_documents, summary.n_tokens, summary.n_bytes_text) == (0, 0, 0)
-    assert summary.n_bytes_read <= 100_000 - 5000  # a piece of it, to see that no line begins
-
-
 # ---- many small files in one task ------------------------------------------------------------------------------
 
 

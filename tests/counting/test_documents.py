@@ -105,13 +105,6 @@ def test_the_block_functions_of_counting_declare_what_they_hold(tmp_path):
 # ---- bundles and groups of documents ---------------------------------------------------------------------------------
 
 
-def texts_of(seed):
-    """Return documents of unequal lengths, some empty, with words outside the vocabulary."""
-    rng = np.random.default_rng(seed)
-    pool = [f"w{number}" for number in range(13)]
-    return [[pool[k] for k in rng.integers(0, len(pool), n)] for n in (0, 30, 1, 0, 200, 3, 50, 9, 0, 7, 0)]
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -123,7 +116,9 @@ def texts_of(seed):
 )
 def test_a_corpus_is_counted_in_ranges(tmp_path, monkeypatch, options):
     path, rules = tmp_path / "text.txt", Tokenizer(numbers=True, border="line")
-    path.write_text("\n".join(" ".join(word or "" for word in document) for document in texts_of(2)))
+    rng = np.random.default_rng(2)
+    lines = [" ".join(f"w{k}" for k in rng.integers(0, 13, n)) for n in (0, 30, 1, 0, 200, 3, 50, 9, 0, 7, 0)]
+    path.write_text("\n".join(lines))
     tokens = de.read_corpus(path, layout="file", tokenizer=rules).tokenize()
     vocabulary = de.build_vocabulary(tokens, max_size=12)
     found = []

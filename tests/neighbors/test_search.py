@@ -351,17 +351,6 @@ def test_wrong_scores_do_not_survive(monkeypatch):
 # --------------------------------------------------------------------------- the grid
 
 
-@pytest.mark.parametrize(("rows", "metric"), [(24, "euclidean"), (7, "euclidean"), (7, "cosine")])
-def test_distance_rows_are_the_distances_in_float32(rows, metric):
-    X = points()
-    X[7] = X[3]
-    with block_memory(rows * 24 * 56):
-        kept = distances.distance_rows(X, metric=metric)
-    assert (kept.chunks[0][0], kept.numblocks[1], kept.dtype) == (rows, 1, np.float32)
-    exact = de.pairwise_distances(X, metric=metric)
-    np.testing.assert_array_equal(kept.compute(), exact.astype(np.float32))
-
-
 # --------------------------------------------------------------------------- trees, and graphs of them
 
 

