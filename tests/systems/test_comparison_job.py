@@ -121,6 +121,60 @@ def test_words_of_more_parts_have_the_course_of_their_change(tmp_path, rows):
     assert "since new" in (tmp_path / "w/report/index.html").read_text()
 
 
+def write_planted(folder: Path, concentration: float, window: int) -> None:
+    """Write two parts of eight novels each, in one of which two frequent words stand for each other.
+
+    Each novel has its own persons and things, the more so the smaller the concentration, and uses frequent words at its
+    own rate.
+    """
+    rng = np.random.default_rng(0)
+    nouns, verbs = ([f"{kind}{a}{b}" for a in "abcde" for b in "klmnopqr"] for kind in ("n", "v"))
+    for part in ("left", "right"):
+        (folder / "novels" / part).mkdir(parents=True)
+        for number in range(8):
+            of_nouns, of_verbs = (rng.dirichlet(np.full(40, concentration)) for _ in range(2))
+            rates = rng.dirichlet(np.full(4, 4.0))
+            lines = []
+            for _ in range(300):
+                words = []
+                for kind in rng.choice(4, 8, p=rates):
+                    noun, verb = rng.choice(nouns, p=of_nouns), rng.choice(verbs, p=of_verbs)
+                    words += [("the", noun, verb), ("for", noun), ("but", verb), ("and", verb, noun)][kind]
+                lines.append(" ".join(words))
+            text = "\n".join(lines)
+            if part == "right":
+                text = text.replace("for ", "BUT ").replace("but ", "for ").replace("BUT ", "but ")
+            (folder / "novels" / part / f"{number}.txt").write_text(f"{text}\n")
+    (folder / "job.toml").write_text(
+        '[job]\nsystem = "comparison"\nworkspace = "w"\n[corpus]\npaths = ["novels"]\npath_fields = ["side"]\n'
+        f"[vocabulary]\nmin_count = 1\n[counting]\nwindow = {window}\n[psdvec]\nn_components = 6\nn_iter = 2\n"
+        '[parts]\ncolumn = "side"\n'
+        "[comparison]\nmin_count = 30\nmin_documents = 3\nhalves = 5\nbootstrap = 30\n[resources]\nworkers = 1\n"
+    )
+
+
+@pytest.mark.slow
+def test_frequent_words_that_were_exchanged_in_few_novels_have_changed(tmp_path):
+    write_planted(tmp_path, 5.0, 1)
+    columns = changes_in(tmp_path).between("left", "right")
+    verdicts = dict(zip(columns["word"], columns["verdict"], strict=True))
+    assert verdicts["for"] == verdicts["but"] == CHANGED
+    assert verdicts["the"] != CHANGED != verdicts["and"]
+
+
+@pytest.mark.slow
+def test_words_of_few_novels_that_differ_have_no_change_below_zero(tmp_path):
+    """A half of a part is a text of its own, whose frequent words are not those of the whole part."""
+    write_planted(tmp_path, 0.3, 3)
+    columns = changes_in(tmp_path).between("left", "right")
+    is_judged = np.array(columns["verdict"]) != UNJUDGED
+    assert abs(columns["change"][is_judged].mean()) < 0.05
+    below, above = columns["high"] < 0, columns["low"] > 0
+    assert below[is_judged].mean() < 0.05
+    is_other = is_judged & ~np.isin(columns["word"], ["for", "but"])
+    assert abs(below[is_other].mean() - above[is_other].mean()) < 0.05
+
+
 def test_fewer_changes_than_by_chance_are_no_evidence(job, workspace, plain):
     for false_alarms, is_doubtful in ((0.01, False), (0.9, True)):
         asked = load_job(job, settings=(f"comparison.false_alarms={false_alarms}",))
