@@ -15,6 +15,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 import distembed as de
 from distembed.corpus import partitions, records
+from distembed.corpus import vocabulary as module
 from distembed.corpus.partitions import Tokens
 from distembed.corpus.readers import read_corpus
 from distembed.corpus.records import CorpusError
@@ -49,22 +50,26 @@ def rows(vocabulary):
 
 
 @pytest.mark.parametrize("partition_bytes", [1 << 20, 3000])
-@pytest.mark.parametrize("words_in_memory", [1 << 20, 1000, 40])
-def test_counts_are_exact(corpus, tmp_path, monkeypatch, partition_bytes, words_in_memory):
-    """Where many words do not fit, few files are open, and what is in one of them may not fit either."""
-    monkeypatch.setattr("distembed.corpus.vocabulary.MAX_BUCKETS", 4)
+@pytest.mark.parametrize("words_in_memory", [1 << 20, 1000, 300])
+def test_counts_are_exact(corpus, partition_bytes, words_in_memory):
     docs = read_corpus(corpus, partition_bytes=partition_bytes)
     everything = expected(corpus)
-
-    def build(**options):
-        return rows(build_vocabulary(docs, words_in_memory=words_in_memory, scratch=tmp_path, **options))
-
+    build = lambda **options: rows(build_vocabulary(docs, words_in_memory=words_in_memory, **options))  # noqa: E731
     assert build() == everything
     assert build(min_count=20) == [row for row in everything if row[1] >= 20]
     assert build(max_size=10) == everything[:10]
     kept = {everything[-1][0], everything[3][0], "absent"}
     assert build(max_size=5, keep=kept) == [*everything[:4], everything[-1]]
     assert build(min_count=50, keep=kept) == [row for row in everything if row[1] >= 50 or row[0] in kept]
+
+
+def test_buckets_are_bounded_and_in_the_scratch_folder(corpus, tmp_path, monkeypatch):
+    docs, opened, real = read_corpus(corpus, partition_bytes=3000), set(), module.ParquetFile
+    monkeypatch.setattr(module, "MAX_BUCKETS", 4)
+    monkeypatch.setattr(module, "ParquetFile", lambda path: opened.add(path) or real(path))
+    assert rows(build_vocabulary(docs, words_in_memory=40, scratch=tmp_path)) == expected(corpus)
+    assert len(opened) == 3 * 4
+    assert all(tmp_path in path.parents for path in opened)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -389,12 +389,6 @@ def test_tree_of_equal_rows_and_equal_distances(seed, k):
     assert connected_components(edges, directed=False)[0] == 1
 
 
-def test_tree_of_rows_that_are_all_equal():
-    tree = tree_of(np.ones((30, 4)), 2)
-    assert tree.edges.tolist() == [[0, row] for row in range(1, 30)]
-    assert not tree.lengths.any()
-
-
 def test_tree_does_not_depend_on_the_length_of_the_lists():
     X = clusters(20, 5)
     searches, trees = {}, []
