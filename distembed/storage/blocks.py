@@ -22,6 +22,7 @@ import dask.array as da
 import google_crc32c
 import llvmlite.binding
 import numpy as np
+from dask.base import tokenize
 from numcodecs import Blosc
 from scipy import sparse
 from threadpoolctl import threadpool_info
@@ -323,8 +324,12 @@ def open_array(folder: Folder, record: records.OutputRecord, *, row_nonzeros: bo
 
     With `row_nonzeros` it is the number of stored values of each row of a sparse array, int64 (rows,), whose values
     are not read. A block that is no longer the one of the record is a `DamagedError`.
+
+    Tasks that read equal content have equal names. Of what is temporary they name the workspace too: of two equal runs
+    on one cluster the first to end removes its own, and the other's tasks have to read theirs.
     """
-    output, token, rows = record.spec, record.digest, record.spec.row_blocks
+    output, rows = record.spec, record.spec.row_blocks
+    token = tokenize(record.digest, folder.url) if output.temporary else record.digest
     dtype, ndim = np.dtype(output.dtype), len(output.shape)
     blocks = [StoredBlock(b.index, rows[b.index], b.files, b.summary) for b in record.blocks]
     boxes = _boxes(output, blocks, name=f"{output.name}-number-{token}")

@@ -64,6 +64,19 @@ def test_growth_keeps_the_items_of_the_keys_that_are_still_wanted(tmp_path):
     assert run([a, c], version="2") == [a, c]
 
 
+def test_equal_runs_on_one_cluster_share_no_task_that_reads_what_one_of_them_removes(tmp_path):
+    def names(place):
+        with Workspace.create(tmp_path / place, owner="test") as workspace:
+            stage = workspace.stage("a", parameters={}, inputs={})
+            stored = [stage.store(f"x{n}", dense_array(), **META, temporary=bool(n)) for n in range(2)]
+            return [array.name for array in stored]
+
+    (lasting, first), (same, second) = names("one"), names("other")
+    assert lasting == same
+    assert first != second
+    assert names("one") == [lasting, first]
+
+
 def test_temporary_outputs_take_no_part_and_end_with_their_stage(tmp_path):
     digests = set()
     for n in (1, 2):
