@@ -193,6 +193,17 @@ def test_counts_that_could_overflow_are_refused():
         cooccurrence.count_type([partial, partial])
 
 
+def test_fractions_are_divided_in_float64_and_rounded_once(tmp_path):
+    """Above 2**24 not every sum has a float32, so that a division in float32 would round twice."""
+    sums, partial = np.arange(2**24 + 1, 2**24 + 500), PartialCounts(f"{tmp_path}/c", 7, 2**30)
+    with writing_runs(partial.url) as append:
+        first_row = np.append(0, np.full(len(sums), len(sums)))
+        append(0, Run(first_row, np.arange(len(sums), dtype=np.int32), sums))
+    found = merged_block([partial], (0, len(sums)), 0).data
+    np.testing.assert_array_equal(found, (sums / 7).astype(np.float32))
+    assert (found != sums.astype(np.float32) / np.float32(7)).any()
+
+
 def test_counts_of_the_authors_program(shared, tmp_path):
     """160 Wikipedia articles, window 3: PSDVec's own counter, every cell of the three blocks it kept."""
     reference = shared / "reference"

@@ -10,6 +10,7 @@ from sklearn.neighbors import kneighbors_graph
 from distembed.neighbors.graphs import (
     affinity_rows,
     components,
+    degrees_of,
     joint_adjacency,
     laplacian,
     neighbor_affinity,
@@ -159,3 +160,9 @@ def test_parallel_rows_are_as_near_as_equal_ones(affinity, sparse):
     graph = neighbor_affinity(sp.csr_array(X) if sparse else X, 10, affinity=affinity).toarray()
     group = graph[:12, :12]
     np.testing.assert_array_equal(group[group > 0], 1)
+
+
+def test_degrees_of_float32_are_added_in_float64():
+    weights = (1 / np.arange(1, 10_001)).astype(np.float32)
+    degrees = degrees_of(sp.csr_array(weights[None]))
+    np.testing.assert_allclose(degrees, weights.sum(dtype=np.float64), rtol=1e-13)
