@@ -18,7 +18,7 @@ from distembed.cli.failures import EMPTY_CODE, ending, fail
 from distembed.display import plural
 from distembed.execution import uncollected
 from distembed.files import failures_told
-from distembed.job.opening import code_of, existing_workspace, open_job
+from distembed.job.opening import code_of, open_job, workspace_of
 from distembed.job.plan import check_inputs
 from distembed.job.progress import (
     WARNING,
@@ -94,7 +94,7 @@ def plan(
     with uncollected():
         job = open_job(**at)
         with failures_told(job.job.workspace):
-            place = existing_workspace(job.job.workspace)
+            place = workspace_of(job)
             states = stage_states(job, place)
         planned = plan_small(job, states, place)
         if not as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import TypeAlias
 
@@ -185,6 +186,27 @@ def refuse_recorded(job: Job) -> None:
 def existing_workspace(url: str) -> Workspace | None:
     """Return the workspace at a folder or URL, to be read, or None where there is none yet."""
     return Workspace.open(url) if Workspace.exists(url) else None
+
+
+def workspace_of(job: Job) -> Workspace | None:
+    """Return the workspace of a job, to be read, or None where there is none yet.
+
+    Raises
+    ------
+    JobError
+        If it holds the results of another method, of whose stages some have the same names.
+    """
+    if place := existing_workspace(job.job.workspace):
+        try:
+            recorded = tomllib.loads((place.read_file(JOB_FILE) or b"").decode())["job"]["system"]
+        except (ValueError, LookupError, TypeError):  # none is there, or it is damaged
+            return place
+        if recorded != job.job.system:
+            raise JobError(
+                f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
+                f"{job.job.system} a workspace of its own"
+            )
+    return place
 
 
 def load_vectors(source: Source, *, max_words: int | None = None) -> WordVectors:

@@ -12,7 +12,7 @@ from distembed.display import format_bytes, plural
 from distembed.files import failures_told
 from distembed.heaps import MEMORY_SHARE, memory_of_machine, memory_share
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, existing_workspace
+from distembed.job.opening import JOB_FILE, workspace_of
 from distembed.job.stage import Counted, stages_of, system_of
 from distembed.job.state import StageState, stage_states, with_damage
 from distembed.job.status import FORMAT
@@ -202,7 +202,7 @@ class Plan(NamedTuple):
 def plan_job(job: Job) -> Plan:
     """Return the resources that a job needs; the sizes that committed stages know are exact."""
     with failures_told(job.job.workspace):
-        workspace = existing_workspace(job.job.workspace)
+        workspace = workspace_of(job)
         states = stage_states(job, workspace)
     return plan_stages(job, states, workspace)
 

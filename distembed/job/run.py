@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from distembed.job import provenance
 from distembed.job.inputs import keep_hints, look_for
 from distembed.job.load import JOB_BYTES
 from distembed.job.model import Job, JobError
-from distembed.job.opening import JOB_FILE, check_code, code_of, existing_workspace
+from distembed.job.opening import JOB_FILE, check_code, code_of, workspace_of
 from distembed.job.plan import Plan, check_inputs, plan_stages, plan_with
 from distembed.job.progress import Reporter
 from distembed.job.stage import REPORT, SUMMARY, Context, StageSpec, stages_of, system_of
@@ -117,11 +116,9 @@ def run_stages(
     names = [spec.name for spec in specs]
     url, title = job.job.workspace, job.job.title
     with failures_told(url), dask.config.set({"distembed.block_memory": job.resources.block_memory}):
-        before = existing_workspace(url)
+        before = workspace_of(job)
         if before is None:  # a job that is refused leaves no folder
             _check_plan(job, stage_states(job, None, specs=specs), None, workers, reporter)
-        else:
-            _refuse_another_method(job, before)
         with Workspace.create(url, owner=title, watching=reporter.note) as workspace, workers:
             reporter.tell(
                 "run_begun",
@@ -218,19 +215,6 @@ def plan_small(job: Job, states: Sequence[StageState], workspace: Workspace | No
 
 
 # --- what is refused before it runs --------------------------------------------------------------------------------
-
-
-def _refuse_another_method(job: Job, workspace: Workspace) -> None:
-    """Refuse a workspace with the results of another method, of whose stages some have the same names."""
-    try:
-        recorded = tomllib.loads((workspace.read_file(JOB_FILE) or b"").decode())["job"]["system"]
-    except (ValueError, LookupError, TypeError):  # none is there, or it is damaged
-        return
-    if recorded != job.job.system:
-        raise JobError(
-            f"{job.job.workspace} holds the results of the method {recorded}: give this job of the method "
-            f"{job.job.system} a workspace of its own"
-        )
 
 
 @uncollected()

@@ -13,7 +13,7 @@ from typing import Any
 
 from distembed.display import format_bytes, format_seconds, measured
 from distembed.job.model import Job
-from distembed.job.opening import existing_workspace
+from distembed.job.opening import workspace_of
 from distembed.job.stage import stages_of, system_of
 from distembed.job.state import (
     BEGUN,
@@ -44,7 +44,7 @@ SPENT = (
 
 def status_record(job: Job) -> dict[str, Any]:
     """Return the state of each stage of a job, with the figures and the scores of those that are done."""
-    workspace = existing_workspace(job.job.workspace)
+    workspace = workspace_of(job)
     states = [] if workspace is None else stage_states(job, workspace)
     state = FINISHED if all(one.manifest for one in states) else UNFINISHED
     if all(one.before is None for one in states):
@@ -213,7 +213,7 @@ def _versions(stages: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def age_note(job: Job) -> str:
     """Return why finished work of a job is older than its files or its keys; "" where it is not."""
-    workspace = existing_workspace(job.job.workspace)
+    workspace = workspace_of(job)
     states = [] if workspace is None else stage_states(job, workspace)
     first = next((state for state in states if state.word == OUTDATED), None)
     if workspace is None or first is None:

@@ -31,7 +31,7 @@ from distembed.evaluation.wordsets import EvaluationSet, find_sets
 from distembed.files import replacing
 from distembed.job.inputs import stamps_at
 from distembed.job.model import Job, JobError
-from distembed.job.opening import existing_workspace
+from distembed.job.opening import workspace_of
 from distembed.job.progress import Reporter
 from distembed.job.run import run_stages
 from distembed.job.stage import OwnItems, read_vectors, system_of
@@ -125,7 +125,7 @@ def tune(
     """
     base, reporter = job_of(()), reporter or Reporter()
     place = place or f"{base.job.workspace.rstrip('/')}.tune"
-    (shared, last, identity, judge), own = judge_of(base, on), existing_workspace(base.job.workspace)
+    (shared, last, identity, judge), own = judge_of(base, on), workspace_of(base)
 
     def job_with(keys: Keys) -> tuple[Job, dict[str, str]]:
         """Return a job with some keys, and the fingerprint of each stage up to the one that is judged.

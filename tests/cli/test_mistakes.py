@@ -85,9 +85,10 @@ def test_a_workspace_of_another_method_stays_as_it_is(copy: Path, tmp_path: Path
     (tmp_path / "a.txt").write_text("a text\n")
     (tmp_path / "job.toml").write_text(MINIMAL.format("topics"))
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
-    done = run("run", tmp_path / "job.toml", "--workspace", copy)
-    assert done.exit_code == 2
-    assert f"{copy} holds the results of the method psdvec: give this job of the method topics" in done.output
+    told = f"{copy} holds the results of the method psdvec: give this job of the method topics"
+    for command in ("plan", "run", "status"):
+        done = run(command, tmp_path / "job.toml", "--workspace", copy)
+        assert (done.exit_code, told in done.output) == (2, True), done.output
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
