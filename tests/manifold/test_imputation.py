@@ -122,12 +122,12 @@ def test_the_history_is_of_what_a_solver_stops_by_and_a_long_one_is_thinned(solv
     steps, measures = model.history_.T
     np.testing.assert_array_equal(steps, np.arange(1, model.n_iter_ + 1))
     with pytest.warns(ConvergenceWarning, match="raise max_iter") as told:
-        stopped = clone(model).set_params(max_iter=3).fit(X, Y)
-    assert (len(told), stopped.n_iter_, stopped.converged_) == (1, 3, False)
+        stopped = clone(model).set_params(max_iter=1).fit(X, Y)
+    assert (len(told), stopped.n_iter_, stopped.converged_) == (1, 1, False)
     assert stopped.residual_ > tol
     if solver == "krylov":  # a run that ends there has the residual the record says
         assert measures[-1] == pytest.approx(model.residual_, rel=0.5)
-        assert stopped.residual_ == pytest.approx(measures[2], rel=1e-6)
+        assert stopped.residual_ == pytest.approx(measures[0], rel=1e-6)
     else:
         assert measures[-1] < tol <= measures[-2]
         assert clone(model).set_params(tol=1e-3).fit(X, Y).n_iter_ == 1 + np.argmax(measures < 1e-3)
@@ -169,6 +169,8 @@ def test_an_interrupted_fit_goes_on_after_what_it_has_kept(solver, monkeypatch):
     assert found.vectors_.tobytes() == expected.vectors_.tobytes()
     assert found.n_iter_ == expected.n_iter_
     np.testing.assert_array_equal(found.history_, expected.history_)
+    # of several blocks of columns, which take steps of their own, too
+    assert found.history_[-1, 1] == pytest.approx(found.residual_ if solver == "krylov" else 1e-9, rel=0.9)
     made = [name.rpartition("/")[2] for name in states.stored]
     assert len(set(states.stored)) == len(made)
     solved = "solved" if solver == "krylov" else "sweeps-00001"
