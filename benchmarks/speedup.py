@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ from benchmarks.measures import alone, run_main, tell, tell_head, tell_row
 from benchmarks.recorded_graphs import RecordedStage, Recorder, stage_of_json
 from distembed.cli.main import cli
 from distembed.job import run
-from tests.hosts.network import WORKERS, cluster, follow
+from tests.hosts.network import WORKERS, Network, cluster
 
 ROOT = Path(__file__).parents[1]
 ENGLISH_ALL = ROOT / "jobs/english_all.toml"
@@ -187,6 +188,34 @@ def moved_bytes(client: Any) -> int:
 
 def _fetched(dask_worker: Any) -> int:
     return sum(transfer["total"] for transfer in dask_worker.transfer_incoming_log)
+
+
+class Wire(NamedTuple):
+    """What went over the network during a stage: its seconds, and the bytes that each host has sent."""
+
+    stage: str
+    seconds: float
+    sent: dict[str, int]
+
+
+def follow(hosts: Network, client: subprocess.Popen[bytes], workspace: Path, *, seconds: float) -> list[Wire]:
+    """Wait for the end of a run; return what went over the network until each of its stages was committed."""
+    begin, before = time.monotonic(), hosts.sent()
+    deadline, wires, committed = begin + seconds, [], _committed(workspace)
+    while (ended := client.poll() is not None) or time.monotonic() < deadline:
+        now, count = time.monotonic(), hosts.sent()
+        for stage in sorted(_committed(workspace) - committed):
+            wires.append(Wire(stage, now - begin, {host: count[host] - before[host] for host in count}))
+            committed.add(stage)
+            begin, before = now, count
+        if ended:
+            return wires
+        time.sleep(0.05)
+    raise AssertionError(f"the run took over {seconds:.0f} s:\n{hosts.log('client').read_text()}")
+
+
+def _committed(workspace: Path) -> set[str]:
+    return {file.stem for file in (workspace / "manifest").glob("*.json")}
 
 
 def measured_on_hosts(job: Path, workspace: Path, words: list[str]) -> dict[str, Any]:

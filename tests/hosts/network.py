@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.commands import environment
 
@@ -175,31 +174,3 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = WAI
     while not condition():
         assert time.monotonic() < deadline, f"{what} took over {seconds:.0f} s"
         time.sleep(0.02)
-
-
-class Wire(NamedTuple):
-    """What went over the network during a stage: its seconds, and the bytes that each host has sent."""
-
-    stage: str
-    seconds: float
-    sent: dict[str, int]
-
-
-def follow(hosts: Network, client: subprocess.Popen[bytes], workspace: Path, *, seconds: float) -> list[Wire]:
-    """Wait for the end of a run; return what went over the network until each of its stages was committed."""
-    begin, before = time.monotonic(), hosts.sent()
-    deadline, wires, committed = begin + seconds, [], _committed(workspace)
-    while (ended := client.poll() is not None) or time.monotonic() < deadline:
-        now, count = time.monotonic(), hosts.sent()
-        for stage in sorted(_committed(workspace) - committed):
-            wires.append(Wire(stage, now - begin, {host: count[host] - before[host] for host in count}))
-            committed.add(stage)
-            begin, before = now, count
-        if ended:
-            return wires
-        time.sleep(0.05)
-    raise AssertionError(f"the run took over {seconds:.0f} s:\n{hosts.log('client').read_text()}")
-
-
-def _committed(workspace: Path) -> set[str]:
-    return {file.stem for file in (workspace / "manifest").glob("*.json")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -336,3 +337,10 @@ def test_workers_with_less_memory_than_a_task_are_named():
     with pytest.raises(JobError, match=sentence):
         crew.check_memory(601 << 20)
     Workers(client=client_of("closed")).check_memory(601 << 20)  # a scheduler that is gone names no worker
+
+
+def test_all_processes_of_a_run_together_take_more_than_the_largest():
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE):
+        for client, is_more in ((None, False), (client_of("running", a=1), True)):
+            largest, together = Workers(client=client).memory()
+            assert (together > largest) == is_more
