@@ -171,6 +171,11 @@ def test_planted_topics_are_found(kind, init):
         assert len({word[0] for word in column}) == 1
 
 
+def test_documents_without_words_and_words_of_no_document_are_counted():
+    model = NMF(1, max_iter=1, tol=0).fit(np.array([[1.0, 1, 0, 2], [0, 0, 0, 0], [0, 0, 0, 1]]))
+    assert (model.n_unused_words_, model.n_empty_documents_) == (1, 1)
+
+
 def test_top_words_of_semantic_nmf_are_not_the_rarest_unless_they_are_asked_for():
     X, M, _ = planted(seed=3)
     words = [str(row) for row in range(40)]
