@@ -172,7 +172,8 @@ def test_planted_topics_are_found(kind, init):
 
 
 def test_documents_without_words_and_words_of_no_document_are_counted():
-    model = NMF(1, max_iter=1, tol=0).fit(np.array([[1.0, 1, 0, 2], [0, 0, 0, 0], [0, 0, 0, 1]]))
+    with pytest.warns(UserWarning, match="1 of 3 documents hold no word"):
+        model = NMF(1, max_iter=1, tol=0).fit(np.array([[1.0, 1, 0, 2], [0, 0, 0, 0], [0, 0, 0, 1]]))
     assert (model.n_unused_words_, model.n_empty_documents_) == (1, 1)
 
 
