@@ -280,12 +280,6 @@ def test_the_conda_recipe_asks_for_what_the_package_does():
     assert {name: allowed.get(name) for name in constraints} == constraints
 
 
-def test_the_package_says_that_its_types_can_be_read():
-    assert (ROOT / "distembed/py.typed").exists()
-    assert PYPROJECT["tool"]["mypy"]["modules"] == ["tests.typing.program"]
-    assert "py.typed" in PYPROJECT["tool"]["setuptools"]["package-data"]["distembed"]
-
-
 def test_every_benchmark_uses_names_that_there_are():
     modules = [f"benchmarks.{file.stem}" for file in sorted((ROOT / "benchmarks").glob("*.py"))]
     assert len(modules) > 20

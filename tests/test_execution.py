@@ -38,12 +38,7 @@ from distembed.execution import (
     whole,
 )
 from distembed.lift import Sum, fold, lift
-from distembed.linalg.operators import (
-    row_blocks,
-    sparse_times,
-    times_matrix,
-    transpose_row_blocks,
-)
+from distembed.linalg.operators import row_blocks, sparse_times, times_matrix, transpose_row_blocks
 from distembed.manifold import propagation
 from distembed.neighbors.graphs import affinity_rows
 from distembed.weighting.documents import select_pairs

@@ -110,9 +110,6 @@ def test_passes_over_a_lazy_matrix_share_no_key(client, warnings_of_keys, shape)
     assert warnings_of_keys() == []
 
 
-# --- dask-ml's wrapper ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("of_csr", [False, True])
 @pytest.mark.parametrize(
     ("estimator", "method"),

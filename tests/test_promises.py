@@ -267,9 +267,7 @@ def recorded(workspace: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("finished", "stages"),
-    cells({("psdvec", "two")}, [("two",), ("each",)]),
-    indirect=["finished"],
+    ("finished", "stages"), cells({("psdvec", "two")}, [("two",), ("each",)]), indirect=["finished"]
 )
 def test_a_run_killed_in_its_stages_ends_with_the_same_bytes_by_one_thread(finished, whole, tmp_path, stages):
     """Each run dies half way through a stage, or through the report; no later one writes a finished block again.

@@ -64,11 +64,7 @@ def stored(path, rows):
 
 @pytest.mark.parametrize(
     ("name", "place", "is_divided"),
-    [
-        ("d.jsonl", "d.jsonl:0", True),
-        ("d.csv.gz", "d.csv.gz:1", False),
-        ("d.parquet", "d.parquet:0.0", True),
-    ],
+    [("d.jsonl", "d.jsonl:0", True), ("d.csv.gz", "d.csv.gz:1", False), ("d.parquet", "d.parquet:0.0", True)],
 )
 def test_records_are_the_same_documents_in_every_format_whole_and_split(tmp_path, name, place, is_divided):
     """Numbers become text, the fields of a text are joined, and a null text is an empty document."""

@@ -148,10 +148,7 @@ def test_counts_are_given_or_follow_zipf():
 
 @pytest.mark.parametrize(
     ("words", "options"),
-    [
-        ("ab", {}),
-        (["Paris", "b2", "l'an"], {"lowercase": False, "numbers": True, "apostrophes": True}),
-    ],
+    [("ab", {}), (["Paris", "b2", "l'an"], {"lowercase": False, "numbers": True, "apostrophes": True})],
 )
 def test_the_tokenizer_follows_the_words(words, options):
     encoder = de.TextEncoder(de.WordVectors(words, np.eye(len(words)))).fit()

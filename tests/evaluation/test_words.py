@@ -450,9 +450,6 @@ def test_skipping_is_unchanged_and_says_nothing_of_composing():
     assert one(evaluate(COMPOSED, [KINGS], unknown="subwords")).answered == "2+3/5"
 
 
-# --------------------------------------------------------------------------------------------------------- gensim
-
-
 def test_gensim_agrees_on_its_own_sets_and_a_repeated_evaluation_with_itself(shared):
     vectors = WordVectors.load(shared / "data/embeddings/glove50_4k.txt.xz", max_words=4196)
     keyed = KeyedVectors(50)

@@ -400,9 +400,6 @@ def test_a_run_keeps_the_hints_of_its_large_inputs(tiny, monkeypatch):
         assert (tiny / "w" / inputs.HINTS).exists()
 
 
-# --- names, and what is no file --------------------------------------------------------------------------------------
-
-
 def test_a_tokenizer_is_known_by_its_source_and_not_imported(tmp_path, monkeypatch):
     (tmp_path / "of_mine").mkdir()
     for name, text in {"__init__.py": "raise SystemExit\n", "words.py": ""}.items():

@@ -13,12 +13,7 @@ from distembed import lift
 from distembed.linalg import blocks
 from distembed.linalg.chunks import cut_rows, evenly_spaced
 from distembed.linalg.csr import canonical_csr, unit_rows
-from distembed.linalg.operators import (
-    dense_blocks,
-    row_blocks,
-    sparse_times,
-    transpose_row_blocks,
-)
+from distembed.linalg.operators import dense_blocks, row_blocks, sparse_times, transpose_row_blocks
 
 
 def draw_sparse(n, m, seed=0, density=0.2):

@@ -22,14 +22,7 @@ from scipy import sparse
 from distembed.execution import heard_by
 from distembed.storage import blocks, tasks
 from distembed.storage.folder import Folder
-from distembed.storage.records import (
-    FORMAT,
-    VERSION,
-    Header,
-    LockedError,
-    ManifestError,
-    dumped,
-)
+from distembed.storage.records import FORMAT, VERSION, Header, LockedError, ManifestError, dumped
 from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.storage import examples

@@ -13,13 +13,7 @@ import pytest
 import distembed as de
 from distembed.corpus import readers
 from distembed.job.load import load_job
-from distembed.systems.comparison.changes import (
-    CHANGED,
-    UNJUDGED,
-    changed_words,
-    changes_of,
-    own_contexts,
-)
+from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, own_contexts
 from distembed.systems.comparison.views import course, summary
 from tests.commands import job_fixtures, made, refusal, succeed
 from tests.small_jobs import comparison

@@ -21,11 +21,7 @@ import sklearn.preprocessing
 
 import distembed as de
 from distembed.formats.tables import TableError, read_table, texts_of
-from distembed.tables.domain import (
-    holds_vectors,
-    read_domain,
-    read_new_rows,
-)
+from distembed.tables.domain import holds_vectors, read_domain, read_new_rows
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, Scales, warn_of_one_column
 from distembed.tables.sections import DomainSection, MatchingSection, PricesSection

@@ -47,8 +47,7 @@ def test_there_and_back(tmp_path, vectors, name, remote, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [("v.txt", {}), ("v.bin", {"binary": True}), ("v.glove", {"no_header": True})],
+    ("name", "options"), [("v.txt", {}), ("v.bin", {"binary": True}), ("v.glove", {"no_header": True})]
 )
 def test_gensim_reads_ours_and_we_read_gensims(tmp_path, vectors, name, options):
     vectors.save(tmp_path / name)

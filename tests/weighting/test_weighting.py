@@ -89,11 +89,7 @@ FUNCTIONS = {
         partial(documents.tf_idf, sublinear=True),
         lambda counts: TfidfTransformer(sublinear_tf=True).fit_transform(counts).toarray(),
     ),
-    "log_entropy": (
-        TEXTS,
-        documents.log_entropy,
-        lambda counts: np.log1p(counts) * plain_entropies(counts),
-    ),
+    "log_entropy": (TEXTS, documents.log_entropy, lambda counts: np.log1p(counts) * plain_entropies(counts)),
     "tf_idf of frequencies": (TEXTS, partial(documents.tf_idf, frequencies=TOTALS, n_documents=30), None),
     "log_entropy of weights": (TEXTS, partial(documents.log_entropy, weights=TOTALS), None),
     "frequencies": (TEXTS, documents.document_frequencies, lambda counts: (counts > 0).sum(axis=0)),
@@ -330,9 +326,6 @@ def test_arguments_stay_untouched_and_zeros_are_not_stored():
     found = documents.tf_idf(counts, normalize=False, smooth=False, dtype=np.float64)
     assert found.nnz == 2
     assert counts.data.tolist() == [2, 0, 1, 1]
-
-
-# ---- temporaries ---------------------------------------------------------------------------------------------------
 
 
 def test_the_block_functions_of_weighting_declare_what_they_hold():
