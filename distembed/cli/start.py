@@ -49,7 +49,7 @@ def keys(method: str, target: str | None) -> None:
 @option("--to target", "The job file to write; by default METHOD.toml.", metavar="JOB.toml")
 @option(
     "--preset",
-    "A set of settings: best (the default), fast or paper for psdvec; best or paper for imputation.",
+    "A set of settings: best (the default) or paper, for psdvec also fast; comparison has none.",
     metavar="NAME",
 )
 def new(method: str, files: tuple[str, ...], target: str | None, preset: str | None) -> None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import distembed as de
 from distembed.demos import titles
 from distembed.formats.tables import read_table, texts_of
 from distembed.job import demos
@@ -355,7 +354,7 @@ def text_of(html: str) -> str:
     return re.sub("<[^>]*>|^[^>]*>", "", html).strip()
 
 
-def test_rows_of_a_paper_stand_above_ours():
+def test_figures_of_a_paper_stand_beside_ours():
     tasa = PaperSection(source="essays", columns=("x", "y"), rows={"LSA": (0.25, "best"), "VSM": (0.5, 0.75)})
     wiki = PaperSection(source="articles", columns=("y",), rows={"LSA": (1.0,)})
     ours = {"LSA": {"x": 0.125, "y": float("nan"), "z": 9.0}, "other": {"x": 3.0}}
@@ -365,12 +364,8 @@ def test_rows_of_a_paper_stand_above_ours():
     names: Any = {"rows": ("LSA", "VSM"), "columns": ("x", "y")}
     (section,) = paper_tables(both, ours, **names)
     rows = [[text_of(cell) for cell in row.split("<td")[1:]] for row in section.html("").split("<tr>")[2:]]
-    assert rows == [
-        ["LSA", "the paper, tasa", "0.250", "best"],
-        ["LSA", "the paper, wiki", "–", "1.000"],
-        ["LSA", "this job", "0.125", "–"],
-    ]
-    assert "tasa: essays. wiki: articles." in section.html("")
+    assert rows == [["LSA", "x", "0.250", "–", "0.125"], ["LSA", "y", "best", "1.000", "–"]]
+    assert "the paper, tasa: essays. the paper, wiki: articles." in section.html("")
     assert paper_tables(none, ours, **names) == paper_tables(one, {}, **names) == []
     with pytest.raises(JobError, match="no column 'y'; it has x"):
         paper_tables(both, ours, rows=("LSA", "VSM"), columns=("x",))
@@ -386,9 +381,10 @@ def test_figures_that_are_added_later_are_drawn(tmp_path_factory, tmp_path):
         shutil.copy(job.parent / name, tmp_path)
     with (tmp_path / "job.toml").open("a") as file:
         file.write(FIGURES.format(AMONG.format(2), AMONG.format(5), row))
-    assert de.run_job(tmp_path / "job.toml").ran == ("report",)
+    lines = succeed("run", tmp_path / "job.toml").output.splitlines()
+    assert [line.split()[1] for line in lines if "   peak " in line] == ["report"]
+    assert [line.split()[-3:-1] for line in lines if line.startswith(row)] == [["2", "0.500"], ["5", "worse"]]
     assert "the paper, table 1" in text_of(page.read_text())
-    assert "worse" in page.read_text()
     text = (tmp_path / "job.toml").read_text()
     (tmp_path / "job.toml").write_text(text.replace("uniform", "unifrom"))
     assert f"did you mean {row}?" in refusal("run", tmp_path / "job.toml")

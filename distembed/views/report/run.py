@@ -18,6 +18,7 @@ from distembed.stages.words import lacking_facts
 from distembed.storage.workspace import Workspace
 from distembed.views.report.figures import Figure, FigureFormat
 from distembed.views.report.page import Fold, Note, Page, Part, Section, ShownTable, short
+from distembed.views.report.sections import PAPER_TITLE
 
 MOST_FILES = 500
 """Files that a report lists: 100,000 would make a page of 21 MB."""
@@ -49,7 +50,7 @@ def page_of(
     details
         What tells how well the computation went, beside its time, memory, settings and files.
     closing
-        Paragraphs and tables of the last lines of a run; empty ones are left out.
+        Paragraphs and tables of the last lines of a run; empty ones are left out, and rows of a paper are added.
     ways
         What to type next, by the name of what it gives; braces stand for the workspace.
     explorer
@@ -59,6 +60,8 @@ def page_of(
     omitted = omissions(done["tokens"].facts) if "tokens" in done else {}
     lacking = lacking_facts(job, workspace) if hasattr(job.report, "words") else {}
     said = [one if isinstance(one, str) else one.text() for one in closing]
+    sections = list(sections)
+    said += [one.text() for one in sections if isinstance(one, ShownTable) and one.title == PAPER_TITLE]
     said += [f"{what}: {shown(words)}" for what, words in lacking.items()]
     commands = [f"{name:<10} distembed {command.format('{workspace}')}" for name, command in ways.items()]
     said.append("\n".join([f"report     {{workspace}}/{REPORT.name}", *commands]))

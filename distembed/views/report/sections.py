@@ -86,6 +86,10 @@ def objective_curve(
     return line_chart(title, {"": objective}, xlabel="round", ylabel=ylabel, caption=f"{caption}.")
 
 
+PAPER_TITLE = "The paper and this job"
+"""The title of figures of papers, by which a run finds them among the sections, and prints them at its end."""
+
+
 def paper_tables(
     job: Job,
     ours: Mapping[str, Mapping[str, float]],
@@ -93,7 +97,7 @@ def paper_tables(
     rows: Collection[str],
     columns: Collection[str],
 ) -> list[Part]:
-    """Return a table of rows of a paper, each above the row of the job; none where the job names none.
+    """Return a table of the figures of a paper, each beside the job's; none where the job names none.
 
     Parameters
     ----------
@@ -105,16 +109,17 @@ def paper_tables(
         The names that figures may have; see `distembed.job.model.check_figures`.
     """
     check_figures(job, rows, columns)
-    measures = dict.fromkeys(column for given in job.paper.values() for column in given.columns)
+    tables = {f"the paper, {name.replace('_', ' ')}": given for name, given in job.paper.items()}
+    measures = dict.fromkeys(column for given in tables.values() for column in given.columns)
     shown: list[dict[str, Any]] = []
-    for row in dict.fromkeys(row for given in job.paper.values() for row in given.rows if row in ours):
-        for name, given in job.paper.items():
-            if row in given.rows:
-                figures = dict(zip(given.columns, given.rows[row], strict=True))
-                shown.append({"row": row, "of": f"the paper, {name.replace('_', ' ')}"} | figures)
-        shown.append({"row": row, "of": "this job"} | {name: ours[row].get(name) for name in measures})
-    caption = " ".join(f"{name.replace('_', ' ')}: {given.source}." for name, given in job.paper.items())
-    return [ShownTable("The paper and this job", shown, dict.fromkeys(measures, 3), caption)] if shown else []
+    for row in dict.fromkeys(row for given in tables.values() for row in given.rows if row in ours):
+        figures = {of: dict(zip(t.columns, t.rows.get(row, ()), strict=False)) for of, t in tables.items()}
+        for one in measures:
+            theirs = {of: known.get(one) for of, known in figures.items()}
+            shown.append({"row": row, "measure": one, **theirs, "this job": ours[row].get(one)})
+    caption = " ".join(f"{of}: {given.source}." for of, given in tables.items())
+    formats = dict.fromkeys([*tables, "this job"], 3)
+    return [ShownTable(PAPER_TITLE, shown, formats, caption)] if shown else []
 
 
 INTERVAL = "95 % interval of {}"
