@@ -279,8 +279,8 @@ PAPERS = {
 OF_ONE_INPUT = {
     "job", "resources", "paper", "known", "collections", "corpus.paths", "corpus.layout", "corpus.id_field",
     "corpus.label_field", "domain.path", "domain.name_column", "domain.first", "domain.last", "domain.names",
-    "domain.names_from", "domain.names_to", "domain.names_label", "evaluation.sets", "report.words",
-    "report.n_neighbors", "report.n_map_words",
+    "domain.names_from", "domain.names_to", "domain.names_label", "evaluation.sets", "evaluation.topic",
+    "evaluation.topic_share", "report.words", "report.n_neighbors", "report.n_map_words",
 }  # fmt: skip
 """The sections and keys of a paper's job that say what it reads, what it is called, where it runs and what is shown."""
 

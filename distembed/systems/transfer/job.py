@@ -24,10 +24,10 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "alignment": {
             "n_components": 20, "n_neighbors": 10, "correspondence_weight": 1.0, "max_iter": 30, **AS_PRINTED,
         },
-        "evaluation": {"topic": 0, "topic_share": 0.5, "shares": [0.05, 0.2, 0.5], "n_seeds": 3},
+        "evaluation": {"shares": [0.05, 0.2, 0.5], "n_seeds": 3},
     },
 }  # fmt: skip
-"""The defaults, and the second experiment of the paper as printed (jobs/feature_preserving_paper.toml)."""
+"""The defaults, and the second experiment of the paper as printed (jobs/feature_preserving_paper.toml, for a topic)."""
 
 
 class CollectionSection(ParallelSection):
