@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
+from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,8 @@ def _override(tree: dict[str, Any], setting: str) -> None:
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
     except ValueError:
+        parsed = value.strip()
+    if isinstance(parsed, date):  # keys of days, as `domain.first`, are texts
         parsed = value.strip()
     for table in tables:
         tree = tree.setdefault(table, {})

@@ -98,8 +98,10 @@ def test_what_a_stage_reads_is_found_in_its_parameters(tmp_path):
 
 def test_settings_override_one_key_and_sizes_are_written_as_people_write_them(tmp_path):
     path = write(tmp_path, MINIMAL + '[resources]\nblock_memory = "16MiB"\n')
-    job = load_job(path, settings=("psdvec.n_components=7", "job.title=a name"), workspace="v")
+    given = ("psdvec.n_components=7", "job.title=a name", "corpus.id_field=2016-08-24")
+    job = load_job(path, settings=given, workspace="v")
     assert (job.psdvec.n_components, job.job.title, job.job.workspace) == (7, "a name", str(Path.cwd() / "v"))
+    assert job.corpus.id_field == "2016-08-24"  # a day is a text, without quotes too
     assert job.resources.block_memory == 16 * 2**20
     for written in (
         "",
