@@ -46,6 +46,11 @@ class ParquetFile(pq.ParquetFile):
     by_number : sequence of str
         The columns of texts that are read as numbers and a dictionary.
 
+    Attributes
+    ----------
+    n_stored, n_unpacked : the bytes of the row groups that `read_batches` has read so far, and what they hold
+    n_unmeasured : the most bytes that the columns of texts hold together whose values were not measured
+
     Examples
     --------
     >>> import io
@@ -67,6 +72,7 @@ class ParquetFile(pq.ParquetFile):
             page_checksum_verification=True,
         )
         self.source = source
+        self.n_stored = self.n_unpacked = self.n_unmeasured = 0
 
     @property
     def name(self) -> str:
@@ -129,12 +135,12 @@ def read_batches(
     >>> [batch.num_rows for batch in read_batches(ParquetFile(file), 2)]
     [2, 1]
     """
-    wanted, stored, total = None if columns is None else list(columns), 0, 0
+    wanted = None if columns is None else list(columns)
     for group in range(file.num_row_groups) if row_groups is None else row_groups:
         size = _size_of(file, group, columns)
-        stored, total = stored + size.stored, total + size.total
+        file.n_stored, file.n_unpacked = file.n_stored + size.stored, file.n_unpacked + size.total
         refuse_bomb(file.name, size.stored, size.row)
-        refuse_bomb(file.name, stored, total)
+        refuse_bomb(file.name, file.n_stored, file.n_unpacked)
         most = max(1, min(n_rows, BATCH_BYTES // max(size.row, 1)))
         yield from file.iter_batches(most, row_groups=[group], columns=wanted, use_threads=False)
 
@@ -160,8 +166,10 @@ def _size_of(file: ParquetFile, group: int, columns: Sequence[str] | None) -> _S
         if not is_text:  # numbers, or texts of one length, of lists perhaps
             n_bytes = max(8, file.schema.column(index).length or 0) * n_values
         repeats = is_text and (chunk.has_dictionary_page or _is_one_by_one(chunk))
-        if repeats and n_bytes * n_values > BATCH_BYTES:
+        if repeats and file.n_unmeasured + n_bytes * n_values > BATCH_BYTES:
             n_bytes, longest = _measure(file, group, chunk)
+        elif repeats:
+            file.n_unmeasured += n_bytes * n_values
         longest = n_bytes // max(metadata.num_rows, 1) if longest is None else longest
         stored, total, row = stored + chunk.total_compressed_size, total + n_bytes, row + longest
     return _Size(stored, total, row)

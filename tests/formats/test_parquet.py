@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,7 @@ BOMBS = {
     "prefixes of the text before": ("text", [TEXT] * 1000, {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
     "a dot in the name": ("a.text", [TEXT] * 1000, {}),
     "lists": ("text", [[TEXT] * 10] * 100, {}),
+    "few in a row group": ("text", [TEXT] * 1000, {"row_group_size": 10}),
 }
 
 
@@ -96,10 +98,13 @@ def test_a_text_that_is_stored_once_does_not_fill_the_memory(kind, tmp_path):
     pq.write_table(table, path, compression="zstd", use_dictionary=dictionary, **options)
     assert path.stat().st_size < 1 << 16
     for columns in (None, [name]):
-        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,5\d\d,\d\d\d"):
+        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 6[45],\d\d\d,\d\d\d"):
             parquet.whole_table(path, columns=columns)
-        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to 65,5\d\d,\d\d\d"):
-            next(parquet.read_batches(parquet.ParquetFile(path), 100, columns=columns))
+        file = parquet.ParquetFile(path)
+        groups = ([group] for group in range(file.num_row_groups))
+        reads = (parquet.read_batches(file, 100, columns=columns, row_groups=group) for group in groups)
+        with pytest.raises(files.BombError, match=r"bomb\.parquet stores .* unpack to [\d,]{9,} or more"):
+            list(chain.from_iterable(reads))
     assert len(parquet.whole_table(path, columns=["n"])) == len(values)
 
 
