@@ -26,7 +26,7 @@ import pyarrow as pa
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from distembed.urls import opened, public
+from distembed.urls import NoFileError, opened, public
 
 PARTIAL = ".partial"
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
@@ -363,8 +363,12 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
     ------
     DiskFullError
         If an OSError of the block, or of the rename, means that there is no room.
+    NoFileError
+        If `path` is a name of a device, in whose place the rename would put a file.
     """
-    partial = partial_name(path)
+    partial, place = partial_name(path), os.path.realpath(os.path.dirname(path))  # noqa: PTH120
+    if place == "/dev" or place.startswith("/proc/"):
+        raise NoFileError(f"{path} is a pipe or a device, and no file: name a file to write")
     _allowed.get()()
     try:
         with naming_a_full_disk(path):  # before the partial file is gone, and with it the lack of room

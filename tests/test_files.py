@@ -162,6 +162,9 @@ def test_what_is_no_file_is_not_opened(tmp_path):
     os.close(ends[1])
     assert stop_words_of((), file=f"/dev/fd/{ends[0]}") == {"the"}
     os.close(ends[0])
+    for place in ("/dev/none-of-ours", "/dev/fd/none-of-ours"):  # of root, `--to /dev/null` made a file of it
+        with pytest.raises(NoFileError, match="is a pipe or a device"), replacing(place):
+            pass
 
 
 PACKED = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
