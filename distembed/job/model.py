@@ -294,7 +294,7 @@ class PaperSection(Section):
 class ResourcesSection(Section):
     """`[resources]`: memory and workers; none of it changes a bit of the result but `block_memory`."""
 
-    block_memory: Bytes = parse_bytes("64MiB")
+    block_memory: Annotated[Bytes, Field(ge=1024)] = parse_bytes("64MiB")
     """The size of a block, and with it the peak of a task; it decides the blocks, and so the last bits of results."""
     workers: int | None = Field(default=None, ge=1)
     """Local threads or processes; by default one per core that the process may use: a container's share, an

@@ -190,6 +190,7 @@ REFUSED = {
         "psdvec.n_iter=999999999": "n_iter = 999999999 is not allowed: ... less than or equal to 10000",
         "counting.window=10000000": "window = 10000000 is not allowed: ... less than or equal to 10000",
         "corpus.partition_bytes=1": "partition_bytes = 1 is not allowed: ... greater than or equal to 1024",
+        "resources.block_memory=1": "block_memory = 1 is not allowed: ... greater than or equal to 1024",
         "job.workspace='{gensim}/x'": "workspace = '{gensim}/x': nothing is written there: name a folder",
         "job.workspace='http://localhost/x'": "workspace = 'http://localhost/x': nothing is written there",
         # without words of Python
