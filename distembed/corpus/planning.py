@@ -196,11 +196,11 @@ def _with_encoding(partition: Partition, encoding: str | None, data: bytes) -> P
     return partition
 
 
-def _fault(data: bytes, encoding: str) -> UnicodeDecodeError | None:
+def _fault(data: bytes, encoding: str) -> UnicodeError | None:
     """Return why the beginning of a text is not in an encoding; None where it is."""
     try:
         codecs.getincrementaldecoder(encoding)("strict").decode(data)
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         return error
     return None
 

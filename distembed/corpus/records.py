@@ -180,7 +180,7 @@ def pieces_of(partition: Partition, progress: Progress) -> Iterator[Piece]:
             yield decoder.decode(data).encode(), owned
             n_before += len(data)
         yield decoder.decode(b"", True).encode(), True
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise not_decoded(partition, error, n_before) from error
 
 
@@ -220,10 +220,14 @@ def find_bz2_stream(raw: IO[bytes], place: int, stop: float) -> int | None:
     return None
 
 
-def not_decoded(partition: Partition, error: UnicodeDecodeError, n_before: int = 0) -> CorpusError:
+def not_decoded(partition: Partition, error: UnicodeError, n_before: int = 0) -> CorpusError:
     """Return the error for text that is not in its encoding, after so many bytes that were."""
+    reason, start = (
+        getattr(error, "reason", error),
+        getattr(error, "start", 0),
+    )  # UTF-16 without a mark has neither
     return CorpusError(
-        f"{partition.url} is not {partition.encoding}: {error.reason} near byte {n_before + error.start}; "
+        f"{partition.url} is not {partition.encoding}: {reason} near byte {n_before + start}; "
         'give its encoding=, or errors="replace".'
     )
 

@@ -57,6 +57,8 @@ REFUSED = [
     ("t.txt", b"A title\n\n\xefnother\n", {"layout": "blocks"}, r"is not UTF-8: line 3, byte 0xef at offset 9"),
     ("a.txt", "größer\n".encode("utf-16") + b"\x00\xd8x\x00", {},
      r"a\.txt is not utf-16: illegal .* near byte \d+; give its encoding=, or errors="),
+    *((f"a.{end}", "größer\n".encode("utf-16-le"), {"encoding": "utf-16"}, rf"a\.{end} is not utf-16: .* near byte 0")
+      for end in ("txt", "jsonl")),
     # MediaWiki
     ("x.xml", b"some text", {}, "not a MediaWiki export"),
     # JSON lines
