@@ -270,7 +270,8 @@ def test_what_other_heads_say_of_a_block_changes_nothing(tmp_path):
     place = stored(tmp_path)
     workspace = Workspace.open(tmp_path / "ws")
     dense, counts = workspace.array("dense").compute(), workspace.array("sparse").compute()
-    lies = {"shape": [1 << 40, 1 << 40], "codecs": [{"name": "pickle"}]}
+    lies = {"shape": [1 << 40, 1 << 40], "codecs": [{"name": "pickle"}], "fill_value": 10**400}
+    lies |= {"dimension_names": [["x"], "y"]}
     heads = list(place.rglob("zarr.json"))
     for head in heads:
         head.write_text(json.dumps(json.loads(head.read_text()) | lies))
