@@ -167,7 +167,7 @@ TABLE = r"X is a table, .*: give one, such as X\['text'\]"
         (["a", None], TypeError, "text 1 is None, of type NoneType"),
         (["a", 3], TypeError, "text 1 is 3, of type int"),
         (["a"] * 4096 + [3], TypeError, "text 4096 is 3, of type int"),
-        (pd.Series(["a", pd.NA]), TypeError, "text 1 is <NA>, of type NAType"),
+        (pd.Series(["a", pd.NA], dtype=object), TypeError, "text 1 is <NA>, of type NAType"),
         (pd.DataFrame([["a", "b"]], columns=["x", "x"]), ValueError, "the table has the column 'x' twice"),
         (["a\ud800"], ValueError, "not valid Unicode"),
         *((table, TypeError, TABLE) for table in (FRAME, FRAME[["text"]], pa.Table.from_pandas(FRAME))),

@@ -198,9 +198,9 @@ def test_what_vanishes_while_it_is_listed_is_absent(tmp_path, monkeypatch):
     def renamed_meanwhile(path):
         with scandir(path) as entries:
             found = list(entries)
-        for name in Path(path).iterdir():
-            if name.suffix == ".partial":
-                name.unlink()
+        for entry in found:  # `Path.iterdir` calls `os.scandir` from Python 3.13 on
+            if entry.name.endswith(".partial"):
+                Path(entry).unlink()
         yield found
 
     monkeypatch.setattr(os, "scandir", renamed_meanwhile)

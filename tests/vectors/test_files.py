@@ -75,7 +75,8 @@ OTHERS = {
     "line ends of the C program after each record": ("v.bin", b"2 2\n" + RECORDS, {}, *PAIRS),
     "another column": ("v.parquet", {"word": WORDS, "vector": LISTS, "count": [2, 1]}, {}, *PAIRS),
     "large strings": ("v.parquet", {"word": WORDS.cast(pa.large_string()), "vector": LISTS}, {}, *PAIRS),
-    "views": ("v.parquet", {"word": pa.array(["a", "b"], pa.string_view()), "vector": LISTS}, {}, *PAIRS),
+    **({"views": ("v.parquet", {"word": pa.array(["a", "b"], pa.string_view()), "vector": LISTS}, {}, *PAIRS)}
+       if int(pa.__version__.split(".")[0]) > 20 else {}),  # earlier versions write none
     "categories": ("v.parquet", {"word": WORDS.dictionary_encode(), "vector": LISTS}, {}, *PAIRS),
     "blanks in words": ("v.txt", b"a 1 2\nb c 3 4\n. . . 7 8\nat a@b.c 9 10\n", {},
                         ("a", "b c", ". . .", "at a@b.c"), [[1, 2], [3, 4], [7, 8], [9, 10]]),
