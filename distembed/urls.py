@@ -38,7 +38,7 @@ SECRET = re.compile(
 )
 """Names of options and of a URL's parameters that hold a secret."""
 
-_USER = re.compile(r"(\w+)://([^\s/?#'\"]+)@")
+_USER = re.compile(r"(\w+):/{1,2}([^\s/?#'\"]+)@")
 _PARAMETER = re.compile(r"(?<=[?&;#])([^\s=&;?#'\"]+)=([^\s&;#'\"]+)")
 HIDDEN = "…"
 
@@ -199,6 +199,8 @@ def has_secret(url: str) -> bool:
 def public(text: str, url: str = "") -> str:
     """Return a text in which the passwords, signatures and tokens of URLs are not shown, nor those of one `url`.
 
+    A URL that was taken for a path has one slash after its protocol.
+
     Examples
     --------
     >>> from distembed.urls import public
@@ -209,7 +211,7 @@ def public(text: str, url: str = "") -> str:
     """
     for secret in _secrets_of(url):
         text = text.replace(secret, HIDDEN)
-    return _PARAMETER.sub(_without_value, _USER.sub(_without_user, text)) if "://" in text else text
+    return _PARAMETER.sub(_without_value, _USER.sub(_without_user, text)) if ":/" in text else text
 
 
 def _secrets_of(url: str) -> list[str]:

@@ -14,7 +14,7 @@ from distembed.job.model import Job, JobError
 from distembed.job.stage import names_in_table, read_vectors
 from distembed.storage.records import WORKSPACE_FILE
 from distembed.storage.workspace import Workspace
-from distembed.urls import protocol_of
+from distembed.urls import has_secret, protocol_of
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
@@ -127,8 +127,10 @@ def check_outside(target: str) -> None:
     Raises
     ------
     ValueError
-        If it is a workspace, or a folder above it is one; the message names it.
+        If it is a workspace, or a folder above it is one; the message names it. If it is a URL with a secret.
     """
+    if has_secret(target):  # which the library of its store may print
+        raise ValueError(f"{target} holds a password, a signature or a token: name it without")
     place = Path(target).absolute()
     for folder in [] if "://" in target else (place, *place.parents):
         if (folder / WORKSPACE_FILE).is_file():

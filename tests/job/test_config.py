@@ -134,6 +134,8 @@ def test_a_job_calls_no_code_that_nobody_allowed(tmp_path):
     refused = run("run", job)
     assert refused.exit_code == 2
     assert "give --allow-code" in refused.output
+    slow = run("run", job, "--set", r"corpus.pattern='(a+)+b'")  # an expression may take years of a line
+    assert 'corpus.pattern = "(a+)+b" is a regular expression of its author: if you trust it' in slow.output
     with pytest.raises(JobError, match="allow_code=True"):
         run_stages(load_job(job))
     assert not (tmp_path / "called").exists()

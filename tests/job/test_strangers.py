@@ -14,12 +14,13 @@ import pytest
 
 from distembed import urls
 from distembed.job import inputs
-from distembed.job.load import load_job
+from distembed.job.load import JOB_BYTES, load_job
 from distembed.job.model import JobError
 from distembed.job.opening import open_job
 from distembed.job.provenance import Joining, made_with
+from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
-from tests.commands import run, succeed
+from tests.commands import refusal, run, succeed
 
 JOB = '[job]\nworkspace = "{workspace}"\n[corpus]\npaths = ["{path}"]\n[vocabulary]\nmin_count = 1\n'
 TEXT = "the sea and the wind of the north\n" * 20
@@ -120,13 +121,14 @@ def test_a_job_says_nothing_of_how_a_store_is_reached(tmp_path, section, kind):
         open_job(str(source))
 
 
-def test_infer_calls_the_function_of_a_job_only_when_it_is_allowed(tiny):
+def test_new_texts_call_the_function_of_a_job_only_when_it_is_allowed(tiny):
     (tiny / "c.txt").write_text(f"touch {tiny}/victim\n")
-    words = (tiny / "job.toml", tiny / "c.txt", "--to", tiny / "out.txt", "--set", "corpus.pattern=os:system")
-    done = run("infer", *words)
+    job = tiny / "job.toml"
+    job.write_text(job.read_text().replace("numbers = true", 'pattern = "os:system"'))
+    for command, target in (("infer", "out.txt"), ("encode", "out.npy")):
+        told = refusal(command, job, tiny / "c.txt", "--to", tiny / target)
+        assert "calls the Python function os:system on every document" in told
     assert not (tiny / "victim").exists()
-    assert done.exit_code == 2
-    assert "calls the Python function os:system on every document" in done.output
 
 
 @pytest.mark.parametrize(
@@ -151,9 +153,12 @@ def test_a_secret_in_a_url_stands_nowhere(url, tmp_path):
         assert "the URL holds a password, a signature or a token" in done.output
         assert "sesame" not in done.output
     assert not (tmp_path / "w").exists()
-    told = run("neighbors", url.replace("https:", "http:").replace("example.org", "127.0.0.1:9"), "sea")
-    assert told.exit_code != 0
-    assert "sesame" not in told.output
+    (tmp_path / "v.txt").write_text("sea 1 2\n")
+    near = url.replace("https:", "http:").replace("example.org", "127.0.0.1:9")
+    for words in ("neighbors NEAR sea", "evaluate V --sets NEAR", "export V --to NEAR --format glove"):
+        told = run(*words.replace("V", f"{tmp_path}/v.txt").replace("NEAR", near).split())
+        assert told.exit_code != 0
+        assert "sesame" not in told.output
 
 
 # --- workspaces ------------------------------------------------------------------------------------------------------
@@ -224,6 +229,7 @@ def test_a_table_of_names_that_a_workspace_names_is_not_read(tmp_path):
     ("content", "error", "message"),
     [
         (b"", FileNotFoundError, "records no job: name the job file"),
+        (bytes(JOB_BYTES + 1), DamagedError, "has more than 16,777,216 bytes"),
         (b"[job]\xff", JobError, r"job\.toml is damaged, it is not UTF-8: name the job file"),
         (None, FileNotFoundError, r"no workspace at memory://gone: .* ends with its process"),
     ],
