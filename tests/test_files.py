@@ -221,9 +221,6 @@ def test_only_protocols_that_carry_bytes_are_opened(monkeypatch):
         with pytest.raises(urls.ProtocolError, match=r"names the protocol .* DISTEMBED_PROTOCOLS="):
             urls.url_to_fs(f"{protocol}://127.0.0.1:9/a.txt")
     assert asked == []
-
-
-def test_no_protocol_is_opened_through_another(monkeypatch):
     monkeypatch.setenv(urls.PROTOCOLS_VARIABLE, "zip s3")  # not even then
     for url in CHAINS:
         with pytest.raises(urls.ProtocolError, match='chains protocols by "::"'):

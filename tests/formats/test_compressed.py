@@ -86,8 +86,9 @@ def test_what_unpacks_to_far_more_than_it_stores_is_refused(reader, end, tmp_pat
     begun = random_lines.replace(b" ", b"," if reader == "table" else b" ")
     for beginning in (begun,) if reader == "vectors" else (begun, b""):
         path.write_bytes(PACK[end](beginning + bomb))
+        is_planned = reader == "text" and not beginning  # `plan` reads no more than the beginning
         with pytest.raises(files.BombError, match=rf"{name}\.{end} stores .* no honest file does"):
-            read(path)
+            de.read_corpus(path) if is_planned else read(path)
 
 
 # ---- what a file is by its beginning -------------------------------------------------------------------------------
