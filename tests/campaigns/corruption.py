@@ -4,10 +4,10 @@
 
 The kinds are those of the files that are found in the workspaces of small jobs: names that differ in digits alone are
 of one kind. A file is flipped (a bit), truncated, emptied, deleted, swapped with another of its kind, or replaced by an
-older version of itself, from a run of the same job with another setting. Then `verify` has to name the file, or its
-stage; a command that reads (`READERS`) has to print what it printed before, or to end with an error; and `run` has to
-end with the digest of before without making another block again. What `verify` does not name may change nothing of what
-readers print.
+older version of itself, from a run of the same job with another setting; or in its place is a pipe, a socket, a folder,
+a link to it, or a file that may not be read. Then `verify` has to name the file, or its stage; a command that reads
+(`READERS`) has to print what it printed before, or to end with an error; and `run` has to end with the digest of before
+without making another block again. What `verify` does not name may change nothing of what readers print.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import distembed as de
 from benchmarks.measures import tell
 from tests.campaigns.kills import job_words
 from tests.commands import run, succeed
+from tests.storage.test_damage import FAULTS, bound_by_modes
 from tests.test_promises import SYSTEMS, block_of, times
 
 READERS = {
@@ -38,16 +39,25 @@ READERS = {
     ),
     "topics": ("explain {w} d1", "status {w}", "export {w} --to {w}.csv"),
     "imputation": ("status {w}", "export {w} --to {w}.parquet"),
+    "wordspaces": ("neighbors {w} a0 b1", "status {w}", "export {w} --to {w}.txt"),
+    "transfer": ("status {w}", "export {w} --to {w}.csv"),
+    "comparison": ("explain {w} ra", "status {w}", "export {w} --to {w}.csv"),
 }
 OLDER = {
     "psdvec": "psdvec.n_iter=3",
     "topics": "topics.max_iter=5",
     "imputation": "imputation.min_degree=5",
+    "wordspaces": "recipes.lsa.n_components=3",
+    "transfer": "representation.n_components=3",
+    "comparison": "psdvec.n_iter=3",
 }
 """A setting by which a run made an older version of a workspace."""
+RECORDED_JOB = "job.toml"
+"""It is no result: where a run cannot read it, it ends in a sentence that names it, until somebody removes it."""
 GOES_WITHOUT = "are not in the workspace any more"
 """What a reader says that shows less than it did."""
-WAYS = ("flipped", "truncated", "emptied", "deleted", "swapped", "older")
+REPLACED = ("pipe", "socket", "folder", "link to the same", "unreadable")
+WAYS = ("flipped", "truncated", "emptied", "deleted", "swapped", "older", *REPLACED)
 
 
 def kind_of(name: str) -> str:
@@ -55,11 +65,11 @@ def kind_of(name: str) -> str:
 
 
 class Whole:
-    """A finished job in a folder: its workspace `w`, an older one, its digest, and what its readers print."""
+    """A finished job in a folder: its workspace, an older one, its digest, and what its readers print."""
 
     def __init__(self, room: Path, system: str) -> None:
         self.system, self.folder = system, room / system
-        self.workspace, self.older = self.folder / "w", self.folder / "older"
+        self.workspace, self.older = self.folder / "made", self.folder / "older"
         self.folder.mkdir()
         SYSTEMS[system].write(self.folder)
         for place, more in ((self.older, ("--set", OLDER[system])), (self.workspace, ())):
@@ -92,16 +102,14 @@ class Whole:
         data = (self.workspace / name).read_bytes()
         middle, old = len(data) // 2, self.older / name
         if way == "swapped":
-            near = [each for each in self.files if Path(each).suffix == Path(name).suffix]
-            near = [
-                each
-                for each in near
-                if kind_of(each) == kind_of(name) or Path(each).parent == Path(name).parent
-            ]
-            for other in drawn.sample(near, len(near)):
-                if (found := (self.workspace / other).read_bytes()) != data:
+            for other in drawn.sample(self.files, len(self.files)):
+                is_near = kind_of(other) == kind_of(name) or Path(other).parent == Path(name).parent
+                found = (self.workspace / other).read_bytes()
+                if is_near and Path(other).suffix == Path(name).suffix and found != data:
                     return {name: found, other: data}
             return {}
+        if way in REPLACED:
+            return {name: data}
         changed = {
             "flipped": data[:middle]
             + bytes(byte ^ 1 for byte in data[middle : middle + 1])
@@ -118,13 +126,20 @@ class Whole:
         contents = self.damaged(name, way, drawn)
         if not contents:
             return None
-        copy = self.folder / "c"  # as long as the name of the workspace: tables are as wide as it
+        copy = self.folder / "copy"  # as long as the name of the workspace: tables are as wide as it
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(self.workspace, copy, copy_function=os.link)
         for each, data in contents.items():
             (copy / each).unlink()  # which has a second name in the workspace that stays whole
             if data is not None:
                 (copy / each).write_bytes(data)
+        if way in REPLACED:
+            FAULTS[way][0](copy / name)
+        with bound_by_modes():
+            return self.judged(copy, name, way)
+
+    def judged(self, copy: Path, name: str, way: str) -> tuple[str, str]:
+        """Return "" or that verify does not name a damaged file of a copy, and what is wrong with readers and a run."""
         found = run("verify", copy).output
         is_named = name in found or f"stage {Path(name).stem} is not committed" in found
         misread = [
@@ -137,6 +152,9 @@ class Whole:
         """Return what is wrong after a run that mends; of an array only the blocks of a damaged file are made again."""
         before = times(copy)
         done = run(*self.words(copy))
+        if done.exit_code and damaged == (RECORDED_JOB,) and RECORDED_JOB in done.output:
+            (copy / RECORDED_JOB).rename(copy / "aside")
+            done = run(*self.words(copy))
         if done.exit_code:
             return [f"run: exit code {done.exit_code}: {done.output[-500:]}"]
         workspace, after = de.Workspace.open(copy), times(copy)

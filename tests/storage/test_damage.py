@@ -77,6 +77,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "emptied": (lambda path: path.write_bytes(b""), verify.TRUNCATED),
     "deleted": (Path.unlink, verify.MISSING),
     "pipe": (replaced(os.mkfifo), verify.NO_FILE),
+    "socket": (replaced(lambda path: os.mknod(path, stat.S_IFSOCK | 0o666)), verify.NO_FILE),
     "device": (replaced(lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))), verify.NO_FILE),
     "folder": (replaced(Path.mkdir), verify.NO_FILE),
     "full folder": (replaced(filled), verify.NO_FILE),
