@@ -54,8 +54,6 @@ OLDER = {
 """A setting by which a run made an older version of a workspace."""
 RECORDED_JOB = "job.toml"
 """It is no result: where a run cannot read it, it ends in a sentence that names it, until somebody removes it."""
-GOES_WITHOUT = "are not in the workspace any more"
-"""What a reader says that shows less than it did."""
 REPLACED = ("pipe", "socket", "folder", "link to the same", "unreadable")
 WAYS = ("flipped", "truncated", "emptied", "deleted", "swapped", "older", *REPLACED)
 
@@ -92,7 +90,7 @@ class Whole:
         done = run(*words)
         if done.exit_code:
             return "" if isinstance(done.exception, SystemExit) else repr(done.exception)
-        if GOES_WITHOUT in done.stdout:
+        if "are not in the workspace any more" in done.stdout:  # it shows less than it did
             return ""
         written = target.read_bytes().hex() if target.is_file() else ""
         return re.sub(r"[\d.]+ (min|s)\b", "", done.stdout).replace(str(workspace), "w") + written
