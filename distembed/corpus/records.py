@@ -222,10 +222,8 @@ def find_bz2_stream(raw: IO[bytes], place: int, stop: float) -> int | None:
 
 def not_decoded(partition: Partition, error: UnicodeError, n_before: int = 0) -> CorpusError:
     """Return the error for text that is not in its encoding, after so many bytes that were."""
-    reason, start = (
-        getattr(error, "reason", error),
-        getattr(error, "start", 0),
-    )  # UTF-16 without a mark has neither
+    # Of UTF-16 without a mark Python says neither.
+    reason, start = getattr(error, "reason", error), getattr(error, "start", 0)
     return CorpusError(
         f"{partition.url} is not {partition.encoding}: {reason} near byte {n_before + start}; "
         'give its encoding=, or errors="replace".'

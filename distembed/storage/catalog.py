@@ -89,6 +89,7 @@ class Catalog:
         data = records.dumped(manifest)
         for name in manifest_files(manifest.stage):
             self.folder.write(name, data, durable=True)
+        self.folder.sync(manifest_files(manifest.stage))  # the folders, too, which the first commit has made
         self._read[manifest.stage] = None, manifest
 
     def remove(self, stage: str) -> None:

@@ -50,6 +50,7 @@ def test_a_commit_syncs_its_files_then_their_folders_then_itself_and_ends_the_jo
     steps += [("remove", f"{root}/arrays.zarr/checkpoints/a/temporary"), ("remove", f"{root}/journal/a")]
     order = [seen.index(step) for step in steps]
     assert [commit, *order] == sorted([commit, *order])
+    assert ("sync", str(root)) in seen[order[1] : order[2]]  # where the first commit has made `manifest`
 
 
 def test_what_a_workspace_begins_with_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
