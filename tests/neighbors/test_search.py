@@ -140,9 +140,6 @@ def lists_in(X, k, *, metric="euclidean"):
     return search.search_lists(domain_rows(X, metric=metric), k=k, single=metric == "cosine")
 
 
-# --------------------------------------------------------------------------- each kind of rows
-
-
 @of_each_kind
 def test_distances_are_those_of_the_formula_and_lazy(kind, cut):
     metric, make = KINDS[kind]
@@ -268,8 +265,6 @@ def test_more_rows_have_the_same_bits_in_any_memory_and_their_nearest(k, memory)
     assert again.compute().tobytes() == whole.tobytes()
 
 
-# --------------------------------------------------------------------------- what is refused
-
 FAULTS = {
     np.nan: ("euclidean", "holds NaN or infinity, first in row 19, column 0: drop or fill it"),
     0: ("cosine", r"is zero, which has no cosine, in 1 of \d+ rows, first \[19\]"),
@@ -315,9 +310,6 @@ def test_what_cannot_be_searched_is_refused(given, options, sentence):
             de.pairwise_distances(given[0], **options)
 
 
-# --------------------------------------------------------------------------- how it is searched
-
-
 @settings(max_examples=40)
 @given(
     st.integers(1, 30),
@@ -346,9 +338,6 @@ def test_wrong_scores_do_not_survive(monkeypatch):
     monkeypatch.setattr(blocks, "approximate_cosines", spoiled)
     monkeypatch.setattr(blocks, "cosine_error", lambda n_features: 0.041)
     assert lists_in(X, 5, metric="cosine").compute().tobytes() == lists.tobytes()
-
-
-# --------------------------------------------------------------------------- the grid
 
 
 # --------------------------------------------------------------------------- trees, and graphs of them

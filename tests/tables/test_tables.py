@@ -185,9 +185,6 @@ def test_a_bad_table_is_refused(tmp_path, name, data, options, message):
         read_domain(section(path=write(tmp_path, data, name), **options))
 
 
-# ---- scales ----------------------------------------------------------------------------------------------------
-
-
 def test_columns_are_standardized_and_a_constant_one_is_zero(tmp_path):
     matrix = np.random.default_rng(0).lognormal(size=(40, 3))
     columns = {
@@ -216,8 +213,6 @@ def test_a_column_that_decides_alone_is_named_with_its_share_of_the_squared_diff
     for even in (np.ones((4, 2)), matrix / [1, 5, 2], matrix[:, :1]):
         assert not warn_of_one_column(domain._replace(matrix=even), metric=metric)
 
-
-# ---- tables as people have them --------------------------------------------------------------------------------
 
 MESSY = """company,sector,revenue,staff
 Nova,cars,1200.5,10
@@ -271,9 +266,6 @@ def test_missing_cells_take_the_median_or_their_rows_are_left_out(tmp_path):
     np.testing.assert_array_equal(rows.matrix, [[1200.5, 10], [100, 40]])
     assert [each.name for each in rows.left_out] == ["", "Nova", "Bolt", "Cell"]
     assert rows.left_out[2].reason == "no number in 'revenue'"
-
-
-# ---- names -----------------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
@@ -334,9 +326,6 @@ def test_spellings(names, words, options, rows):
             match_names(names, words, MatchingSection(**options))
     else:
         assert match_names(names, words, MatchingSection(**options)).tolist() == rows
-
-
-# ---- prices ----------------------------------------------------------------------------------------------------
 
 
 def prices(folder, data, name="p.csv", **options):
@@ -413,9 +402,6 @@ def test_the_published_domain_matrix(shared):
     ours, theirs = np.sort(domain.matrix[order], axis=1), np.sort(reference["aff"], axis=1)
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
     assert len(set(domain.labels)) == 11
-
-
-# ---- a vector file as domain ---------------------------------------------------------------------------------------
 
 
 COMPANIES = ["General_Motors", "Ford", "Shell", "BP", "Total", "Fiat"]
