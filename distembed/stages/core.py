@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import dask.array as da
 import numpy as np
+from numpy.typing import NDArray
 
 from distembed.factorization import blocks
 from distembed.factorization.psdvec_core import check_core_size, pairs_between, rounds_of
-from distembed.job.stage import Context
+from distembed.job.stage import Context, Counted
 from distembed.linalg.blocks import combine_basis, sparse_times_dense
 from distembed.linalg.chunks import VALUES_PER_BLOCK, cut_rows
 from distembed.linalg.eigen import EIGEN_COPIES, krylov_basis
 from distembed.plan import Dimension, Dimensions, StagePlan, stage_plan, task
 from distembed.stages import outputs
 from distembed.stages.dimensions import PAIR_BYTES
+from distembed.storage.workspace import Workspace
 
 
 def core_block_values(block_memory: int) -> int:
@@ -35,7 +38,7 @@ def core_counts(ctx: Context, counts: da.Array, n_core: int) -> da.Array:
 
 
 def core_dimensions(
-    options: Any, word: Dimension, pair: Dimension, block_memory: int
+    options: Any, word: Dimension, pair: Dimension, block_memory: int, counted: Counted | None
 ) -> dict[str, Dimension]:
     """Return "core" and "core_pair": the words of the core, and the pairs of them that are counted, at most.
 
@@ -48,10 +51,18 @@ def core_dimensions(
     if word.counted:
         n_core = check_core_size(options.n_core, options.n_components, word.size)
     n_pairs, values = min(pair.size, n_core**2), core_block_values(block_memory)
+    if counted is not None and (made := counted.stages.get("cooccurrence")):
+        n_pairs = min(n_pairs, int(_row_nonzeros(counted.workspace, made.digest)[:n_core].sum()))
     return {
         "core": blocks_of_rows(n_core, n_pairs, values, word.counted),
         "core_pair": Dimension(n_pairs, min(n_pairs, 2 * values), pair.counted),
     }
+
+
+@lru_cache(maxsize=4)
+def _row_nonzeros(workspace: Workspace, digest: str) -> NDArray[np.int64]:  # noqa: ARG001 - tells versions apart
+    """Return how many pairs each row of the counts stores; a run asks for each of its stages."""
+    return np.asarray(outputs.ROW_NONZEROS.read(workspace)["n_nonzero"])
 
 
 def blocks_of_rows(n_rows: int, n_values: int, values_per_block: int, counted: bool) -> Dimension:
@@ -83,7 +94,7 @@ def plan_of_core(
         whole=[
             dims.whole(core, 2 * columns),
             EIGEN_COPIES * dims.whole(width, width, itemsize=8),
-            2 * dims.whole(pair, itemsize=PAIR_BYTES),  # cut for their transpose
+            dims.whole(pair, itemsize=PAIR_BYTES),  # cut for their transpose
             beside,
         ],
         stored=3 * sparse + dims.whole(core, columns),

@@ -129,6 +129,16 @@ def test_the_smoothed_pmi_is_kept_where_the_job_asks_for_it(job, finished, copy)
     assert f"; arrays: pmi {display.format_bytes(stored)}" in text
 
 
+def test_a_core_is_planned_by_the_pairs_that_its_words_have(job, finished):
+    """Its matrices have those of both orders; a bound by all pairs refused the job of the paper's size."""
+    rows = np.asarray(Workspace.open(str(finished[0])).table("row_nonzeros")["n_nonzero"])
+    for n in (60, len(rows) // 2):
+        settings = (f"psdvec.n_core={n}", "psdvec.n_components=9")
+        asked = load_job(job, workspace=str(finished[0]), settings=settings)
+        pairs, stored = 48 * min(rows[:n].sum(), n**2), plan_job(asked).stages["core"].stored_bytes
+        assert pairs <= stored <= pairs + 48 * n < 48 * rows.sum()
+
+
 def test_the_options_of_the_job_are_those_of_the_estimator(tiny):
     """Each of them moves the vectors far more than the tolerance."""
     options = {"weight_cutoff": 2.0, "uniform_weight": 0.3}

@@ -402,7 +402,7 @@ def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimens
     options = counting_options(job)
     found = counting_dimensions(job, options, counted)
     word, pair, done = found["word"], found["pair"], {} if counted is None else counted.stages
-    core = core_dimensions(job.psdvec, word, pair, job.resources.block_memory)
+    core = core_dimensions(job.psdvec, word, pair, job.resources.block_memory, counted)
     facts = done["parts"].facts if "parts" in done else {}
     n_parts = int(facts.get("n_parts", max(2, len(job.parts.names) or len(job.parts.bins) - 1)))
     # One more is for the documents of no part.

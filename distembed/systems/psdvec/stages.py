@@ -183,7 +183,7 @@ def plan_noncore(job: PSDVecJob, dims: Dimensions) -> StagePlan:
     return stage_plan(
         task(solve_new_words, pairs, pairs, output=dims.block("noncore", k)),
         task(split_columns, read, output=read),
-        whole=[dims.whole(2, "core", k), dims.whole(2, "noncore_pair", itemsize=PAIR_BYTES)],
+        whole=[dims.whole(2, "core", k), dims.whole("noncore_pair", itemsize=PAIR_BYTES)],
         stored=dims.whole("noncore", k),
         n_tasks=dims.n_blocks("noncore"),
     )
@@ -384,7 +384,9 @@ def psdvec_dimensions(job: PSDVecJob, counted: Counted | None) -> Dimensions:
     """Return the dimensions of a job: of its corpus, its pairs, and those of its sides."""
     corpus, block_memory = corpus_dimensions(job, counted), job.resources.block_memory
     word, pair = corpus.dimensions["word"], pair_dimension(corpus, counting_options(job), counted)
-    dimensions = corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory)
+    dimensions = (
+        corpus.dimensions | {"pair": pair} | core_dimensions(job.psdvec, word, pair, block_memory, counted)
+    )
     # A word that occurs c times has, in each order, at most c times as many pairs with core words as the window has
     # places, or one with each core word. The first batch has the most frequent words, of one block of the counts.
     n_core, options = dimensions["core"].size, counting_options(job)
