@@ -182,11 +182,12 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
         ctx.stage.store_bytes(SUMMARY.name, page.closing.encode())
         return {}
 
-    plan = stage_plan(whole=[REPORT_BYTES])._replace(exact=False)
-    return (
-        *own,
-        StageSpec(REPORT_STAGE, tuple(spec.name for spec in own), parameters, draw, lambda _job, _dims: plan),
-    )
+    def plan(job: Job, dims: Dimensions) -> StagePlan:
+        width = getattr(job, "n_dimensions", 0)
+        vectors = dims.whole(2, "word", width) if width else 0  # as they are read, and of unit length
+        return stage_plan(whole=[REPORT_BYTES, vectors])._replace(exact=False)
+
+    return (*own, StageSpec(REPORT_STAGE, tuple(spec.name for spec in own), parameters, draw, plan))
 
 
 def sections(*names: str, grid: bool = False, **chosen: set[str]) -> Callable[..., dict[str, Any]]:
