@@ -27,10 +27,10 @@ from distembed.job import run
 real = run._run_stage
 def now(name):
     return next(1024 * int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(name))
-def measured(standing, of):
+def measured(of, name):
     open("/proc/self/clear_refs", "w").write("5")  # the peak begins anew
-    name, planned = standing.spec.name, run._plan_of_run(of).planned_bytes(standing.spec.name)
-    ran, process = real(standing, of), now("VmHWM")
+    ran, process = real(of, name), now("VmHWM")
+    planned = of.workspace.stages()[name].facts["planned_process_bytes"]
     # Pages of files, of which the kernel lets a process have as many as it likes, are no part of what a stage takes.
     print(json.dumps([name, planned, process - now("RssFile")]), file=open(log, "a"))
     return ran
