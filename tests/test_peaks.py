@@ -15,7 +15,7 @@ import pytest
 import distembed as de
 from tests.commands import environment
 
-SIZES = (2, 8)
+SIZES = (2, 8, 32)
 WIDE = 2.5
 """A plan of more than so many times of what is taken is wide."""
 

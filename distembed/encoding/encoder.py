@@ -41,7 +41,7 @@ Whitening = Literal["none", "component", "half", "full"]
 
 FULL_WORDS = 2
 """Words per component from which on full whitening is the default: with one, it makes every word orthogonal to all
-others (the rows are then any basis), and similar words are no longer near (docs/results/sentences.md).
+others (the rows are then any basis), and similar words are no longer near.
 """
 
 Counts = VectorLike | Mapping[str, float]

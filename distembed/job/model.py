@@ -1,7 +1,7 @@
 """The parts common to all job files: sections that refuse unknown keys, and the places of inputs.
 
 Every section is a frozen pydantic model, so a misspelt option is an error that names the nearest real one and never
-a silent default. The sections of one system are in `config.py` of its own folder, those of a corpus in
+a silent default. The sections of one system are in `job.py` of its own folder, those of a corpus in
 `distembed.stages.corpus_sections`.
 """
 

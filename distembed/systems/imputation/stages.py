@@ -53,7 +53,7 @@ ones where the table is text: the file, its cells, and cells made ready to becom
 
 READ_COPIES, VECTOR_COPIES = 8, 12
 """Copies of the table (of all vectors, in their dtype) that a stage holds beside its tasks: input read and divided, and
-solved in float64 before it is stored. Measured on 4,000 to 100,000 names (docs/results/imputation.md)."""
+solved in float64 before it is stored. Measured on 4,000 to 100,000 names."""
 
 LINEAR_COPIES, KERNEL_COPIES = 7, 6
 """Float64 copies of the fitted rows that the fit of a ridge regression holds, and of a kernel of them."""
