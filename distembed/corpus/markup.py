@@ -367,8 +367,8 @@ def angle(s: Strip, i: int) -> int:
     return end + 1
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def strip(s: Strip) -> int:
+@_part
+def strip_one(s: Strip) -> int:
     """Write the plain text of wikitext to the output; return its length."""
     src, out, fields = s.src, s.out, s.fields
     i = begin_line(s, 0)
@@ -393,3 +393,20 @@ def strip(s: Strip) -> int:
         else:
             i = punctuation(s, i)
     return fields[OUT]
+
+
+@njit(cache=True, nogil=True)
+def strip(
+    src: np.ndarray, stops: np.ndarray, names: np.ndarray, name_stops: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Write the plain text of wikitexts, which end at `stops`, one after the other; return where each ends, int64 (n,).
+
+    One call for many: a thread that lets others run for each short text waits for them each time.
+    """
+    ends, n, begin = np.empty(len(stops), np.int64), 0, 0
+    stack, fields = np.zeros((MAX_DEPTH, 3), np.int64), np.zeros(N_FIELDS, np.int64)
+    for row, stop in enumerate(stops):
+        fields[:] = 0
+        n += strip_one(Strip(src[begin:stop], out[n:], stack, fields, names, name_stops))
+        begin, ends[row] = stop, n
+    return ends

@@ -10,8 +10,9 @@ from __future__ import annotations
 import codecs
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
@@ -38,6 +39,13 @@ ENGLISH_NAMES = ("file", "image", "category", "media")
 PAGE = b"<page>"
 PAGE_END = b"</page>"
 EXPORT_END = b"</mediawiki>"
+PLAIN_PAGE = re.compile(
+    rb"<page>\s*<title>([^<]*)</title>\s*<ns>(-?\d{1,9})</ns>\s*<id>(\d+)</id>"
+    rb"((?:[^<]*<(?!text\b))*[^<]*)<text\b[^<>]*?(?:/>|>([^<]*)</text>)"
+)
+"""A page as MediaWiki writes it: its title, namespace and id, what is before its text, and its text."""
+ENTITIES = ((b"&lt;", b"<"), (b"&gt;", b">"), (b"&quot;", b'"'), (b"&apos;", b"'"), (b"&amp;", b"&"))
+NUMBER = re.compile(r"\s*-?\d{1,9}\s*")
 PAGE_ID = re.compile(rb"<id>(\d+)</id>")
 REDIRECT = re.compile(rb"\s*#redirect\b", re.IGNORECASE)
 ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -54,18 +62,21 @@ class Stripper:
         ordered = sorted({form.encode().lower() for name in names for form in (name, name.lower())})
         self.names = np.frombuffer(b"".join(ordered), np.uint8)
         self.name_stops = np.cumsum([len(name) for name in ordered])
-        self.stack = np.zeros((markup.MAX_DEPTH, 3), np.int64)
 
-    def __call__(self, wikitext: bytes) -> bytes:
-        """Return the plain text of wikitext."""
-        source = np.frombuffer(wikitext, np.uint8)
+    def __call__(self, wikitexts: Sequence[bytes]) -> list[bytes]:
+        """Return the plain text of each wikitext."""
+        source = np.frombuffer(b"".join(wikitexts), np.uint8)
         out = np.empty(len(source) + 1, np.uint8)
-        fields = np.zeros(markup.N_FIELDS, np.int64)
-        n = markup.strip(markup.Strip(source, out, self.stack, fields, self.names, self.name_stops))
-        text = out[:n].tobytes()
-        if b"&" in text:
-            text = ENTITY.sub(lambda found: entity_text(found.group()), text.replace(b"&nbsp;", b"\xc2\xa0"))
-        return text
+        stops = np.cumsum([len(text) for text in wikitexts])
+        ends = markup.strip(source, stops, self.names, self.name_stops, out).tolist()
+        plain = out[: ends[-1]].tobytes()
+        texts = [plain[begin:end] for begin, end in pairwise([0, *ends])]
+        return [with_characters(text) if b"&" in text else text for text in texts]
+
+
+def with_characters(text: bytes) -> bytes:
+    """Return text with the characters of its HTML entities."""
+    return ENTITY.sub(lambda found: entity_text(found.group()), text.replace(b"&nbsp;", b"\xc2\xa0"))
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +97,7 @@ def strip_wikitext(text: str, *, namespace_names: tuple[tuple[int, str], ...] = 
     >>> strip_wikitext("'''Rome''' is in [[Italy|the country]].{{citation needed}}")
     'Rome is in the country.'
     """
-    return Stripper(namespace_names)(text.encode()).decode("utf-8", "replace")
+    return Stripper(namespace_names)([text.encode()])[0].decode("utf-8", "replace")
 
 
 def read_head(partition: Partition, data: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -131,7 +142,7 @@ def read_pages(partition: Partition, progress: Progress) -> Iterator[Batch]:
             offset += len(text) + len(PAGE_END)
         if pages:
             ids, titles, wikitexts = zip(*pages, strict=True)
-            yield batch_of([stripper(text) for text in wikitexts], document_table(ids, titles))
+            yield batch_of(stripper(wikitexts), document_table(ids, titles))
         rest = block.data[block.data.rfind(PAGE_END) + 1 :]
         if block.is_last and EXPORT_END not in rest:
             what = "its last page has no end" if PAGE in rest else "it has no </mediawiki> at its end"
@@ -146,32 +157,73 @@ def _parsed(
     None stands for a page of another namespace, for a redirect, which are counted, and for a bad record: one that is
     not UTF-8, malformed, or in a namespace that is no number.
     """
-    found = PAGE_ID.search(data, 0, max(data.find(b"<revision"), 0))
-    place = f"byte {offset}" if found is None else f"page {found[1].decode()}"
     try:
-        page = ET.fromstring(data.decode())  # noqa: S314 - expat opens nothing, and a page declares nothing
+        title, number, page_id, is_redirect, wikitext = plain_fields(data) or fields(data)
     except UnicodeDecodeError as error:
         byte = f"byte 0x{data[error.start]:02x} at offset {offset + error.start} of the text"
-        progress.pass_over(partition, place, f"is not UTF-8 ({byte}); {encoding_advice(data)}")
+        progress.pass_over(
+            partition, place_of(data, offset), f"is not UTF-8 ({byte}); {encoding_advice(data)}"
+        )
         return None
     except ET.ParseError as error:
         what, (line, column) = expat.ErrorString(error.code), error.position
         what = f"is malformed XML ({what}, in line {line} of the page at column {column + 1})"
-        progress.pass_over(partition, place, f"{what}; correct it or download the file again")
+        progress.pass_over(
+            partition, place_of(data, offset), f"{what}; correct it or download the file again"
+        )
         return None
-    title, number = page.findtext("title") or "", page.findtext("ns")
     if number is None:  # the dump is too old to say it
         prefix, colon, _ = title.partition(":")
         names = partition.namespace_names
         number = str(next((key for key, name in names if colon and name == prefix), 0))
-    elif not re.fullmatch(r"\s*-?\d{1,9}\s*", number):
+    elif not NUMBER.fullmatch(number):
         what = f"has the namespace {number[:20]!r}, which is no number; correct the page"
-        progress.pass_over(partition, place, what)
+        progress.pass_over(partition, place_of(data, offset), what)
         return None
-    text = next(page.iter("text"), None)
-    wikitext = ((text is not None and text.text) or "").encode()
     is_other = partition.namespaces is not None and int(number) not in partition.namespaces
-    if is_other or page.find("redirect") is not None or REDIRECT.match(wikitext):
+    if is_other or is_redirect or REDIRECT.match(wikitext):
         progress.n_skipped_pages += 1
         return None
-    return page.findtext("id") or "", title, wikitext
+    return page_id, title, wikitext
+
+
+def place_of(page: bytes, offset: int) -> str:
+    """Return what a page, which begins at a place of the text, is called in an error."""
+    found = PAGE_ID.search(page, 0, max(page.find(b"<revision"), 0))
+    return f"byte {offset}" if found is None else f"page {found[1].decode()}"
+
+
+Fields = tuple[str, str | None, str, bool, bytes]
+"""Of a page its title, its namespace, its id, whether it says that it redirects, and its wikitext."""
+
+
+def fields(page: bytes) -> Fields:
+    """Return the fields of a page, whatever XML it is."""
+    tree = ET.fromstring(page.decode())  # noqa: S314 - expat opens nothing, and a page declares nothing
+    text = next(tree.iter("text"), None)
+    title, number, page_id = (tree.findtext(name) for name in ("title", "ns", "id"))
+    wikitext = ((text is not None and text.text) or "").encode()
+    return title or "", number, page_id or "", tree.find("redirect") is not None, wikitext
+
+
+def plain_fields(page: bytes) -> Fields | None:
+    """Return the same without a tree, which takes most of the time; None of a page that is malformed or unusual."""
+    found = PLAIN_PAGE.match(page)
+    if found is None or b"\r" in page or b"&#" in page:
+        return None
+    title, number, page_id, before, wikitext = found.groups(b"")
+    if b"<!" in before or b"<redirect" in before:
+        return None
+    try:
+        expat.ParserCreate("utf-8").Parse(page, True)
+    except expat.ExpatError:
+        return None
+    return unescaped(title).decode(), number.decode(), page_id.decode(), False, unescaped(wikitext)
+
+
+def unescaped(text: bytes) -> bytes:
+    """Return text without the entities that XML itself has."""
+    if b"&" in text:
+        for entity, character in ENTITIES:
+            text = text.replace(entity, character)
+    return text

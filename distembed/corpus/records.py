@@ -193,11 +193,17 @@ def stored_pieces(partition: Partition, progress: Progress) -> Iterator[Piece]:
             if begin is None:
                 return
             raw.seek(begin)
-            file = Unpacked(raw, partition.compression, partition.url)
+            file, held, is_own = Unpacked(raw, partition.compression, partition.url), b"", True
             while data := file.read(partition.piece_bytes):
                 progress.n_bytes_read = n_before + file.n_stored
-                yield data, begin + file.begin < stop
+                was_own, is_own = is_own, begin + file.begin < stop
+                if held and (is_own != was_own or len(held) + len(data) > partition.piece_bytes):
+                    yield held, was_own
+                    held = b""
+                held += data
             progress.n_bytes_read = n_before + file.n_stored
+            if held:
+                yield held, is_own
             return
         position = partition.start
         raw.seek(position)

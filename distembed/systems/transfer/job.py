@@ -47,9 +47,9 @@ class CollectionSection(ParallelSection):
     by default the known pairs are a share of the documents with equal ids, as `[pairs]` says.
     """
     features: InputPath | None = None
-    """A table with a row per document, its id and numbers: CSV, TSV, Excel or Parquet, text also compressed. The values of
-    the first collection's are carried in place of topics, those of another's are known too; documents without a row, or
-    with an empty one, have no known values.
+    """A table with a row per document, its id and numbers: CSV, TSV, Excel or Parquet, text also compressed. The
+    values of the first collection's are carried in place of topics, those of another's are known too; documents without
+    a row, or with an empty one, have no known values.
     """
 
 
