@@ -78,12 +78,15 @@ class Journal:
                     self._is_begun = True
             return self._is_begun
 
-    def begin(self, kept: str = "") -> None:
-        """Begin, and remove what the stage had before but for the data of one output."""
+    def begin(self, kept: Stored | None = None) -> None:
+        """Begin, and remove what the stage had before but for some items of one output."""
         with self._beginning:
             if not self.resumes():
                 # A record stays wherever a run is killed: by it the folder is known for a workspace.
                 self._write_begun(self.made_from.model_copy(update={"fingerprint": ""}))
+                if kept is not None:  # recorded before the commit goes that has recorded them so far
+                    self._write_output(kept)
+                    self.outputs[kept.spec.name] = kept
                 remove_stage(self._catalog, self.stage, kept=kept, has_begun=True)
                 self._write_begun(self.made_from)
                 self._is_begun = True
@@ -133,16 +136,15 @@ class Journal:
                 "larger ones."
             )
         kept = self._kept_items(spec, keys)
-        self.begin(spec.name if kept else "")
+        self.begin(Stored(spec, kept) if kept else None)
         self._take_place(spec)
         stored = self.outputs.get(spec.name)
         if stored is None or stored.spec != spec:
-            if stored is not None or kept:
-                remove_data(self._folder, spec, {spec.block_location(0, item.key) for item in kept.values()})
             if stored is not None:
+                remove_data(self._folder, spec)
                 remove_data(self._folder, stored.spec)
                 self._folder.remove(spec.journal)
-            stored = Stored(spec, kept)
+            stored = Stored(spec, {})
             self._write_output(stored)
             self.outputs[spec.name] = stored
         return self.missing(stored)
@@ -236,10 +238,12 @@ def _tell(stored: Stored) -> None:
 # --- what is removed -------------------------------------------------------------------------------------------
 
 
-def remove_stage(catalog: Catalog, stage: str, *, kept: str = "", has_begun: bool = False) -> None:
-    """Remove a stage: first the commit, then the data, but for those of one output, and last its journal.
+def remove_stage(
+    catalog: Catalog, stage: str, *, kept: Stored | None = None, has_begun: bool = False
+) -> None:
+    """Remove a stage: first the commit, then the data, but for some items of one output, and last its journal.
 
-    Of the journal of a stage that has begun again the head stays.
+    Of the journal of a stage that has begun again the head stays, and the record of what is kept.
     """
     manifest, folder = catalog.manifests().get(stage), catalog.folder
     outputs = [
@@ -247,11 +251,16 @@ def remove_stage(catalog: Catalog, stage: str, *, kept: str = "", has_begun: boo
         *(manifest.outputs.values() if manifest else ()),
     ]
     catalog.remove(stage)
+    stays = {begun_file(stage)}
+    if kept is not None:
+        stays.add(f"{kept.spec.journal}/output.json")
+        places = {kept.spec.block_location(0, item.key) for item in kept.blocks.values()}
+        remove_data(folder, kept.spec, places)
     for record in outputs:
-        if record.spec.name != kept:
+        if kept is None or record.spec.name != kept.spec.name:
             remove_data(folder, record.spec)
     if has_begun:
-        for name in folder.find(f"{records.JOURNAL}/{stage}").keys() - {begun_file(stage)}:
+        for name in folder.find(f"{records.JOURNAL}/{stage}").keys() - stays:
             folder.remove(name)
     else:
         _remove_ended(folder, stage)

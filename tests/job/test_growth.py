@@ -6,6 +6,7 @@ import random
 import shutil
 from functools import wraps
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -51,6 +52,19 @@ def test_a_file_added_anywhere_is_read_alone(tmp_path, read):
     count(tmp_path)
     assert read == []
     assert digests(tmp_path / "w") == from_scratch(tmp_path)
+    assert Workspace.open(tmp_path / "w").verify() == []
+
+
+def test_a_run_killed_when_it_withdrew_the_commit_keeps_the_tokens(tmp_path, read, monkeypatch):
+    write_job(tmp_path, FILES | {"d.jsonl": texts(6)})
+    count(tmp_path)
+    (tmp_path / "text" / "d.jsonl").unlink()
+    write_file(tmp_path, "b.jsonl", texts(5))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("distembed.storage.journal.remove_data", Mock(side_effect=KeyboardInterrupt))
+        count(tmp_path)
+    count(tmp_path)
+    assert sorted(read) == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
     assert Workspace.open(tmp_path / "w").verify() == []
 
 
@@ -122,10 +136,8 @@ def test_topics_in_a_store_read_new_files_only(tmp_path, read):
 
 def changed(drawn: random.Random, folder: Path, held: dict[str, list[str]]) -> None:
     """Add a file to a corpus, remove one, or take a document out of one; `held` has what is in each file."""
-    how, name = (
-        drawn.choice(["add", "add", "remove", "take out"]),
-        f"{drawn.choice('mkcwa')}{drawn.randrange(100)}.jsonl",
-    )
+    how = drawn.choice(["add", "add", "remove", "take out"])
+    name = f"{drawn.choice('mkcwa')}{drawn.randrange(100)}.jsonl"
     if how == "add" or len(held) < 2:
         held[name] = texts(drawn.randrange(6), 8)
     else:
