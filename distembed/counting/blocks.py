@@ -83,7 +83,7 @@ def translate_rows(documents, offsets, ids, last, position, lookup, close, keep,
     """Write rows of token ids as a piece of stream into `words`; return its length and the tokens of the partition.
 
     A row whose document differs from the `last` one begins with a border, and so does every -1 among the ids. `close`
-    leaves out what is outside the vocabulary. Where there is a `keep`, the probability of each id, tokens are drawn.
+    leaves out what is outside the vocabulary. Where there is a `keep`, the probability of each word, tokens are drawn.
     `position` counts the tokens of the partition and is the only thing that random numbers depend on, so the division
     into pieces does not affect the result. `shift` is added to the words of each document, if there is one.
     """
@@ -100,7 +100,7 @@ def translate_rows(documents, offsets, ids, last, position, lookup, close, keep,
                 word = lookup[ids[place]]
                 number = np.uint64(position)
                 position += 1
-                if word != OUTSIDE and len(keep) and uniform(key, number) >= keep[ids[place]]:
+                if word != OUTSIDE and len(keep) and uniform(key, number) >= keep[word]:
                     word = np.int32(OUTSIDE)
                 if word == OUTSIDE and close:
                     continue

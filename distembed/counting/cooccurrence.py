@@ -251,9 +251,7 @@ class PartialCounts(NamedTuple):
 
     url: str
     denominator: int
-    largest_cell: (
-        int  # no cell of the partitions that begin in the bundle holds more, in units of 1 / denominator
-    )
+    largest_cell: int  # no cell of the bundle holds more, in units of 1 / denominator
 
 
 @block(temporaries=0.5)  # of the memory of a block, where all pairs of a piece are distinct
@@ -311,15 +309,10 @@ def count_bundle(
     >>> [bundle] = token_bundles(docs.tokenize().partitions, [69])
     >>> options = CooccurrenceOptions(window=3, direction="left")
     >>> count_bundle(bundle, vocabulary, options, (0, 11), "part-0", block_memory=2**26).largest_cell
-    9
+    2
     """
     (units, denominator), window, n_words = options.units, options.window, row_blocks[-1]
-    # Each token of the rarer word of a pair meets `window` others on either side, and one at each distance.
-    per_token, largest = (2 if options.direction == "symmetric" else 1) * int(units.sum()), 0
-    for span in bundle:
-        if not span.first:
-            most = int(partition_lookup(span.partition, vocabulary)[1].max(initial=0))
-            largest += per_token * most
+    largest = 0
     n_places = places_per_piece(n_words, window, block_memory)
     keys = np.empty(n_places * window, blocks.key_type(n_words, window))
     sums = blocks.row_of_sums(n_words)
@@ -329,6 +322,7 @@ def count_bundle(
     with writing_runs(target) as append:
         for words in _pieces(bundle, vocabulary, options, groups, n_places, block_memory // 64):
             run = blocks.count_pairs(words, units, _CELL[options.direction], keys, sums)
+            largest += int(run.values.max(initial=0))
             if options.direction == "symmetric":
                 parts = blocks.mirror_rows(run, bounds)
             else:
@@ -338,7 +332,8 @@ def count_bundle(
                 for first, last in pairwise(row_blocks[number : number + step + 1]):
                     append(number, blocks.slice_rows(rows, first - begin, last - begin))
                     number += 1
-    return PartialCounts(target, denominator, largest)
+    # A mirrored cell of the diagonal is added to itself.
+    return PartialCounts(target, denominator, largest * (2 if options.direction == "symmetric" else 1))
 
 
 def places_per_piece(n_words: int, window: int, block_memory: int) -> int:
@@ -357,13 +352,13 @@ def _pieces(
     """Yield the stream of a bundle `n_places` words at a time, each piece after the last `window` of the one before."""
     held, keep, none = np.full(options.window, blocks.BORDER, np.int32), np.empty(0), np.empty(0, np.int32)
     for span in bundle:
-        lookup, _ = partition_lookup(span.partition, vocabulary)
+        lookup = partition_lookup(span.partition, vocabulary)
         documents, position = span_documents(span)
         if options.subsample is not None:
             # word2vec's rule (word2vec.c: -sample), of the share of the word among all counted tokens.
             counts = np.asarray(vocabulary.counts)
             ratio = options.subsample * counts.sum() / np.maximum(counts, 1)
-            keep = np.append(np.minimum(np.sqrt(ratio) + ratio, 1.0), 1.0)[lookup]
+            keep = np.minimum(np.sqrt(ratio) + ratio, 1.0)
         key = np.random.SeedSequence([options.seed, span.key, 0]).generate_state(1, np.uint64)[0]
         shift = none if groups is None else groups[span.partition] * np.int32(len(vocabulary))
         rules, last = (lookup, options.oov == "remove", keep, key, shift), -1

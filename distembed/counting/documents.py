@@ -67,7 +67,7 @@ def count_document_block(
         a known word is an empty row.
     """
     partition, first, last = documents
-    lookup, _ = partition_lookup(partition, vocabulary)
+    lookup = partition_lookup(partition, vocabulary)
     sizes, found = np.zeros(last - first, np.int64), [np.empty(0, np.int32)]
     for numbers, offsets, ids in token_rows(partition, batch_bytes, range(first, last)):
         words = lookup[ids[offsets[0] : offsets[-1]]]

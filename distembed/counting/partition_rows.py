@@ -17,7 +17,7 @@ from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary import Vocabulary
 from distembed.counting.blocks import BORDER
-from distembed.dtypes import Int32s, Int64s
+from distembed.dtypes import Int32s
 from distembed.formats.parquet import read_batches
 from distembed.urls import url_to_fs
 
@@ -77,8 +77,8 @@ def tokens_of(docs: Corpus | Tokens | Texts) -> Tokens:
     return tokens
 
 
-def partition_lookup(partition: str, vocabulary: Vocabulary) -> tuple[Int32s, Int64s]:
-    """Return the row in the vocabulary of each token id of a partition, and how often it has each word.
+def partition_lookup(partition: str, vocabulary: Vocabulary) -> Int32s:
+    """Return the row in the vocabulary of each token id of a partition.
 
     The row of a word that the vocabulary lacks is -1, and that of the id -1, the last, `BORDER`. The tasks of a process
     that count documents of the same partition look its words up once.
@@ -89,17 +89,13 @@ def partition_lookup(partition: str, vocabulary: Vocabulary) -> tuple[Int32s, In
 
 
 @lru_cache(maxsize=4)
-def _lookup(partition: str, version: str, vocabulary: Vocabulary) -> tuple[Int32s, Int64s]:  # noqa: ARG001
-    rows, counts = list[NDArray[np.int32]](), np.zeros(len(vocabulary), np.int64)
+def _lookup(partition: str, version: str, vocabulary: Vocabulary) -> Int32s:  # noqa: ARG001
     with open_partition(partition, "words") as file:
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=["word", "count"], use_threads=False)
-            found = vocabulary.index(table["word"])
-            rows.append(found)
-            known = found >= 0
-            # A partition with very many words lists some of them more than once, of which `counts[rows] +=` adds one.
-            np.add.at(counts, found[known], table["count"].to_numpy()[known])
-    return np.concatenate([*rows, np.array([BORDER], np.int32)]), counts
+        groups = (
+            file.read_row_group(group, columns=["word"], use_threads=False)["word"]
+            for group in range(file.num_row_groups)
+        )
+        return np.concatenate([*map(vocabulary.index, groups), np.array([BORDER], np.int32)])
 
 
 def token_rows(
