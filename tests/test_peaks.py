@@ -1,4 +1,4 @@
-"""The peak memory of each stage of each system at two sizes, each run a process of its own, against its plan."""
+"""The peak memory of each stage of each system at three sizes, each run a process of its own, against its plan."""
 
 from __future__ import annotations
 
