@@ -10,7 +10,6 @@ from pathlib import Path
 
 import dask
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -171,7 +170,9 @@ def test_row_blocks_have_equal_shares():
 def test_a_part_knows_what_no_cell_can_exceed(tmp_path, direction, sides, weighting, weight):
     """A word outside the vocabulary does not count, and a pair of one word counts for both sides."""
     options = CooccurrenceOptions(direction=direction, weighting=weighting)
-    write_tables(f"{tmp_path}/p", documents=[0], rows=[[0, 0, 1]], lengths=[3], words=["the", "x"], counts=[2, 1])
+    write_tables(
+        f"{tmp_path}/p", documents=[0], rows=[[0, 0, 1]], lengths=[3], words=["the", "x"], counts=[2, 1]
+    )
     partial = count_partition(f"{tmp_path}/p", vocabulary_of(WORDS), options, (0, 5), f"{tmp_path}/c")
     assert partial.largest_cell == merged_block([partial], (0, 5), 0)[0, 0] == sides * weight
 

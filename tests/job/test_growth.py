@@ -6,7 +6,7 @@ import random
 import shutil
 from functools import wraps
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, patch
 
 import pytest
 
@@ -55,14 +55,14 @@ def test_a_file_added_anywhere_is_read_alone(tmp_path, read):
     assert Workspace.open(tmp_path / "w").verify() == []
 
 
-def test_a_run_killed_when_it_withdrew_the_commit_keeps_the_tokens(tmp_path, read, monkeypatch):
+def test_a_run_killed_when_it_withdrew_the_commit_keeps_the_tokens(tmp_path, read):
     write_job(tmp_path, FILES | {"d.jsonl": texts(6)})
     count(tmp_path)
     (tmp_path / "text" / "d.jsonl").unlink()
     write_file(tmp_path, "b.jsonl", texts(5))
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("distembed.storage.journal.remove_data", Mock(side_effect=KeyboardInterrupt))
-        count(tmp_path)
+    with patch("distembed.storage.journal.remove_data", Mock(side_effect=KeyboardInterrupt)):
+        with pytest.raises(KeyboardInterrupt):
+            count(tmp_path)
     count(tmp_path)
     assert sorted(read) == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
     assert Workspace.open(tmp_path / "w").verify() == []
