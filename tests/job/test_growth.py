@@ -6,7 +6,7 @@ import random
 import shutil
 from functools import wraps
 from pathlib import Path
-from unittest.mock import Mock, patch
+from unittest.mock import patch
 
 import pytest
 
@@ -60,9 +60,9 @@ def test_a_run_killed_when_it_withdrew_the_commit_keeps_the_tokens(tmp_path, rea
     count(tmp_path)
     (tmp_path / "text" / "d.jsonl").unlink()
     write_file(tmp_path, "b.jsonl", texts(5))
-    with patch("distembed.storage.journal.remove_data", Mock(side_effect=KeyboardInterrupt)):
-        with pytest.raises(KeyboardInterrupt):
-            count(tmp_path)
+    stop = patch("distembed.storage.journal.remove_data", side_effect=KeyboardInterrupt)
+    with stop, pytest.raises(KeyboardInterrupt):
+        count(tmp_path)
     count(tmp_path)
     assert sorted(read) == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
     assert Workspace.open(tmp_path / "w").verify() == []
