@@ -25,9 +25,9 @@ Rounds = Annotated[int, Ge(1), Le(10_000)]
 """How often something is done that is planned at once; a thousand rounds are more than any method here needs."""
 Places = Annotated[int, Ge(1), Le(10_000)]
 """A distance in a text; a window of ten thousand words is more than most documents."""
-PositiveFloat = Annotated[float, Gt(0)]
-NonNegativeFloat = Annotated[float, Ge(0)]
-FinitePositive = Annotated[float, Gt(0), AllowInfNan(False)]
+FiniteFloat = Annotated[float, AllowInfNan(False)]
+PositiveFloat = Annotated[FiniteFloat, Gt(0)]
+NonNegativeFloat = Annotated[FiniteFloat, Ge(0)]
 Fraction = Annotated[float, Gt(0), Lt(1)]
 """A part of a whole that leaves something over."""
 

@@ -32,7 +32,7 @@ Kind = Literal["a", "b"]
         (PositiveInt, [1, np.int32(7)], [0, -1, 1.0, True, None, "1", np.nan]),
         (PositiveInt | None, [1, None], [0, "none"]),
         (Fraction, [0.5, np.float32(0.1)], [0, 0.0, 1, np.nan, np.inf, "0.5"]),
-        (Kind | NonNegativeFloat, ["a", 0.0], ["c", -1.0, ["a"]]),
+        (Kind | NonNegativeFloat, ["a", 0.0], ["c", -1.0, ["a"], np.inf]),
         (Sequence[PositiveInt], [[1, 2], (), np.array([1])], [[0], "ab", 1]),
         (bool, [True, np.bool_(False)], [0, 1, None]),
         (RandomState, [0, None, np.random.default_rng(0)], ["0", 0.5]),

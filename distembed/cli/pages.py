@@ -38,18 +38,22 @@ from distembed.views.report.run import write_figures
 @job_options
 @flag("--open in_browser", "Open the report in a browser.")
 @target("Also write every figure of the report to a file in this folder.", names="--figures", required=False)
-@option("--format form", "The format of these files.", choices=FigureFormat, default="svg")
-def report(*, in_browser: bool, figures: str | None, form: FigureFormat, **at: Any) -> None:
+@option("--format form", "The format of these files (default: svg).", choices=FigureFormat)
+def report(*, in_browser: bool, figures: str | None, form: FigureFormat | None, **at: Any) -> None:
     """Write the HTML report of a finished job.
 
     JOB is a job file or a workspace. The command does not draw a report again that fits the workspace, and prints where
     it is.
     """
+    if form and not figures:
+        raise click.UsageError(
+            "--format is that of the files of --figures: give --figures DIR, or leave it out"
+        )
     job = open_job(**at)
     where = report_job(job)
     write(shown(where))
     if figures:
-        write(shown(write_figures(job, figures, form)))
+        write(shown(write_figures(job, figures, form or "svg")))
     if not in_browser:
         return
     if "://" in where:

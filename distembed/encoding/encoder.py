@@ -91,7 +91,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     Parameters
     ----------
     vectors : WordVectors, str or Path
-        A path is loaded as by `WordVectors.load`.
+        A path is loaded as by `WordVectors.load`, at the fit.
     weighting : {"sif", "mean"}
         "mean" is the plain mean of the word vectors as they are, neither weighted nor of unit length.
     a : float
@@ -149,7 +149,7 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tokenizer: Tokenizer | None = None,
         unknown: UnknownWords | None = None,
     ) -> None:
-        self.vectors = WordVectors.load(vectors) if isinstance(vectors, str | Path) else vectors
+        self.vectors = vectors
         self.weighting = weighting
         self.a = a
         self.counts = counts
@@ -175,18 +175,20 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         (2, [[1.0, 1.0], [0.0, 2.0], [2.0, 0.0]])
         """
         check_options(self)
-        if self.unknown == "subwords" and self.vectors.subwords is None:
+        given = self.vectors
+        loaded = WordVectors.load(given) if isinstance(given, str | Path) else given
+        if self.unknown == "subwords" and loaded.subwords is None:
             raise ValueError(
                 'unknown is "subwords", but the vectors have no table of n-grams: give unknown="skip", or vectors of '
                 "a job with [subwords] enabled = true"
             )
-        vectors, words, map_ = self.vectors.vectors, self.vectors.words, None
+        vectors, words, map_ = loaded.vectors, loaded.words, None
         n_words, d = vectors.shape
-        shares, self.counts_source_ = word_shares(self.vectors, self.counts)
+        shares, self.counts_source_ = word_shares(loaded, self.counts)
         weights = self.a / (self.a + shares) if self.weighting == "sif" else None
         default: Whitening = "full" if n_words >= FULL_WORDS * d else "half"
         self.whitening_: Whitening = self.whitening or ("none" if weights is None else default)
-        known: UnknownWords = "skip" if self.vectors.subwords is None else "subwords"
+        known: UnknownWords = "skip" if loaded.subwords is None else "subwords"
         self.unknown_: UnknownWords = self.unknown or known
         # By default the tokenizer that the vocabulary looks made by: its case, its digits and its apostrophes.
         least = max(COMMON * n_words, 1)
@@ -206,9 +208,9 @@ class TextEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                     moments += (rows * shares[part, None]).T @ rows
                 map_ = whitening_map(moments, self.whitening_)
             folded = [weigh_rows(*each, map_).astype(np.float32) for each in parts]
-        self.rows_, self.n_features_out_ = np.concatenate(folded), d
+        self.vectors_, self.rows_, self.n_features_out_ = loaded, np.concatenate(folded), d
         # Further words are as rare as the rarest of the vocabulary.
-        self._rest = self.vectors, None if weights is None else weights.max(keepdims=True), map_
+        self._rest = None if weights is None else weights.max(keepdims=True), map_
         self._token, self.n_without_words_ = uuid4().hex, 0
         return self
 
@@ -345,7 +347,7 @@ def batch_of(texts: Iterable[str], first: int = 0) -> Batch:
 def encode_batch(encoder: TextEncoder, batch: Batch, words: Scanner | None = None) -> EncodedTexts:
     """Return the texts of a batch, cut into words by a scanner, which is empty after; by default a new one."""
     words = word_scanner(encoder) if words is None else words
-    vectors, weight, map_ = encoder._rest
+    vectors, (weight, map_) = encoder.vectors_, encoder._rest
     scanned, spelled = words.scan(batch), words.words()["word"].to_pylist()
     words.forget()
     rows = np.append(vectors.index(spelled), -1)  # the last is for the id -1

@@ -117,7 +117,7 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
     transformers = {"model_type": "SentenceTransformer", "__version__": {}, "prompts": {}}
     cosine = {"default_prompt_name": None, "similarity_fn_name": "cosine"}
     files = {
-        "tokenizer.json": tokenizer_json(encoder.tokenizer_, list(encoder.vectors.words)),
+        "tokenizer.json": tokenizer_json(encoder.tokenizer_, list(encoder.vectors_.words)),
         "README.md": card or model_card(place.name, encoder),
         "config.json": json.dumps(config, indent=2) + "\n",
         "modules.json": json.dumps([static], indent=2) + "\n",
@@ -135,7 +135,7 @@ def write_static_model(folder: str | Path, encoder: TextEncoder, *, card: str | 
 
 def unreadable_words(encoder: TextEncoder) -> list[str]:
     """Return the words of an encoder that no text gives, because its tokenizer cuts or changes them."""
-    words, rules = encoder.vectors.words, replace(encoder.tokenizer_, border="document", min_border_tokens=1)
+    words, rules = encoder.vectors_.words, replace(encoder.tokenizer_, border="document", min_border_tokens=1)
     tokens = scanner(replace(rules, phrases_file=None))  # tokenizer.json joins no words
     ids, stops, _ = tokens.scan(batch_of(words))
     known = tokens.words()["word"].to_pylist()

@@ -179,10 +179,10 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Any, *, level: float = 0.95) -> Interval:
-    """Return the mean of independent runs and its Student interval."""
+    """Return the mean of independent runs and its Student interval, whose ends are NaN for a single run."""
     runs = np.asarray(values, np.float64)
     center = float(runs.mean())
     if runs.size < 2:
-        return Interval(center, center, center)
+        return Interval(center, np.nan, np.nan)
     half = float(stats.t.ppf((1 + level) / 2, runs.size - 1) * stats.sem(runs))
     return Interval(center, center - half, center + half)

@@ -386,6 +386,7 @@ class SphericalKMeans(DocumentClusterer):
             self.cluster_centers_: Float64s = np.ascontiguousarray(centers.T, np.float64)
             self.inertia_ = float(np.count_nonzero(self.labels_ >= 0) - self.objective_[-1])
         if not self.converged_:
+            self.inertia_ = -self.score(X)  # the centers have moved since the last value of the objective
             warnings.warn(
                 f"Clusters were still changing after {self.max_iter} rounds; raise max_iter.", stacklevel=2
             )

@@ -30,7 +30,7 @@ from distembed.linalg.chunks import row_chunk
 from distembed.linalg.csr import unit_rows
 from distembed.linalg.eigen import fix_signs
 from distembed.linalg.operators import dense_blocks, times_matrix
-from distembed.options import FinitePositive, PositiveInt, check_options
+from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.states import block_memory
 from distembed.temporaries import block
 from distembed.vectors import WordVectors
@@ -136,7 +136,7 @@ def principal_axes(rows: da.Array, n: int, mean: Floats) -> Float64s:
 def join_vectors(
     views: Sequence[WordVectors | str | Path],
     *,
-    weights: Sequence[FinitePositive] | None = None,
+    weights: Sequence[PositiveFloat] | None = None,
     words: Literal["intersection", "union"] = "intersection",
     n_components: PositiveInt | None = None,
 ) -> WordVectors:

@@ -19,7 +19,14 @@ from distembed.execution import compute, one_blas_thread
 from distembed.lift import fold, total
 from distembed.linalg.operators import row_blocks, sparse_times
 from distembed.linalg.singular import UNCERTAIN, SingularTriplets, largest_singular_triplets, scaled_power
-from distembed.options import NonNegativeFloat, NonNegativeInt, PositiveInt, RandomState, check_options
+from distembed.options import (
+    FiniteFloat,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    RandomState,
+    check_options,
+)
 from distembed.states import scope
 from distembed.temporaries import block
 from distembed.typing import FloatType, InMemory, MatrixLike
@@ -80,7 +87,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self,
         n_components: PositiveInt = 300,
         *,
-        exponent: float = 1.0,
+        exponent: FiniteFloat = 1.0,
         n_passes: PositiveInt = 16,
         oversampling: NonNegativeInt = 10,
         tol: NonNegativeFloat | None = UNCERTAIN,

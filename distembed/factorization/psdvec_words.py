@@ -68,7 +68,8 @@ def ridge_of_words(options: Any, n: int) -> Floats:
     ValueError
         If there is not one ridge for each band.
     """
-    ridges, sizes = np.atleast_1d(np.asarray(options.ridge, float)), options.bands or [n]
+    ridges = np.atleast_1d(np.asarray(options.ridge, float))
+    sizes = [n] if options.bands is None or not len(options.bands) else options.bands
     if len(ridges) != len(sizes):
         raise ValueError(
             f"ridge has {plural(len(ridges), 'value')} and bands has {plural(len(sizes), 'size')}; give one ridge for "

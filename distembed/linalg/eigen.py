@@ -69,7 +69,7 @@ class KrylovBasis(NamedTuple):
     n_passes: int
     """The products that are asked for, and as many more as the eigenpairs need."""
     most_passes: int
-    """The passes after which the basis has a column for each row, or all that are asked for."""
+    """All passes that are asked for, or so many that a basis without restarts has a column for each row."""
     kept: int
     """The Ritz vectors that take the place of a basis that is as wide as it may be."""
     width: int
@@ -82,9 +82,10 @@ def krylov_basis(
     """Return the basis in which k eigenpairs of so many rows are looked for, from some vectors to start with."""
     columns = min(n_rows, max(block_size or k, n_start))
     asked = max(n_passes, -(-k // columns))
-    most, kept = min(asked, -(-n_rows // columns)), k + max(LEAST_BEYOND, k // 2)
-    width = min(columns * most, max(kept + BLOCKS_BEYOND * columns, LEAST_WIDTH))
-    return KrylovBasis(columns, asked, most, kept, width)
+    kept, full = k + max(LEAST_BEYOND, k // 2), -(-n_rows // columns)
+    widest = max(kept + BLOCKS_BEYOND * columns, LEAST_WIDTH)
+    most = min(asked, full) if columns * full <= widest else asked  # a restart drops vectors
+    return KrylovBasis(columns, asked, most, kept, min(columns * most, widest))
 
 
 class Space(NamedTuple):
@@ -135,7 +136,7 @@ def largest_eigenpairs(
     The Ritz vectors of each restart are kept, in the scope of the caller, and the blocks of the passes until then.
 
     Equivalent to ``scipy.sparse.linalg.eigsh(A, k, which="LA")``, for matrices in row blocks. Where all passes are
-    made and their vectors are as many as the rows, the basis is that of the whole space, so that nothing is missed
+    made and the basis may be as wide as the rows are many, it is that of the whole space, so that nothing is missed
     whatever the start lacks.
 
     Parameters
@@ -179,7 +180,7 @@ def largest_eigenpairs(
     basis = krylov_basis(
         n, k, block_size=block_size, n_start=0 if start is None else start.shape[1], n_passes=n_passes
     )
-    if tol is None and basis.n_passes * basis.columns >= n:
+    if tol is None and n <= basis.width:
         unit = dense_blocks(np.eye(n, dtype=dtype), matrix.row_chunks)
         return _rayleigh_ritz(unit, matrix.apply(unit).persist(), k)
     number, space = newest("space", Space)

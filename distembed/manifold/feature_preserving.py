@@ -260,9 +260,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                     sets[0], sets[1], links, metric=self.metric, random_state=seed
                 )
                 links = found.links
-            self.links_ = links
-            joined = {(0, 1): self.links_}
-            values, confidence = shared_values(V1, self.links_)
+            joined = {(0, 1): links}
+            values, confidence = shared_values(V1, links)
         names = ("affinity", "symmetry", "metric")
         graph_options: dict[str, Any] = {name: getattr(self, name) for name in names}
         check_n_components(self.n_components, len(values))  # before the long work
@@ -271,7 +270,10 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             with scope(f"set-{number}", self.n_neighbors, graph_options, X):
                 graphs.append(neighbor_affinity(X, self.n_neighbors, **graph_options))
         joint = joint_adjacency(graphs, joined, weight=self.correspondence_weight)
-        return self.fit_graph(joint, values, confidence, sets=sets)
+        self.fit_graph(joint, values, confidence, sets=sets)
+        if joined:
+            self.links_ = links
+        return self
 
     def fit_graph(
         self,
@@ -306,6 +308,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         >>> print(model.features_.round(1).ravel())
         [0. 1. 2. 3.]
         """
+        self.__dict__.pop("links_", None)  # of a fit before
         self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
         refuse_collection(adjacency, "adjacency")
         self.adjacency_ = sp.csr_array(adjacency)
@@ -493,7 +496,7 @@ def alternate(model: FeaturePreservingEmbedding, problem: Problem, unreached: An
     while True:
         number = len(state.residuals)
         before, value = state.objective[max(0, number - 1)], state.objective[number]
-        has_settled = before - value <= model.tol * abs(before)
+        has_settled = model.tol > 0 and before - value <= model.tol * abs(before)
         if number and has_settled and state.residuals[-1] <= model.solver_tol:
             return state, True
         if number >= model.max_iter:

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from scipy.sparse.csgraph import dijkstra
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from distembed.display import first_words, plural
 from distembed.dtypes import Float64s, Floats, Int32s, Mask
@@ -32,7 +31,7 @@ from distembed.neighbors.search import search_lists
 from distembed.options import PositiveFloat, PositiveInt, check_options
 from distembed.states import block_memory
 from distembed.typing import DenseInMemory, DenseMatrix, Frame, SparseMatrix
-from distembed.validation import array_of, training_matrix
+from distembed.validation import array_of, new_matrix, training_matrix
 from distembed.vectors import WordVectors
 
 Solver = Literal["krylov", "power"]
@@ -174,7 +173,8 @@ class LatentSemanticImputation(BaseEstimator):
         [2. 1.]
         """
         check_options(self)
-        matrix = self._training_matrix(X)
+        # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
+        matrix = training_matrix(self, X, sparse=False, finite=False, min_rows=2)
         given, Y = aligned(X, Y)
         known = known_rows(Y, matrix.shape[0])  # before the long work
         rows = domain_rows(matrix, metric=self.metric)
@@ -200,10 +200,6 @@ class LatentSemanticImputation(BaseEstimator):
         self.vectors_ = in_frame(vectors, X, given)
         self.n_iter_, self.residual_, self.converged_, self.history_ = solution[1:]
         return self
-
-    def _training_matrix(self, X: DenseMatrix) -> Any:
-        # `domain_rows` finds NaN and infinity in the pass that it makes over the rows.
-        return training_matrix(self, X, sparse=False, finite=False, min_rows=2)
 
     @overload
     def fit_transform(self, X: DenseMatrix, Y: da.Array) -> da.Array: ...
@@ -247,7 +243,8 @@ class LatentSemanticImputation(BaseEstimator):
         Raises
         ------
         ValueError
-            If X_new has other columns than X, or holds NaN or infinity.
+            If X_new has other columns than X, or holds NaN or infinity, or X has other columns or rows than that of the
+            fit.
         KeyError
             If X_new is a frame without some columns of X.
 
@@ -260,9 +257,11 @@ class LatentSemanticImputation(BaseEstimator):
         >>> model.infer(np.array([[1.5]]), X, Y).round(3).tolist()
         [[3.0]]
         """
-        check_is_fitted(self, "vectors_")
-        matrix, (given, values) = self._training_matrix(X), aligned(X, Y)
-        known_rows(values, matrix.shape[0])
+        matrix = new_matrix(self, X, learned="vectors_", sparse=False, finite=False, min_rows=2)
+        if matrix.shape[0] != (n := len(self.vectors_)):
+            raise ValueError(f"X has {matrix.shape[0]} rows, but fit was given {n}: give the same ones")
+        given, values = aligned(X, Y)
+        known_rows(values, n)
         rows: Any = X_new
         if is_frame(X_new) and is_frame(X):
             rows = rows[list(X.columns)]  # type: ignore[union-attr]

@@ -110,7 +110,7 @@ def reconstruction_weights(
         return da.concatenate(batches)
 
     with one_blas_thread(), scope("weights", simplex, floor, rows, graph):
-        values = compute(keep("weights", make))
+        values = compute(keep("weights", make)) if graph.indptr[-1] else np.zeros((0, 2))
     has_entries = np.diff(graph.indptr) > 0
     certificates = np.zeros(graph.shape[0])
     certificates[has_entries] = values[graph.indptr[:-1][has_entries], 1]

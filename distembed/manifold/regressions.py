@@ -87,8 +87,8 @@ class KernelRidge(RegressorMixin, BaseEstimator):
         with one_blas_thread():
             values, basis = scipy.linalg.eigh(kernel)
         coordinates = basis.T @ (Y - self.mean_)
-        least = np.inf
-        for ridge in np.array(RIDGES) * unit:
+        least, self.dual_ = np.inf, np.zeros_like(coordinates)
+        for ridge in np.array(RIDGES) * unit if len(kernel) > 1 else ():  # of one row the vector is the mean
             inverse = 1 / (np.maximum(values, 0.0) + ridge)
             dual = basis @ (inverse[:, None] * coordinates)
             errors = ridge * dual / (ridge * (basis**2 @ inverse) - 1 / len(values))[:, None]

@@ -209,9 +209,9 @@ def settled(
     TableError
         If there is a problem that the section refuses.
     """
-    found = list(problems)
+    found, header = list(problems), 1 + section.skip_rows
     empty = np.flatnonzero([not name for name in domain.names])
-    reasons = [f"row {row + 2} has no name (the header is row 1)" for row in empty.tolist()]
+    reasons = [f"row {row + header + 1} has no name (the header is row {header})" for row in empty.tolist()]
     note = f"{plural(empty.size, 'row')} without a name left out"
     domain = domain.without(empty, [LeftOut("", reason, "give it a name") for reason in reasons], note)
     twice = [name for name, count in Counter(domain.names).items() if count > 1]

@@ -407,8 +407,9 @@ class WordVectors:
         >>> vectors.most_similar(positive=["queen", "plum"], negative=["pear"], n=1)[0].word
         'king'
         """
-        if isinstance(positive, str) or isinstance(negative, str):
-            raise TypeError(f"positive is {positive!r} and negative {negative!r}: give lists of words")
+        for name, words in (("positive", positive), ("negative", negative), ("exclude", exclude)):
+            if isinstance(words, str):
+                raise TypeError(f"{name} is {words!r}: give a list of words")
         if isinstance(query, str):
             query = [query]
         if isinstance(query, Sequence) and all(isinstance(word, str) for word in query):

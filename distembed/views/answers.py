@@ -108,6 +108,10 @@ def save(answer: Answer, path: str) -> None:
             for one in group.lines
         ]
         columns = (answer.tables[0] if answer.tables else ShownTable("", passages)).columns
+        if not columns:
+            raise ValueError(
+                ". ".join([f"{path} is not written, because it would have no rows", *answer.sentences])
+            )
         table = pa.table({name: _arrow_column(list(map(_known, column))) for name, column in columns.items()})
         write_table(path, table_of(table, ""), format=form)
         return

@@ -194,9 +194,9 @@ def _table(found: SimilarityExplanation, workspace: Workspace, vectors: WordVect
     if workspace.describe("cooccurrence").spec.dims[0] == "left_word":  # a cell holds one order of its words
         together = together + cells(others, places).T
         expected = expected + np.outer(shares[places], totals[others])
-    rows: list[dict[str, Any]] = []
+    rows, cosine = list[dict[str, Any]](), found.cosine or math.nan  # of 0 there are no shares
     for j, one in enumerate(named):
-        rows.append({"context": one.word, "term": one.term, "%": 100 * one.term / found.cosine})
+        rows.append({"context": one.word, "term": one.term, "%": 100 * one.term / cosine})
         for word, count, chance in zip(words, together[:, j].tolist(), expected[:, j].tolist(), strict=True):
             rows[-1][f"with {word}"] = count
             rows[-1][f"PMI {word}"] = math.log(count / chance) if count and chance else None
@@ -208,9 +208,7 @@ def _table(found: SimilarityExplanation, workspace: Workspace, vectors: WordVect
         "cosine": found.cosine,
     }
     rows += [
-        {"context": name, "term": value, "%": 100 * value / found.cosine}
-        for name, value in sums.items()
-        if value
+        {"context": name, "term": value, "%": 100 * value / cosine} for name, value in sums.items() if value
     ]
     decimals = {"term": 4, "%": 1, **{f"PMI {word}": 2 for word in words}}
     caption = (

@@ -98,5 +98,9 @@ def score_sources(
             scores[name] += evaluate_sentences(encoder, of_sentences)
     advice = {name: words.case_advice(model, of_words, policy) for name, model in files.items()}
     notes = [found.omissions, *(f"{name}: {text}" for name, text in advice.items() if text)]
+    if same_words and of_sentences:
+        notes.append(
+            "sets of sentences are judged with all words of each source: --same-words is for sets of words"
+        )
     items = words.item_table(judged, of_words, policy) if with_items else None
     return Scored(scores, list(filter(None, notes)), items)

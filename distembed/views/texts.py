@@ -230,11 +230,11 @@ def export_static(source: Source, target: str, **options: Any) -> str:
 def _left_out(encoder: TextEncoder) -> list[str]:
     """Return what the folder does not hold of the vectors, in sentences."""
     notes = []
-    if getattr(encoder.vectors, "subwords", None) is not None:
+    if getattr(encoder.vectors_, "subwords", None) is not None:
         notes.append("the n-grams are left out: these libraries compose no words")
     if lost := unreadable_words(encoder):
         notes.append(
-            f"{len(lost):,} of {plural(len(encoder.vectors), 'word')} never come out of a text as the tokenizer cuts "
+            f"{len(lost):,} of {plural(len(encoder.vectors_), 'word')} never come out of a text as the tokenizer cuts "
             f"it ({first_words(lost)})"
         )
     return notes

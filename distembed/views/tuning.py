@@ -40,6 +40,7 @@ from distembed.job.workers import Workers
 from distembed.storage.records import digest_of_json
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
+from distembed.views.report.sections import set_score
 from distembed.views.texts import open_encoder
 
 SCORES = "scores.json"
@@ -294,12 +295,13 @@ def _scores_of_set(word_set: EvaluationSet, job: Job) -> dict[str, Any]:
     if word_set.task == "sentences":
         score_of = partial(evaluate_sentences, open_encoder(workspace, vectors=vectors))
     else:
-        policy = Policy(getattr(job, "evaluation").case)  # noqa: B009 - not of every job
+        section: Any = getattr(job, "evaluation")  # noqa: B009 - not of every job
+        policy = Policy(section.case, getattr(section, "unknown", "skip"))
         score_of = partial(evaluate_sets, vectors, policy=policy)
     scores, halves = dict[str, Any](), halves_of(map(repr, word_set.items))
     for number, half in enumerate(HALVES):
-        [one] = score_of(sets=[word_set.part(halves == number)])
-        if not one.known or math.isnan(one.value):
+        one = set_score(score_of(sets=[word_set.part(halves == number)]))
+        if not one.known + one.composed or math.isnan(one.value):
             raise ValueError(
                 f"of the half of {word_set.name} that is {half}, {one.known} of {one.total} items are "
                 "known: give a set with more items, or of the language of the corpus"

@@ -8,10 +8,11 @@ pair that is not stored stands for a count of zero: in PMI for "not seen" (-inf)
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import dask.array as da
 import numpy as np
+from annotated_types import Gt
 from scipy.sparse import csr_array, issparse
 
 from distembed.dtypes import Floats
@@ -20,12 +21,11 @@ from distembed.lift import Sum, block, fold, lift, total
 from distembed.linalg.blocks import stack_columns
 from distembed.linalg.csr import row_sums
 from distembed.linalg.operators import transpose_row_blocks, whole_rows
-from distembed.options import PositiveFloat
 from distembed.typing import MatrixLike, VectorLike
 from distembed.weighting import blocks
 from distembed.weighting.documents import check_counts, document_frequencies, entropy_weights, select_words
 
-CutoffRule = Literal["halving", "none"] | PositiveFloat
+CutoffRule = Literal["halving", "none"] | Annotated[float, Gt(0)]  # inf as well
 
 CUTOFF_SHARE = 0.0002
 """Share of the non-zero weights that has to reach a cut-off point (PSDVec's program)."""
@@ -280,7 +280,7 @@ def weight_cutoff(counts: da.Array, rule: CutoffRule) -> float:
     """
     if rule == "none":
         return np.inf
-    if isinstance(rule, int | float) and rule > 0:
+    if isinstance(rule, int | float | np.number) and rule > 0:
         return float(rule)
     if rule != "halving":
         raise ValueError(f'weight_cutoff is {rule!r}; give "halving", "none" or a number above 0')

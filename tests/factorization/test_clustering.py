@@ -101,7 +101,8 @@ def test_an_empty_document_and_clusters_that_still_move_are_told():
         model = SphericalKMeans(3).fit(with_a_row(0))
     assert np.flatnonzero(model.labels_ < 0).tolist() == [3]
     with pytest.warns(UserWarning, match="raise max_iter"):
-        assert not SphericalKMeans(6, max_iter=1).fit(with_a_row(1)).converged_
+        model = SphericalKMeans(6, max_iter=1).fit(with_a_row(1))
+    assert (model.converged_, -model.score(with_a_row(1))) == (False, pytest.approx(model.inertia_))
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_transform_of_another_corpus_uses_its_core_counts_whatever_the_vectors_o
 
 
 def test_bands_have_their_own_ridge():
-    banded = exact(n_core=CORE, ridge=(2, 50), bands=(10, 20)).fit(COUNTS, WORD_COUNTS).vectors_
+    banded = exact(n_core=CORE, ridge=(2, 50), bands=np.array([10, 20])).fit(COUNTS, WORD_COUNTS).vectors_
     low = exact(n_core=CORE, ridge=2).fit(COUNTS, WORD_COUNTS).vectors_
     high = exact(n_core=CORE, ridge=50).fit(COUNTS, WORD_COUNTS).vectors_
     np.testing.assert_allclose(banded, np.concatenate([low[: CORE + 10], high[CORE + 10 :]]), atol=1e-6)

@@ -177,6 +177,8 @@ def parameters_of(job: Job) -> dict[str, Any]:
 REFUSED = {
     "comparison": {
         "parts.column='year' parts.bins=['1900'] parts.every=10": "bins and every both divide the dates: give one of",
+        "psdvec.ridge=0": "psdvec.ridge = 0 is not allowed: ... greater than 0",
+        "comparison.groups=3": "groups = 3 is not allowed: ... greater than or equal to 4",
     },
     "imputation": {
         "domain.max_missing=0.5": "unknown key domain.max_missing; ... methods with it are return_correlation",

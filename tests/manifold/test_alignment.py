@@ -214,9 +214,8 @@ def test_an_interrupted_fit_goes_on_with_its_newest_round():
         assert states.stored == whole.stored
         clone(model).set_params(regularization=2.0, max_iter=2).fit(*given)
         assert len(states.stored) > len(whole.stored)  # other options have other states
-    np.testing.assert_array_equal(model.features_, expected.features_)
-    np.testing.assert_array_equal(model.objective_, expected.objective_)
-    np.testing.assert_array_equal(model.solver_residuals_, expected.solver_residuals_)
+    for name in ("features_", "objective_", "solver_residuals_"):
+        np.testing.assert_array_equal(getattr(model, name), getattr(expected, name))
 
 
 def test_duplicates_alike_count_once_and_matrices_are_taken():

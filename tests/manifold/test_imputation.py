@@ -441,6 +441,7 @@ def test_most_rows_of_a_table_may_be_equal(regressor, standardized):
     mean = type(regressor)().fit(equal, Y[:13]).predict(far)  # rows that all are give the mean
     np.testing.assert_allclose(mean[0], Y[:13].mean(axis=0))
     assert KernelRidge().fit(equal, np.ones((13, 1))).scale_ == 1.0
+    np.testing.assert_array_equal(type(regressor)().fit(equal[:1], Y[:1]).predict(far), Y[:1])
     apart = np.repeat([[0.0, 0.1], [2.0, 0.1], [3.0, 0.1]], [45, 10, 5], axis=0)
     assert KernelRidge().fit(apart, np.ones((60, 1))).scale_ == pytest.approx(4.0)
 

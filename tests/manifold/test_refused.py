@@ -24,7 +24,7 @@ def impute(X=X, Y=Y, graph=None, **options):
     return de.LatentSemanticImputation(**options).fit(X, Y, graph=graph)
 
 
-def infer(new):
+def infer(new, X=X):
     return impute(min_degree=4).infer(new, X, Y)
 
 
@@ -49,14 +49,11 @@ def links(pairs):
 GRAPH = neighborhood_graph(some_rows(), n_neighbors=5)
 PAIRED = sp.csr_array(np.array([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]], float))
 LAST = np.array([False, False, False, True])
+PARTLY = np.where(np.arange(7) == 0, np.nan_to_num(Y, nan=1.0), Y)
 
 REFUSED = [
     # imputation
-    (
-        impute,
-        {"Y": np.where(np.arange(7) == 0, np.nan_to_num(Y, nan=1.0), Y)},
-        r"Y is NaN in part in 45 of 60 rows",
-    ),
+    (impute, {"Y": PARTLY}, r"Y is NaN in part in 45 of 60 rows"),
     (impute, {"Y": np.where(np.isnan(Y), Y, np.inf)}, r"Y holds infinity in 15 of 60 rows"),
     (impute, {"Y": np.full_like(Y, np.nan)}, r"no row of Y is known"),
     (impute, {"Y": Y[:-1]}, r"each of the 60 .* \(59, 7\)"),
@@ -66,7 +63,10 @@ REFUSED = [
     (impute, {"X": X[:1], "Y": np.ones((1, 3))}, r"1 sample\(s\) .* a minimum of 2 is required"),
     (impute, {"graph": sp.eye_array(60)}, r"own neighbors"),
     (impute, {"graph": sp.eye_array(5)}, r"60 x 60"),
+    (impute, {"graph": sp.csr_array((60, 60))}, r"45 rows to impute are joined to no known vector"),
     (infer, {"new": X[:, :2]}, r"have 6 columns"),
+    (infer, {"new": X, "X": X[1:]}, r"X has 59 rows, but fit was given 60"),
+    (infer, {"new": X, "X": X[:, 1:]}, r"X has 5 features"),
     (infer, {"new": np.where(X > 1, np.nan, X)}, r"NaN"),
     (known_shares, {"weights": PAIRED, "known": LAST, "row": 3}, r"row 3 is known"),
     (known_shares, {"weights": PAIRED, "known": LAST, "row": 0}, r"no path of weights leads from row 0"),

@@ -53,6 +53,7 @@ REFUSALS = [
     ("export v.safetensors --to static:full", "no model folder that distembed has written: name another folder"),
     ("export v.safetensors --to static:m --space _", "--space"),
     ("export v.safetensors --to v.bin --weighting mean", "--weighting"),
+    ("neighbors PSDVEC kinggg --to n.csv", "n.csv is not written, because it would have no rows. the word 'kinggg'"),
     ("neighbors v.safetensors king --to n.docx", "end it in .json, .html, .csv, .tsv or .parquet"),
     ("infer TOPICS lines.txt --to o.csv --min-count 2", "not words: leave out --words, --min-count and --space"),
     ("infer TOPICS lines.txt --to t.xyz", "cannot be detected from its name: end it in .parquet"),

@@ -104,17 +104,17 @@ def test_a_text_longer_than_a_batch_and_very_many_short_ones(workspace, tmp_path
 
 
 def test_sentences_and_words_are_evaluated_in_one_table(workspace, tmp_path):
-    (tmp_path / "pairs.tsv").write_text(
-        "".join(f"x\t{i}\tthe city {'war ' * i}\tthe music\n" for i in range(5)), encoding="utf-8"
-    )
+    items = (f"x\t{i}\tthe city {'war ' * i}\tthe music\n" for i in range(5))
+    (tmp_path / "pairs.tsv").write_text("".join(items), encoding="utf-8")
     alone = succeed("evaluate", workspace, "--sets", tmp_path, "--whitening", "half")
     assert alone.output.splitlines()[1].split()[0] == "pairs"
     assert "SIF 0.001, whitening half, unknown skip" in alone.output
     (tmp_path / "words.txt").write_text("city music 3\nwar city 2\nmusic war 1\n", encoding="utf-8")
     alone = succeed("evaluate", workspace, "--sets", tmp_path / "pairs.tsv")
     assert "SIF 0.001, whitening full, unknown skip" in alone.output
-    both = succeed("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path)
-    _, words, pairs, few = both.output.splitlines()
+    both = succeed("evaluate", workspace, workspace / "job.toml", "--sets", tmp_path, "--same-words")
+    assert "--same-words is for sets of words" in both.stderr
+    _, words, pairs, few = both.stdout.splitlines()
     assert (words.split()[3:], pairs.split()[0]) == (["–", "–", "3/3"], "pairs")
     assert "No score is shown of fewer than 10 known items." in few
 

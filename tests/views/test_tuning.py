@@ -169,8 +169,9 @@ def test_what_cannot_be_searched_is_refused_before_anything_runs(job, tmp_path, 
     assert not list(tmp_path.rglob("*.tune"))
 
 
-def test_a_set_of_other_words_is_refused(job, tmp_path):
-    (tmp_path / "other.txt").write_text("\n".join(f"cat{n} dog{n} {n}" for n in range(20)))
+@pytest.mark.parametrize("item", ["cat{0} dog{0} {0}", "cat{0} dog{0} cow{0} hen{0}"])
+def test_a_set_of_other_words_is_refused(job, tmp_path, item):
+    (tmp_path / "other.txt").write_text("\n".join(map(item.format, range(20))))
     with pytest.raises(ValueError, match="of the half of other that is chosen, 0 of"):
         tune(with_keys(job), SMOOTHING, str(tmp_path / "other.txt"))
 

@@ -155,15 +155,13 @@ def test_sums_of_float32_are_added_in_float64(axis):
 @pytest.mark.parametrize("chunks", [(100,), (50, 50), (31, 68, 1)])
 def test_halved_cutoff_equals_the_plain_rule_and_is_none_without_counts(chunks):
     counts = draw_counts(100, 100, seed=3) * 100 + 1
-    counts[0, :2] = (
-        90000,
-        30000,
-    )  # two of 10,000 cells reach half the root of the first, as many as are needed
+    counts[0, :2] = 90000, 30000  # two of 10,000 cells reach half the root of the first: enough
     found = pmi.weight_cutoff(lifted(counts, chunks), "halving")
     assert found == pytest.approx(plain.halved_cutoff(counts.astype(float)), rel=1e-6)
     assert 10 <= found < 300
     empty = lifted(0 * counts, chunks)
-    assert [pmi.weight_cutoff(empty, rule) for rule in ("halving", "none", 2.5)] == [np.inf, np.inf, 2.5]
+    rules = "halving", "none", 2.5, np.int64(50)
+    assert [pmi.weight_cutoff(empty, rule) for rule in rules] == [np.inf, np.inf, 2.5, 50]
 
 
 CHECKING = ("pmi", "smoothed_pmi", "marginals", "tf_idf", "log_entropy", "frequencies", "entropies")

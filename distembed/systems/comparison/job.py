@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from distembed.counting.cooccurrence import CooccurrenceOptions, count_cooccurrences
 from distembed.factorization.psdvec import PSDVec
+from distembed.factorization.replicates import FEWEST_GROUPS
 from distembed.job.model import OPTION, ListsSection, Section, section_of
 from distembed.stages.corpus_sections import COUNTING_OPTIONS, NOT_COUNTED_BY, CorpusJob
 
@@ -74,7 +75,7 @@ class CoreSection(Section):
 
     n_components: int = OPTION
     n_core: int | None = OPTION
-    ridge: float = Field(default=2.0, ge=0)
+    ridge: float = Field(default=2.0, gt=0)
     """Strength mu of the ridge that pulls the vectors of rare words towards zero."""
     smoothing: float = OPTION
     uniform_weight: float = OPTION
@@ -95,7 +96,7 @@ class ComparisonSection(Section):
     """The fewest occurrences in each of two parts with which a word can be judged."""
     min_documents: int = Field(default=5, ge=2)
     """The fewest documents of each of two parts that must have the word. It must also be in four groups of each."""
-    groups: int = Field(default=20, ge=2)
+    groups: int = Field(default=20, ge=FEWEST_GROUPS)
     """Groups into which the documents of a part are divided at random. Halves and draws are made of them."""
     halves: int = Field(default=10, ge=1)
     """How often a part is divided into two random halves, whose distance is the noise."""
