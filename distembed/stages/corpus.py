@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -348,7 +348,7 @@ def run_vocabulary(ctx: Context, *, side: str = "", tokens: FilesOutput = output
 
 @contextmanager
 def local_scratch(workspace: Workspace) -> Iterator[str | None]:
-    """Yield a folder in a local workspace for temporary files, removed after; None for one at a URL.
+    """Yield a folder in a local workspace for temporary files, removed after if empty; None for one at a URL.
 
     What a killed run left there is removed first.
     """
@@ -361,7 +361,8 @@ def local_scratch(workspace: Workspace) -> Iterator[str | None]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # it holds files of a run that has taken the lock over
+            Path(folder).rmdir()
 
 
 def vocabulary_of(workspace: Workspace, *, side: str = "") -> Vocabulary:
