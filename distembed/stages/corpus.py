@@ -165,7 +165,7 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
         ctx.reporter.note(f"{stage}: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     section, n_excerpt = section_of_side(ctx.job, side), EXCERPT_CHARACTERS if side else 0
     # What the tokens of a bundle are made from: all but the place of its files.
-    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
+    versions = _versions(section.paths)
     options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
     files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
     tokenizer = [TOKENS_VERSION, n_excerpt, options, [list(versions_at(file).values()) for file in files]]
@@ -175,6 +175,9 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     ]
     make = partial(tokenize_bundle, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt)
     partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
+    now = _versions(section.paths)
+    if changed := [url for url in versions if versions[url] != now.get(url)]:
+        raise CorpusError(f"{changed[0]} changed while it was read: run again when it is whole")
     totals: Counter[str] = Counter()
     for partition in partitions:
         totals.update({name: n for name, n in partition.summary.items() if isinstance(n, int)})
@@ -188,6 +191,11 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     if omitted := left_out(facts):
         ctx.reporter.note(f"{stage}: left out {omitted}")
     return facts
+
+
+def _versions(paths: Sequence[str]) -> dict[str, str]:
+    """Return the version of each file of a corpus by its URL."""
+    return {url: version for path in paths for url, version in versions_at(path).items()}
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
