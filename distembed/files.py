@@ -277,7 +277,7 @@ def failures_told(url: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def damage_told(
-    path: str, error_kind: type[ValueError], kind: str, remedy: str = "copy or write it again"
+    path: str, error_kind: type[ValueError | OSError], kind: str, remedy: str = "copy or write it again"
 ) -> Iterator[None]:
     """Turn whatever a library raises of a file that it cannot decode into one sentence that names the file.
 
@@ -286,7 +286,7 @@ def damage_told(
 
     Raises
     ------
-    ValueError
+    ValueError, OSError
         Of the kind that is given.
     """
     try:

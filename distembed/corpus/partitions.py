@@ -471,6 +471,7 @@ def open_partition(partition: str, kind: str) -> ParquetFile:
         filesystem, path = url_to_fs(url)
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
+    with _naming_damage(partition, kind):
         return ParquetFile(filesystem.open(path, "rb"))
 
 
