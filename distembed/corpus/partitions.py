@@ -482,7 +482,12 @@ def _naming_damage(partition: str, kind: str) -> Iterator[None]:
         yield
 
 
-def read_partition(partition: str, kind: str) -> pa.Table:
-    """Return the whole of one of the files of a partition."""
+def read_partition(partition: str, kind: str, *, columns: list[str] | None = None) -> pa.Table:
+    """Return the whole of one of the files of a partition, or some of its columns."""
     with open_partition(partition, kind) as file, _naming_damage(partition, kind):
-        return file.read(use_threads=False)
+        return file.read(columns, use_threads=False)
+
+
+def document_lengths(partition: str) -> NDArray[np.int64]:
+    """Return how many tokens each document of a partition has."""
+    return read_partition(partition, "documents", columns=["n_tokens"])["n_tokens"].to_numpy()
