@@ -275,28 +275,31 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
     partitions = tokens_of(ctx.workspace, of_side(tokens, side)).partitions
     columns = DocumentColumns() if side else columns_of(ctx.job)
     n_documents = sum(open_partition(one, "documents").metadata.num_rows for one in partitions)
-    n_missing = list[int]()
-
-    def joined() -> Iterator[pa.Table]:
-        for partition in partitions:
-            documents, n = columns.join(read_partition(partition, "documents"))
-            n_missing.append(n)
-            yield documents
-
-    tables = joined()
-    first = next(tables)
-    every: Iterator[pa.Table] = chain([first], tables)
+    tables: Iterator[pa.Table] = (read_partition(partition, "documents") for partition in partitions)
     if len(partitions) > MANY_PARTITIONS:
         # A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
-        every = join_slices(every, GROUP_DOCUMENTS)
-    ctx.stage.store_batches(of_side(outputs.DOCUMENTS, side).name, first.schema, every, n_rows=n_documents)
+        tables = join_slices(tables, GROUP_DOCUMENTS)
+    n_missing, ids = list[int](), list[str]()
+
+    def joined() -> Iterator[pa.Table]:
+        for table in tables:
+            documents, n = columns.join(table)
+            n_missing.append(n)
+            ids.extend(table["id"][:1].to_pylist())
+            yield documents
+
+    every = joined()
+    first = next(every)
+    name = of_side(outputs.DOCUMENTS, side).name
+    ctx.stage.store_batches(name, first.schema, chain([first], every), n_rows=n_documents)
     if (table := columns.metadata) is not None:
         path, n_found = ctx.job.corpus.metadata, n_documents - sum(n_missing)
-        if not n_found:
+        if n_documents and not n_found:
+            ctx.stage.forget(name)  # or the next run would find it stored
             row = next(iter(table.column(0).to_pylist()), "nothing")
             raise CorpusError(
                 f'no document has a row in {path}: its column "{table.column_names[0]}" begins with {row!r}, and the '
-                f"first document has the id {first['id'][0].as_py()!r}; give ids, or names of files."
+                f"first document has the id {ids[0]!r}; give ids, or names of files."
             )
         rows = plural(n_documents, "document")
         ctx.reporter.note(f"documents: {n_found:,} of {rows} have a row in {path}")
