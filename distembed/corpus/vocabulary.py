@@ -9,7 +9,6 @@ in memory, together with the words that are kept; at most `MAX_BUCKETS` files ar
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +34,7 @@ from distembed.files import damage_told, failures_told, replacing
 from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
 from distembed.options import PositiveInt, check_options
+from distembed.scratch import Scratch
 from distembed.typing import Frame
 from distembed.urls import opened
 
@@ -377,7 +377,7 @@ def build_vocabulary(
             n_entries += file.metadata.num_rows
     files = ((open_partition(each, "words"), f"{each}.words.parquet") for each in tokens.partitions)
     slices = (part for file, url in files for part in _row_groups(file, url))
-    with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
+    with Scratch("distembed-", scratch) as folder:
         for table in merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder)):
             is_kept = pc.is_in(table["word"], value_set=kept)
             is_frequent = pc.or_(is_kept, pc.greater_equal(table["count"], min_count))
