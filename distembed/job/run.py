@@ -303,7 +303,7 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
             keeping(stage, has_room=states_fit),
             run.workers.at_most(max(1, plan.n_workers(name))),
         ):
-            facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
+            facts = state.spec.run(Context(run.job, workspace, stage, reporter))
         reporter.close()
         spent["planned_process_bytes"] = plan.planned_bytes(name)
         before = state.before
