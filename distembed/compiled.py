@@ -48,7 +48,7 @@ def _can_make(folder: Path) -> bool:
 
 def _temporary() -> str:
     """Return a temporary folder that nobody else can write: what lies in it is run."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
+    user = os.getuid()
     folder = Path(tempfile.gettempdir(), f"distembed-numba-{user}")
     try:
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import errno
+import fcntl
 import io
 import lzma
 import os
@@ -277,7 +278,7 @@ def failures_told(url: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def damage_told(
-    path: str, error_kind: type[ValueError], kind: str, remedy: str = "copy or write it again"
+    path: str, error_kind: type[ValueError | OSError], kind: str, remedy: str = "copy or write it again"
 ) -> Iterator[None]:
     """Turn whatever a library raises of a file that it cannot decode into one sentence that names the file.
 
@@ -286,7 +287,7 @@ def damage_told(
 
     Raises
     ------
-    ValueError
+    ValueError, OSError
         Of the kind that is given.
     """
     try:
@@ -378,10 +379,10 @@ def replacing(path: str, *, filesystem: Any = None, durable: bool = False) -> It
                 filesystem.mv(partial, path)
                 return
             if durable:
-                sync(partial)
+                sync(partial, with_drive=True)
             os.replace(partial, path)  # noqa: PTH105 (fsspec hands out plain strings)
             if durable:
-                sync(os.path.dirname(path))  # noqa: PTH120
+                sync(os.path.dirname(path), with_drive=True)  # noqa: PTH120
     except BaseException:
         with contextlib.suppress(OSError):
             (filesystem or LocalFileSystem()).rm_file(partial)
@@ -452,19 +453,23 @@ def naming_a_full_disk(path: str) -> Iterator[None]:
         ) from error
 
 
-def sync(path: str) -> None:
+def sync(path: str, *, with_drive: bool = False) -> None:
     """Wait until the content of a local file, or the names in a local folder, have reached the disk.
+
+    `with_drive` lets a drive write all that it holds, with what was synced before, where the system leaves that to it.
 
     Raises
     ------
     OSError
         If the disk reports that it could not keep them.
     """
-    if os.name != "posix":  # elsewhere a folder cannot be opened, nor a file synced that is open for reading
-        return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+        flush = getattr(fcntl, "F_FULLFSYNC", None)  # macOS
+        if with_drive and flush is not None:
+            with contextlib.suppress(OSError):  # a mounted store without a drive
+                fcntl.fcntl(handle, flush)
     except OSError as error:
         # Some mounted network stores have no sync for folders; they keep a name when they accept it.
         if error.errno not in {errno.EINVAL, errno.ENOTSUP}:

@@ -120,8 +120,8 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 _LOCAL = LocalFileSystem()
 
 
-def url_to_fs(url: str | os.PathLike[str], *, asynchronous: bool = False) -> tuple[Any, str]:
-    """Return the file system of a path or URL, `asynchronous` where Zarr uses it, and the path as it writes it.
+def url_to_fs(url: str | os.PathLike[str]) -> tuple[Any, str]:
+    """Return the file system of a path or URL, and the path as it writes it.
 
     Raises
     ------
@@ -142,8 +142,7 @@ def url_to_fs(url: str | os.PathLike[str], *, asynchronous: bool = False) -> tup
         # fsspec makes a digest of the options to find the file system of another call, ten times the time of this
         return _LOCAL, LocalFileSystem._strip_protocol(name)
     kind = fsspec.get_filesystem_class(protocol)
-    options = {**kind._get_kwargs_from_urls(name), **({"asynchronous": True} if asynchronous else {})}
-    return fsspec.filesystem(protocol, **options), kind._strip_protocol(name)
+    return fsspec.filesystem(protocol, **kind._get_kwargs_from_urls(name)), kind._strip_protocol(name)
 
 
 def opened(

@@ -81,12 +81,11 @@ def count(
     settings: tuple[str, ...] = (),
 ) -> Outcome:
     """Run the job of a folder, by default until its pairs are counted."""
-    place = str(folder / workspace)
-    job = open_job(str(folder / "job.toml"), settings=settings, workspace=place)
+    job = open_job(str(folder / "job.toml"), settings=settings, workspace=str(folder / workspace))
     return run_stages(job, until=until, reporter=reporter, replace=True)
 
 
-def digests(place: Path) -> dict[str, str]:
+def digests(place: Path | str) -> dict[str, str]:
     """Return the digest of each stage of a workspace."""
     workspace = Workspace.open(place)
     return {name: workspace.digest([name]) for name in workspace.stages()}
@@ -106,5 +105,4 @@ def holders(folder: Path, word: str) -> set[str]:
         table = str(pq.read_table(file).to_pylist()) if file.suffix == ".parquet" else ""
         return word.encode() in file.read_bytes() or word in table
 
-    files = (file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix() for file in files if holds(file)}
+    return {one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file() and holds(one)}

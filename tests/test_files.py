@@ -118,13 +118,14 @@ def write_tokens(part: str) -> Path:
     return Path(f"{part}.tokens.parquet")
 
 
-def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path):
+@pytest.mark.parametrize(("place", "what"), [(0.5, r".*CRC checksum"), (1, ".*magic bytes")])
+def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path, place, what):
     file = write_tokens(f"{tmp_path}/p")
     assert sum(len(batch.ids) for batch in Tokens(()).iter_partition(f"{tmp_path}/p")) == 1000
     data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[int(place * (len(data) - 1))] ^= 1
     file.write_bytes(data)
-    with pytest.raises(ValueError, match=r"p\.tokens\.parquet cannot be read as tokens \(.*CRC checksum"):
+    with pytest.raises(ValueError, match=rf"p\.tokens\.parquet cannot be read as tokens \({what}"):
         list(Tokens(()).iter_partition(f"{tmp_path}/p"))
 
 

@@ -9,7 +9,6 @@ in memory, together with the words that are kept; at most `MAX_BUCKETS` files ar
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,10 +30,11 @@ from distembed.corpus.scanners import WORDS_SCHEMA, hashes_of
 from distembed.corpus.stop_words import stop_words_of
 from distembed.corpus.texts import Texts, tokenized
 from distembed.display import MAX_ROWS, first_words, html_view, plural
-from distembed.files import damage_told, replacing
+from distembed.files import damage_told, failures_told, replacing
 from distembed.formats.parquet import ParquetFile, whole_table
 from distembed.lift import block
 from distembed.options import PositiveInt, check_options
+from distembed.scratch import Scratch
 from distembed.typing import Frame
 from distembed.urls import opened
 
@@ -375,8 +375,9 @@ def build_vocabulary(
     for partition in tokens.partitions:
         with open_partition(partition, "words") as file:
             n_entries += file.metadata.num_rows
-    slices = (part for each in tokens.partitions for part in _row_groups(open_partition(each, "words")))
-    with tempfile.TemporaryDirectory(prefix="distembed-", dir=scratch) as folder:
+    files = ((open_partition(each, "words"), f"{each}.words.parquet") for each in tokens.partitions)
+    slices = (part for file, url in files for part in _row_groups(file, url))
+    with Scratch("distembed-", scratch) as folder:
         for table in merged(slices, n_entries, words_in_memory=words_in_memory, folder=Path(folder)):
             is_kept = pc.is_in(table["word"], value_set=kept)
             is_frequent = pc.or_(is_kept, pc.greater_equal(table["count"], min_count))
@@ -414,8 +415,9 @@ def words_in_memory(block_memory: int) -> int:
     return max(LEAST_ENTRIES, block_memory // ENTRY_BYTES)
 
 
-def _row_groups(file: ParquetFile) -> Iterator[pa.Table]:
-    with file:
+def _row_groups(file: ParquetFile, url: str) -> Iterator[pa.Table]:
+    damage = damage_told(url, CorpusError, "words", "delete it and tokenize the corpus again")
+    with file, failures_told(url), damage:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
 
@@ -462,7 +464,7 @@ def merged(
                     sizes[number] += len(rows)
     for path, size in zip(paths, sizes.tolist(), strict=True):
         yield from merged(
-            _row_groups(ParquetFile(path)),
+            _row_groups(ParquetFile(path), str(path)),
             size,
             words_in_memory=words_in_memory,
             folder=folder,

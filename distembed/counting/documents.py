@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 from scipy.sparse import csr_array, get_index_dtype
 
-from distembed.corpus.partitions import Tokens
+from distembed.corpus.partitions import Tokens, document_lengths
 from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ def document_row_blocks(tokens: Tokens) -> list[DocumentBlock]:
     """
     limit, found = max(1, block_memory() // BYTES_PER_TOKEN), list[DocumentBlock]()
     for partition in tokens.partitions:
-        ends = np.cumsum(tokens.documents(partition)["n_tokens"].to_numpy())
+        ends = np.cumsum(document_lengths(partition))
         first = before = 0
         while first < len(ends):
             last = max(first + 1, int(np.searchsorted(ends, before + limit, side="right")))

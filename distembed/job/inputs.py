@@ -137,9 +137,9 @@ def stamps_at(path: str, *, note: Callable[[str], None] | None = None, read: boo
             if note is not None and n_bytes > NOTED_BYTES:
                 note(f"reading {path}, {format_bytes(n_bytes)}, to know it by its content")
             return dict(zip(files, _local_contents(paths), strict=True))
-        stamps: Stamps = {}
+        stamps, is_large = Stamps(), sum(sizes.values()) > DIGESTED_BYTES
         for name, info in files.items():
-            version = version_of(info) if sum(sizes.values()) > DIGESTED_BYTES else ""
+            version = version_of(info) if is_large else ""
             stamps[name] = [sizes[name], version] if version else _content(fs, info["name"])
         return stamps
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import dask
@@ -33,6 +32,7 @@ from distembed.job.state import (
 from distembed.job.status import spent_text
 from distembed.job.workers import Workers
 from distembed.plan import RESERVED_BYTES
+from distembed.scratch import Scratch
 from distembed.states import keeping
 from distembed.storage.workspace import Workspace
 
@@ -207,7 +207,7 @@ def plan_small(job: Job, states: Sequence[StageState], workspace: Workspace | No
     sizes = system_of(job).dimensions(job, None)
     if sizes.size("text") > SMALL_BYTES or sizes.size("token") > SMALL_TOKENS:
         return plan
-    with TemporaryDirectory(prefix="distembed-") as folder:
+    with Scratch("distembed-") as folder:
         place = job.job.model_copy(update={"workspace": f"{folder}/w"})
         run_stages(job.model_copy(update={"job": place}), until=first[-1].name)
         counted = Workspace.open(place.workspace)
@@ -303,7 +303,7 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
             keeping(stage, has_room=states_fit),
             run.workers.at_most(max(1, plan.n_workers(name))),
         ):
-            facts = state.spec.run(Context(run.job, workspace, stage, reporter, run.workers))
+            facts = state.spec.run(Context(run.job, workspace, stage, reporter))
         reporter.close()
         spent["planned_process_bytes"] = plan.planned_bytes(name)
         before = state.before

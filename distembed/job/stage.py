@@ -23,7 +23,6 @@ from distembed.job.outputs import ArrayOutput, FileOutput, FilesOutput, Output, 
 from distembed.job.progress import Reporter
 from distembed.job.registry import SYSTEMS
 from distembed.job.tables import MakeTable
-from distembed.job.workers import Workers
 from distembed.plan import Dimensions, StagePlan, stage_plan
 from distembed.storage.records import StageManifest
 from distembed.storage.stage import FileItem, MakeFiles, Stage
@@ -39,7 +38,6 @@ class Context(NamedTuple):
     workspace: Workspace
     stage: Stage
     reporter: Reporter
-    workers: Workers
 
     def store(self, output: ArrayOutput, array: da.Array, *, constant: float = 0.0) -> da.Array:
         """Store an array as `Stage.store` does, and return it opened."""

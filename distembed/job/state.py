@@ -184,15 +184,21 @@ def _words(value: Any) -> str:
 
 
 class Loss(NamedTuple):
-    """Finished work that a run removes: of which stage, why, and the seconds it took."""
+    """Finished work that a run removes: of which stage, why, and the seconds it took.
+
+    A stage whose corpus has only grown keeps what it has, and loses nothing.
+    """
 
     stage: str
     why: str
     seconds: float
+    is_kept: bool = False
 
     @property
     def line(self) -> str:
         """Return the loss as a sentence."""
+        if self.is_kept:
+            return f"{self.stage} will be computed of the new files alone, because {self.why}"
         return (
             f"{self.stage} will be computed again because {self.why}; it took {format_seconds(self.seconds)}"
         )
@@ -215,13 +221,22 @@ def losses(
             how = "was begun" if state.manifest is None else "is damaged and was made"
             why = f"it {how} with {differences(before.made_with, made_with)}"
         if why:
-            found[state.spec.name] = Loss(state.spec.name, why, seconds_of(before))
+            is_kept = dict(before.made_with) == dict(made_with) and _only_grows(before, state.parameters)
+            found[state.spec.name] = Loss(state.spec.name, why, 0 if is_kept else seconds_of(before), is_kept)
     done = {} if workspace is None else workspace.stages()
     while resting := {name for name in done.keys() - found.keys() if found.keys() & done[name].inputs.keys()}:
         for name in sorted(resting):
             why = f"it rests on {', '.join(sorted(found.keys() & done[name].inputs.keys()))}"
             found[name] = Loss(name, why, seconds_of(done[name]))
     return list(found.values())
+
+
+def _only_grows(before: StageManifest | Begun, parameters: Mapping[str, Any]) -> bool:
+    """Return whether a stage that has items by their content is to have more of them, and lose none."""
+    outputs = before.outputs.values() if isinstance(before, StageManifest) else ()
+    has_keys = any(block.key for record in outputs for block in record.blocks)
+    new = _by_key(json.loads(json.dumps(parameters)))
+    return has_keys and _by_key(before.parameters).items() <= new.items()
 
 
 def seconds_of(before: StageManifest | Begun) -> float:
@@ -236,7 +251,7 @@ def refusal(lost: Sequence[Loss]) -> str:
     seconds = sum(loss.seconds for loss in lost)
     if seconds <= ASKED_SECONDS:
         return ""
-    names = ", ".join(loss.stage for loss in lost)
+    names = ", ".join(loss.stage for loss in lost if not loss.is_kept)
     return (
         f"{format_seconds(seconds)} of finished work ({names}) would be computed again because {lost[0].why}: "
         "undo that, choose another --workspace, or add --replace"

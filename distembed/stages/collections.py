@@ -152,10 +152,9 @@ def find_pairs(
     if path is not None:
         columns = pair_columns(path, tuple(ids))
         given = np.column_stack([_rows(path, one, columns[one], own) for one, own in ids.items()])
-        confidence = np.asarray(columns.get("confidence", np.ones(len(given))), np.float64)
         free = ~(np.isin(same[:, 0], given[:, 0]) | np.isin(same[:, 1], given[:, 1]))
         known = np.concatenate([np.ones(len(given), bool), np.zeros(free.sum(), bool)])
-        weights = np.concatenate([confidence, np.ones(free.sum())])
+        weights = np.concatenate([columns["confidence"], np.ones(free.sum())])
         return Pairs(np.concatenate([given, same[free]]), weights, known)
     if not len(same):
         raise ValueError(
@@ -191,18 +190,33 @@ def check_unique(ids: pa.ChunkedArray, side: str) -> None:
 
 
 def pair_columns(path: str, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
-    """Return the columns of a table of pairs.
+    """Return the columns of a table of pairs, with a confidence in (0, 1] of each: 1 where it gives none.
 
     Raises
     ------
     TableError
-        If it has no column of one of the collections.
+        If it has no column of one of the collections, or a confidence is another.
     """
-    columns = read_columns(path)
+    columns = dict(read_columns(path))
     for name in names:
         if name not in columns:
             raise TableError(f"{path} has no column {name!r}; it has {', '.join(map(repr, columns))}")
+    cells = columns.get("confidence", np.ones(len(columns[names[0]]))).tolist()
+    given = columns["confidence"] = np.array([*map(_number, cells)])
+    if len(wrong := np.flatnonzero(~((given > 0) & (given <= 1)))):
+        row = int(wrong[0])
+        raise TableError(
+            f"{path} has the confidence {cells[row]!r} in row {row + 2}: give 0 < confidence <= 1"
+        )
     return columns
+
+
+def _number(cell: Any) -> float:
+    """Return a cell of a table as a number, NaN where it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def check_pairs(job: Any, *, side: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -165,7 +165,7 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
         ctx.reporter.note(f"{stage}: {names_in_words(gazetteer_of(corpus.tokenizer), path=path)}")
     section, n_excerpt = section_of_side(ctx.job, side), EXCERPT_CHARACTERS if side else 0
     # What the tokens of a bundle are made from: all but the place of its files.
-    versions = {url: version for path in section.paths for url, version in versions_at(path).items()}
+    versions = _versions(section.paths)
     options = section.model_dump(mode="json", include={*options_of(Tokenizer)} - {"phrases_file"})
     files = [*code_file(section.pattern), *([section.phrases_file] if section.phrases_file else [])]
     tokenizer = [TOKENS_VERSION, n_excerpt, options, [list(versions_at(file).values()) for file in files]]
@@ -175,6 +175,9 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     ]
     make = partial(tokenize_bundle, bundles=corpus.bundles, tokenizer=corpus.tokenizer, n_excerpt=n_excerpt)
     partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
+    now = _versions(section.paths)
+    if changed := [url for url in versions if versions[url] != now.get(url)]:
+        raise CorpusError(f"{changed[0]} changed while it was read: run again when it is whole")
     totals: Counter[str] = Counter()
     for partition in partitions:
         totals.update({name: n for name, n in partition.summary.items() if isinstance(n, int)})
@@ -188,6 +191,11 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     if omitted := left_out(facts):
         ctx.reporter.note(f"{stage}: left out {omitted}")
     return facts
+
+
+def _versions(paths: Sequence[str]) -> dict[str, str]:
+    """Return the version of each file of a corpus by its URL."""
+    return {url: version for path in paths for url, version in versions_at(path).items()}
 
 
 def left_out(tokens: Mapping[str, Any]) -> str:
@@ -267,28 +275,31 @@ def run_documents(ctx: Context, *, side: str = "", tokens: FilesOutput = outputs
     partitions = tokens_of(ctx.workspace, of_side(tokens, side)).partitions
     columns = DocumentColumns() if side else columns_of(ctx.job)
     n_documents = sum(open_partition(one, "documents").metadata.num_rows for one in partitions)
-    n_missing = list[int]()
-
-    def joined() -> Iterator[pa.Table]:
-        for partition in partitions:
-            documents, n = columns.join(read_partition(partition, "documents"))
-            n_missing.append(n)
-            yield documents
-
-    tables = joined()
-    first = next(tables)
-    every: Iterator[pa.Table] = chain([first], tables)
+    tables: Iterator[pa.Table] = (read_partition(partition, "documents") for partition in partitions)
     if len(partitions) > MANY_PARTITIONS:
         # A row group takes nearly a kilobyte at the end of the file, which each reader holds in memory whole.
-        every = join_slices(every, GROUP_DOCUMENTS)
-    ctx.stage.store_batches(of_side(outputs.DOCUMENTS, side).name, first.schema, every, n_rows=n_documents)
+        tables = join_slices(tables, GROUP_DOCUMENTS)
+    n_missing, ids = list[int](), list[str]()
+
+    def joined() -> Iterator[pa.Table]:
+        for table in tables:
+            documents, n = columns.join(table)
+            n_missing.append(n)
+            ids.extend(table["id"][:1].to_pylist())
+            yield documents
+
+    every = joined()
+    first = next(every)
+    name = of_side(outputs.DOCUMENTS, side).name
+    ctx.stage.store_batches(name, first.schema, chain([first], every), n_rows=n_documents)
     if (table := columns.metadata) is not None:
         path, n_found = ctx.job.corpus.metadata, n_documents - sum(n_missing)
-        if not n_found:
+        if n_documents and not n_found:
+            ctx.stage.forget(name)  # or the next run would find it stored
             row = next(iter(table.column(0).to_pylist()), "nothing")
             raise CorpusError(
                 f'no document has a row in {path}: its column "{table.column_names[0]}" begins with {row!r}, and the '
-                f"first document has the id {first['id'][0].as_py()!r}; give ids, or names of files."
+                f"first document has the id {ids[0]!r}; give ids, or names of files."
             )
         rows = plural(n_documents, "document")
         ctx.reporter.note(f"documents: {n_found:,} of {rows} have a row in {path}")
@@ -348,7 +359,7 @@ def run_vocabulary(ctx: Context, *, side: str = "", tokens: FilesOutput = output
 
 @contextmanager
 def local_scratch(workspace: Workspace) -> Iterator[str | None]:
-    """Yield a folder in a local workspace for temporary files, removed after; None for one at a URL.
+    """Yield a folder in a local workspace for temporary files, removed after if empty; None for one at a URL.
 
     What a killed run left there is removed first.
     """
@@ -361,7 +372,8 @@ def local_scratch(workspace: Workspace) -> Iterator[str | None]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # it holds files of a run that has taken the lock over
+            Path(folder).rmdir()
 
 
 def vocabulary_of(workspace: Workspace, *, side: str = "") -> Vocabulary:

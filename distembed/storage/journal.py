@@ -208,7 +208,7 @@ class Journal:
             self._first = seconds, done
         began, n_before = self._first
         each = (seconds - began) / (done - n_before) if done > n_before else None
-        left = None if total is None or each is None else round(each * (total - done), 3)
+        left = None if total is None or each is None else max(0.0, round(each * (total - done), 3))
         self._worked = records.Worked(unit=unit, done=done, total=total, left=left)
         self._write_worked()
 

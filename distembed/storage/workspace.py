@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import html_view
-from distembed.files import PARTIAL
+from distembed.files import PARTIAL, damage_told, failures_told
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, catalog, lock, records, verify
 from distembed.storage.folder import Folder, record_of
@@ -24,6 +24,8 @@ from distembed.storage.stage import FileItem, Stage, file_items
 
 CHECKED_BYTES = 1 << 26
 """A table or file of no more bytes is compared with its digests when it is read: a fifteenth of a second at most."""
+RUN_AGAIN = "'distembed run' writes it again"
+"""The remedy for what is damaged."""
 BATCH_ROWS = 1 << 16
 """Rows of a table that are read at a time, at most."""
 BATCH_BYTES = 1 << 20
@@ -482,7 +484,9 @@ class Workspace:
         ValueError
             If it is no table.
         """
-        return whole_table(io.BytesIO(self._whole(self._committed(name, "table"))))
+        record = self._committed(name, "table")
+        with self._damage_told(record):
+            return whole_table(io.BytesIO(self._whole(record)))
 
     def batches(
         self, name: str, *, columns: Sequence[str] | None = None, n_rows: int = BATCH_ROWS
@@ -508,6 +512,7 @@ class Workspace:
         path = self._folder.readable(record.spec.location)
         is_small = record.n_bytes <= CHECKED_BYTES
         with (
+            self._damage_told(record),
             io.BytesIO(self._whole(record)) if is_small else self._folder.fs.open(path, "rb") as raw,
             ParquetFile(raw, buffer_bytes=BATCH_BYTES) as file,
         ):
@@ -515,8 +520,9 @@ class Workspace:
 
     def schema(self, name: str) -> pa.Schema:
         """Return the names and types of the columns of a committed table."""
-        path = self._folder.readable(self._committed(name, "table").spec.location)
-        with self._folder.fs.open(path, "rb") as file:
+        record = self._committed(name, "table")
+        path = self._folder.readable(record.spec.location)
+        with self._damage_told(record), self._folder.fs.open(path, "rb") as file:
             return pq.read_schema(file)
 
     def read_bytes(self, name: str) -> bytes:
@@ -563,10 +569,16 @@ class Workspace:
                 return data
         raise self._damaged(record, name)
 
+    @contextmanager
+    def _damage_told(self, record: records.OutputRecord) -> Iterator[None]:
+        """Name a table that is too large to be compared with its digest where it cannot be read."""
+        url = self._folder.path(record.spec.location)
+        with failures_told(url), damage_told(url, records.DamagedError, "a table", RUN_AGAIN):
+            yield
+
     def _damaged(self, record: records.OutputRecord, file: str) -> records.DamagedError:
         return records.DamagedError(
-            f"{self._folder.path(file)} is not the file that stage {record.spec.stage!r} wrote: 'distembed run' writes "
-            "it again."
+            f"{self._folder.path(file)} is not the file that stage {record.spec.stage!r} wrote: {RUN_AGAIN}."
         )
 
     def _committed(self, name: str, reader: str | None = None) -> records.OutputRecord:

@@ -125,8 +125,8 @@ def test_an_unfinished_stage_says_how_far_it_is_and_names_none_of_its_states(
         )
         with keeping(stage):
             keep("basis-0", lambda: da.ones((2, 2)))
-        stage.note("rounds", 1, 8)
-        stage.note("rounds", 2, 8)
+        for done in (1, 9, 1, 2):  # it may take more than were announced
+            stage.note("rounds", done, 8)
     line = next(line for line in run("status", tiny / "w").output.splitlines() if " core " in line)
     assert re.search(r"not finished: 2 of 8 rounds, about \S+ \S+ of them left", line)
     assert "basis" not in line

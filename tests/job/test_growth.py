@@ -41,6 +41,7 @@ def test_a_file_added_anywhere_is_read_alone(tmp_path, read):
     count(tmp_path)
     for name, seed in (("d.jsonl", 3), ("b.jsonl", 4)):
         write_file(tmp_path, name, texts(seed))
+        assert "tokens will be computed of the new files" in succeed("plan", tmp_path / "job.toml").output
         read.clear()
         count(tmp_path)
         assert read == [name]
@@ -86,7 +87,7 @@ def test_nothing_of_a_file_that_goes_or_changes_is_left(tmp_path, read):
     assert Workspace.open(w).verify() == []
 
 
-def test_damaged_tokens_and_those_of_other_options_are_read_again(tmp_path, read):
+def test_damaged_tokens_and_those_of_other_options_are_read_again(tmp_path, read, monkeypatch):
     write_job(tmp_path, FILES)
     count(tmp_path)
     one, other = (Path(item.paths[0]).parent for item in Workspace.open(tmp_path / "w").files("tokens"))
@@ -100,6 +101,10 @@ def test_damaged_tokens_and_those_of_other_options_are_read_again(tmp_path, read
     read.clear()
     count(tmp_path, settings=("corpus.lowercase=false",))
     assert sorted(read) == ["a.jsonl", "c.jsonl", "d.jsonl"]
+    advance = "distembed.job.progress.Reporter.advance"
+    monkeypatch.setattr(advance, lambda *_, **__: write_file(tmp_path, "c.jsonl", texts(9)))
+    with pytest.raises(ValueError, match=r"c\.jsonl changed while it was read"):
+        count(tmp_path)
 
 
 TOPICS = """
@@ -118,9 +123,8 @@ def test_topics_in_a_store_read_new_files_only(tmp_path, read):
     def run(place: str) -> dict[str, str]:
         job = open_job(str(tmp_path / "job.toml"), workspace=place)
         run_stages(job, until="document_terms", replace=True)
-        found = Workspace.open(place)
-        assert found.verify() == []
-        return {name: found.digest([name]) for name in found.stages()}
+        assert Workspace.open(place).verify() == []
+        return digests(place)
 
     for name in (1, 2, 0):
         write_file(tmp_path, f"{name}.jsonl", texts(name, 20))

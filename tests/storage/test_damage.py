@@ -189,7 +189,7 @@ def test_pipes_are_all_named_and_none_is_read(root):
     assert {problem.file for problem in Workspace.open(root).verify()} == names
 
 
-def test_what_was_swapped_is_told_where_it_is_read(tmp_path):
+def test_what_was_swapped_is_told_where_it_is_read(tmp_path, monkeypatch):
     """Blocks and files that were swapped are whole by themselves, and their siblings are read."""
     with writing(tmp_path / "ws") as (_, stage):
         stage.store("dense", dense_array(), **META)
@@ -227,6 +227,10 @@ def test_what_was_swapped_is_told_where_it_is_read(tmp_path):
     flip(tmp_path / "ws/arrays.zarr/dense/c/2/0")
     with pytest.raises(DamagedError, match="does not fit its checksum"):
         block("dense", 2)()
+    monkeypatch.setattr("distembed.storage.workspace.CHECKED_BYTES", 0)  # it is large
+    (tmp_path / "ws/table_x.parquet").write_bytes(b"spoilt")
+    with pytest.raises(DamagedError, match=r"table_x\.parquet cannot be read as a table .*writes it again"):
+        workspace.table("table_x")
 
 
 def swap(one, other):

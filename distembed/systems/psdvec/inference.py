@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -75,14 +74,13 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
     """
     known, model = read_vectors(workspace), fitted_model(job, workspace)
     corpus = corpus_of(job.corpus.model_copy(update={"paths": texts.paths}))
-    with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
-        tokens = corpus.tokenize(folder)
-        new = _new_words(job, known, tokens, texts)
-        vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
-        used = vectors.any(axis=1)
-        if job.sides is not None:
-            parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
-            vectors = compute(joined_rows(parts, weights_of(job), means_of(job, workspace)))
+    tokens = corpus.tokenize()
+    new = _new_words(job, known, tokens, texts)
+    vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
+    used = vectors.any(axis=1)
+    if job.sides is not None:
+        parts = [vectors, new_sides(job.sides, workspace, tokens, new)]
+        vectors = compute(joined_rows(parts, weights_of(job), means_of(job, workspace)))
     if job.subwords.enabled and job.subwords.weight:  # as the job stores its own
         table, weight = read_subwords(workspace), job.subwords.weight
         vectors = add_spelling(vectors, table.compose(new.words), table.mean, weight=weight)

@@ -7,7 +7,6 @@ document brings its term, and each other topic takes what it explains already: s
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
@@ -189,19 +188,18 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     else:
         model = kind.from_workspace(workspace, job.topics.method)
     vocabulary = corpus_stages.vocabulary_of(workspace)
-    with tempfile.TemporaryDirectory(prefix="distembed-") as folder:
-        tokens = corpus_of(job.corpus.model_copy(update=files)).tokenize(folder)
-        weights = tf_idf(
-            count_document_terms(tokens, vocabulary),
-            frequencies=vocabulary.document_counts,
-            n_documents=outputs.TF_IDF.read(workspace).shape[0],
-            **job.weighting.model_dump(),
-        )
-        batches = (batch for one in tokens.partitions for batch in tokens.documents(one).to_batches())
-        schema = tokens.documents(tokens.partitions[0]).schema
-        table = _documents(schema, batches, model.transform(weights), own.norms)
-        write_table(texts.target, table, format=chosen)
-        return f"{table.contents} in {texts.target}"
+    tokens = corpus_of(job.corpus.model_copy(update=files)).tokenize()
+    weights = tf_idf(
+        count_document_terms(tokens, vocabulary),
+        frequencies=vocabulary.document_counts,
+        n_documents=outputs.TF_IDF.read(workspace).shape[0],
+        **job.weighting.model_dump(),
+    )
+    batches = (batch for one in tokens.partitions for batch in tokens.documents(one).to_batches())
+    schema = tokens.documents(tokens.partitions[0]).schema
+    table = _documents(schema, batches, model.transform(weights), own.norms)
+    write_table(texts.target, table, format=chosen)
+    return f"{table.contents} in {texts.target}"
 
 
 # --- the page to explore ---------------------------------------------------------------------------------------------

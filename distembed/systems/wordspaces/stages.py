@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from distembed.corpus.partitions import document_lengths
 from distembed.evaluation.scoring import Policy
 from distembed.evaluation.words import evaluate_sets
 from distembed.evaluation.wordsets import SET_COPIES, SETS_BYTES, EvaluationSet, find_sets
@@ -130,8 +131,8 @@ def run_terms(ctx: Context) -> dict[str, Any]:
     if job.corpus.border != "document" or job.corpus.min_border_tokens <= 1:
         return corpus.run_document_terms(ctx)
     tokens = corpus.tokens_of(ctx.workspace)
-    lengths = [tokens.documents(one)["n_tokens"].to_numpy() for one in tokens.partitions]
-    return corpus.run_document_terms(ctx, kept=np.flatnonzero(np.concatenate(lengths)))
+    lengths = np.concatenate([document_lengths(one) for one in tokens.partitions])
+    return corpus.run_document_terms(ctx, kept=np.flatnonzero(lengths))
 
 
 def counting_parameters(job: WordSpacesJob, *, kind: str) -> dict[str, Any]:
