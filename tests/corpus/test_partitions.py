@@ -74,9 +74,6 @@ def test_memory_does_not_grow_with_a_line(tmp_path, name, monkeypatch):
     assert peak < 20 << 20  # the line has 30 MiB
 
 
-# ---- many small files in one task ------------------------------------------------------------------------------
-
-
 N_FILES = 80
 
 

@@ -135,9 +135,6 @@ def test_topics_in_a_store_read_new_files_only(tmp_path, read):
     assert grown == run(str(tmp_path / "scratch"))
 
 
-# --- any sequence ----------------------------------------------------------------------------------------------------
-
-
 def changed(drawn: random.Random, folder: Path, held: dict[str, list[str]]) -> None:
     """Add a file to a corpus, remove one, or take a document out of one; `held` has what is in each file."""
     how = drawn.choice(["add", "add", "remove", "take out"])
