@@ -41,7 +41,7 @@ main()
 LARGER = {
     "psdvec": (
         "psdvec.n_core=300", "psdvec.n_components=100", "subwords.enabled=true",
-        "sides.n_components=100", "sides.n_passes=2",
+        "sides.n_components=100", "sides.n_passes=2", "resources.block_memory=1MiB",
     ),
     "wordspaces": (
         "wordspaces.n_components=50", "recipes.lpp_eigen.svd_components=60", "vocabulary.max_size=6000",
