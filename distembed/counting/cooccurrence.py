@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from distembed.corpus.partitions import Tokens
+from distembed.corpus.partitions import Tokens, document_lengths
 from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts
 from distembed.corpus.vocabulary import Vocabulary
@@ -224,7 +224,7 @@ def count_cooccurrences(
     url = folder if isinstance(folder, str) else folder.url
     n_tokens = [summary.n_tokens for summary in tokens.summaries]
     if not n_tokens:
-        n_tokens = [sum(tokens.documents(one)["n_tokens"].to_pylist()) for one in tokens.partitions]
+        n_tokens = [int(document_lengths(one).sum()) for one in tokens.partitions]
     # What all tasks need stands once in the graph.
     shared, count = delayed(vocabulary), delayed(count_bundle, pure=False)
     boundaries = delayed(tuple(row_blocks), traverse=False)

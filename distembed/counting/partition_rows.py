@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.partitions import Tokens, open_partition
+from distembed.corpus.partitions import Tokens, document_lengths, open_partition
 from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary import Vocabulary
@@ -62,8 +62,7 @@ def token_bundles(partitions: Sequence[str], n_tokens: Sequence[int]) -> list[li
 
 def span_documents(span: TokenSpan) -> tuple[range, int]:
     """Return the documents of a span, and the tokens of the partition before them; no document is divided."""
-    with open_partition(span.partition, "documents") as file:
-        lengths = file.read(columns=["n_tokens"], use_threads=False)["n_tokens"].to_numpy()
+    lengths = document_lengths(span.partition)
     starts = np.cumsum(lengths) - lengths
     first, stop = np.searchsorted(starts, [span.first, span.stop])
     return range(first, stop), int(lengths[:first].sum())

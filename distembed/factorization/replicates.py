@@ -365,7 +365,7 @@ def differences(vectors: Sequence[Floats | None], design: Design) -> Float64s:
     distance between a half of one and a half of the other, less the mean noise of both: texts of equal size are
     compared, so that a word that does not differ has a change of 0 on average. *Chance* is the change between two fixed
     halves of one part, over the noise: no change at all, whose distribution over the words says how large a change must
-    be. The interval holds the change with what the draws of the bootstrap deviate from their mean.
+    be. The interval is the change plus what the draws of the bootstrap deviate from their mean.
 
     Parameters
     ----------
