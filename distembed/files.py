@@ -30,6 +30,7 @@ from fsspec.utils import infer_compression
 from distembed.urls import NoFileError, opened, public
 
 PARTIAL = ".partial"
+PARTIAL_NAME = re.compile(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$")
 SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where a shell puts what it passes from a command in place of a file."""
 SMALL_BYTES = 2 << 30

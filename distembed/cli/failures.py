@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from distembed.files import NO_CREDENTIALS, PARTIAL, RefusedError
+from distembed.files import NO_CREDENTIALS, PARTIAL_NAME, RefusedError
 from distembed.formats.names import FormatError
 from distembed.job.model import JobError, StoppedError, data_folder
 from distembed.job.terminal import shown, write
@@ -88,7 +88,7 @@ def ending(error: BaseException) -> tuple[str, int]:
 
 EXPECTED = (OSError, ValueError, LookupError, ImportError, MemoryError)
 """The errors whose own words are enough; of others the name is given, too."""
-CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://"}
+CLOUD_PACKAGES = {"s3fs": "s3://", "gcsfs": "gs://", "aiohttp": "http(s)://"}
 """The packages by which stores are reached, and how their addresses begin."""
 
 
@@ -107,7 +107,7 @@ def _sentence(error: BaseException) -> str:
     is_full = text in (f"[Errno {number}] {os.strerror(number)}" for number in (errno.ENOSPC, errno.EFBIG))
     if isinstance(error, OSError) and (is_full or (error.filename is not None and text.startswith("[Errno"))):
         place = error.filename or f"what is printed, or a temporary file in {tempfile.gettempdir()}"
-        place = re.sub(rf"\.[0-9a-f]{{12}}{re.escape(PARTIAL)}$", "", str(place))
+        place = PARTIAL_NAME.sub("", str(place))
         advice = next((words for kind, words in ADVICE.items() if isinstance(error, kind)), None)
         advice = advice or ADVICE_BY_NUMBER.get(error.errno or 0)
         return f"{place}: {advice or error.strerror}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -177,6 +176,7 @@ def run_tokens(ctx: Context, *, side: str = "") -> dict[str, Any]:
     partitions = ctx.store_files(of_side(outputs.TOKENS, side), len(keys), make, keys=keys)
     now = _versions(section.paths)
     if changed := [url for url in versions if versions[url] != now.get(url)]:
+        ctx.stage.forget(of_side(outputs.TOKENS, side).name)  # which has new content under the old key
         raise CorpusError(f"{changed[0]} changed while it was read: run again when it is whole")
     totals: Counter[str] = Counter()
     for partition in partitions:
@@ -359,16 +359,12 @@ def run_vocabulary(ctx: Context, *, side: str = "", tokens: FilesOutput = output
 
 @contextmanager
 def local_scratch(workspace: Workspace) -> Iterator[str | None]:
-    """Yield a folder in a local workspace for temporary files, removed after if empty; None for one at a URL.
-
-    What a killed run left there is removed first.
-    """
+    """Yield a folder in a local workspace for temporary files, removed after if empty; None for one at a URL."""
     if "://" in workspace.url:
         yield None
         return
     folder = workspace.path("scratch")
-    shutil.rmtree(folder, ignore_errors=True)
-    Path(folder).mkdir(parents=True)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     try:
         yield folder
     finally:

@@ -23,7 +23,7 @@ import google_crc32c
 import llvmlite.binding
 import numpy as np
 from dask.base import tokenize
-from numcodecs import Blosc
+from numcodecs import Blosc, blosc
 from scipy import sparse
 from threadpoolctl import threadpool_info
 
@@ -213,6 +213,7 @@ def _encoded(values: Array) -> tuple[Any, bytes]:
     """Return the bytes of a chunk, floats as they are and whole numbers packed, and their checksum."""
     data: Any = values.reshape(-1)
     is_float = data.dtype.kind in "fc"
+    blosc.use_threads = False  # the order in which threads end decides the bytes
     data = data.view(np.uint8) if is_float else Blosc(shuffle=Blosc.SHUFFLE, **PACKING).encode(data)
     return data, google_crc32c.value(data).to_bytes(records.TAIL_BYTES, "little")
 

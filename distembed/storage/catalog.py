@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from distembed.files import PARTIAL, RefusedError
+from distembed.files import PARTIAL_NAME, RefusedError
 from distembed.storage import records
 from distembed.storage.folder import Folder
 from distembed.storage.lock import is_beat_file
@@ -236,7 +236,7 @@ def check_place(url: str | os.PathLike[str]) -> Folder:
     names = {entry.rstrip("/").rsplit("/", 1)[-1] for entry in folder.fs.ls(folder.url, detail=False)}
     if records.WORKSPACE_FILE in names:  # else it is the job of a user, whose folder this is
         own.append("job.toml")
-    if others := sorted(n for n in names if not (n in own or n.endswith(PARTIAL) or is_beat_file(n))):
+    if others := sorted(n for n in names if not (n in own or PARTIAL_NAME.search(n) or is_beat_file(n))):
         raise FileExistsError(
             f"{folder.url} is no workspace and holds other things ({others[0]}): choose a new folder."
         )

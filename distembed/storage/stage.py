@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distembed.files import asking
+from distembed.files import PARTIAL_NAME, asking
 from distembed.storage import blocks, records, tasks, verify
 from distembed.storage.blocks import kernel
 from distembed.storage.catalog import Catalog, begun_file, read_record, replaced
@@ -436,7 +436,9 @@ def _make_item(
     with asking(folder.check):
         summary = dict(make(index, prefix))
     folder.check()  # it may have taken hours
-    files = {name: folder.record(name) for name in sorted(folder.find(place))}
+    files = {
+        name: folder.record(name) for name in sorted(folder.find(place)) if not PARTIAL_NAME.search(name)
+    }
     if not files:
         raise ValueError(f"Item {index} of {spec.name!r} wrote no file that begins with {prefix}.")
     return records.Block(index=index, files=files, summary=summary, key=key, kernel=kernel())

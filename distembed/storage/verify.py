@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate, groupby
 from types import MappingProxyType
@@ -14,6 +16,7 @@ from distembed.storage.blocks import group_text, zarr_texts
 from distembed.storage.catalog import Catalog, manifest_files, read_journal, replaced, stages_in
 from distembed.storage.folder import READ_BYTES, Folder, record_of
 from distembed.storage.tasks import run_each
+from distembed.urls import NoFileError
 
 Progress = Callable[[int, int], None]
 TASK_BYTES, TASK_BLOCKS = 1 << 23, 100
@@ -24,6 +27,12 @@ TRUNCATED = "truncated"
 MISSING = "missing"
 NO_FILE = "a link, a folder or another thing in place of a file"
 UNREADABLE = "unreadable: permission denied"
+NO_RECORD = (
+    FileNotFoundError, NotADirectoryError, IsADirectoryError, NoFileError, records.DamagedError, records.OutsideError,
+)  # fmt: skip
+"""The errors that say that there is no record, and not that it cannot be read for the moment."""
+PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT}
+"""The errors of a process or a network, which say nothing of a file."""
 UNEXPECTED = "unexpected file"
 UNCOMMITTED = "missing: the stage is not committed"
 
@@ -105,8 +114,10 @@ def what_is_wrong(folder: Folder, name: str, expected: records.FileRecord) -> st
         return MISSING
     except PermissionError:
         return UNREADABLE
-    except OSError:
-        return NO_FILE
+    except OSError as error:
+        if error.errno in PASSING:
+            raise
+        return f"unreadable: {error.strerror}" if error.errno == errno.EIO else NO_FILE
     if actual.size < expected.size:
         return TRUNCATED
     return "" if actual[:2] == expected[:2] else FLIPPED
@@ -145,8 +156,19 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
         Of a workspace that is open for writing.
     files : iterable of str
         All its files.
+
+    Raises
+    ------
+    OSError
+        If the records of a stage may not or cannot be read for the moment: that says nothing of them.
     """
     folder, texts = catalog.folder, record_texts(catalog.manifests())
+    for stage in (
+        stages_in(files) - catalog.manifests().keys()
+    ):  # else its arrays would be unexpected, and removed
+        for name in manifest_files(stage):
+            with suppress(*NO_RECORD):
+                folder.read(name, most=records.RECORD_BYTES)
     damaged, unexpected = _damaged_records(folder, texts), _unexpected(catalog, files, texts)
     for problem in unexpected:  # first: it may be a link where a folder of the workspace belongs
         folder.remove(problem.file)

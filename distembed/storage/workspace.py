@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distembed.display import html_view
-from distembed.files import PARTIAL, damage_told, failures_told
+from distembed.files import PARTIAL_NAME, damage_told, failures_told
 from distembed.formats.parquet import ParquetFile, read_batches, whole_table
 from distembed.storage import blocks, catalog, lock, records, verify
 from distembed.storage.folder import Folder, record_of
@@ -283,15 +283,13 @@ class Workspace:
         FileExistsError
             If there is something at `url`.
         """
-        target = Folder.at(url)
-        if target.exists(""):
+        target = catalog.check_place(url)
+        if Workspace.exists(url):
             raise FileExistsError(f"{target.url} is there already: choose a new folder.")
-        own = (name for name in sorted(self._folder.find()) if not name.endswith(PARTIAL))
+        own = (name for name in sorted(self._folder.find()) if not PARTIAL_NAME.search(name))
         names = [name for name in own if name != records.LOCK_FILE and not lock.is_beat_file(name)]
-        for name in sorted(
-            names,
-            key=lambda name: not name.startswith((records.WORKSPACE_FILE, records.MANIFEST, records.JOURNAL)),
-        ):
+        first = (records.WORKSPACE_FILE, records.MANIFEST, records.JOURNAL)
+        for name in sorted(names, key=lambda name: (name != first[0], not name.startswith(first))):
             with (
                 target.writing(name) as copy,
                 self._folder.fs.open(self._folder.readable(name), "rb") as file,
@@ -303,9 +301,10 @@ class Workspace:
     def _prepare(self) -> None:
         """Complete what an interrupted run left unfinished, and write damaged records again: `repaired` tells which."""
         assert self._lock is not None
+        self._folder.remove("scratch")  # of a run that was killed
         files, own = self._folder.find(), lock.beat_file(self._lock.token)
         for name in list(files):
-            if name.endswith(PARTIAL) or (lock.is_beat_file(name) and name != own):
+            if PARTIAL_NAME.search(name) or (lock.is_beat_file(name) and name != own):
                 self._folder.remove(name)
                 del files[name]
         is_new = records.WORKSPACE_FILE not in files and not self.stages()

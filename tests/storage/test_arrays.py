@@ -170,6 +170,16 @@ def test_block_of_many_chunks(tmp_path, monkeypatch):
     np.testing.assert_array_equal(theirs.toarray(), values[5:])
 
 
+def test_the_thread_that_packs_numbers_decides_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("numcodecs.blosc.use_threads", None)  # as it is where Zarr is not imported
+    values = np.random.default_rng(0).poisson(2.0, (1, 4_000_000)).astype(np.int32)
+    with dask.config.set(
+        scheduler="synchronous"
+    ):  # in the main thread, where Blosc would start threads of its own
+        found = {finish(tmp_path / f"{n}", "x", da.from_array(values)).digest() for n in range(4)}
+    assert len(found) == 1
+
+
 def test_nothing_of_an_interrupted_run_is_left_in_a_block(tmp_path):
     output = Output(stage="a", name="x", kind="csr", row_blocks=(3,), shape=(3, 5), dtype="<f4")
     folder, left = Folder.at(tmp_path), tmp_path / output.block_location(0) / "data" / "c" / "7"

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from distembed.storage import verify
+from distembed.storage.folder import Folder
 from distembed.storage.records import DamagedError
 from distembed.storage.workspace import Workspace
 from tests.storage.examples import (
@@ -46,9 +48,6 @@ def bound_by_modes():
     finally:
         sets[0] = kept
         assert libc.capset(head, sets) == 0
-
-
-# --- every kind of file, in every way ----------------------------------------------------------------------------
 
 
 def linked(path):
@@ -261,7 +260,19 @@ def test_either_manifest_serves_and_without_both_the_stage_is_made_again(root, t
     assert sorted(calls.blocks) == computed
 
 
-# --- files that no record accounts for --------------------------------------------------------------------------
+def test_a_stage_whose_records_cannot_be_read_for_the_moment_is_kept(root, two_stages, monkeypatch):
+    def fail(self, name, **options):
+        if name.endswith("/a.json"):
+            raise OSError(errno.EIO, "Input/output error", name)
+        return real(self, name, **options)
+
+    real = Folder.read
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "read", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            run_both(root)
+    assert run_both(root) == (two_stages[1], [])
+
 
 STRAY = (
     "arrays.zarr/dense/c/1/0.abc.partial",
@@ -286,9 +297,6 @@ def test_stray_files_are_named_and_removed_and_those_beside_the_outputs_are_the_
     assert run_both(root, scale=2)[1] == []
     assert not [name for name in STRAY if (root / name).exists()]
     assert {(root / name).read_text() for name in OF_THE_USER} == {"mine"}
-
-
-# --- the records of a stage --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ REFUSED: list[tuple[Callable[[Workspace, Stage], object], type[Exception], str]]
     (lambda w, s: w.stage("a/b", parameters={}, inputs={}), ValueError, SLASH),
     (lambda w, s: w.stage("a", parameters={}, inputs={"texts/a.txt": "f"}), ValueError, SLASH),
     (lambda w, s: w.stage("b", parameters={"p": {1, 2}}, inputs={}), TypeError, "parameters"),
-    (lambda w, s: w.copy_to(Path(w).parent), FileExistsError, "is there already: choose a new folder"),
+    (lambda w, s: w.copy_to(w.url), FileExistsError, "is there already: choose a new folder"),
     (lambda w, s: Workspace.open(f"{w.url}/nowhere"), FileNotFoundError, "no distembed workspace"),
     (lambda w, s: Workspace.open(w.url).array("x"), KeyError, "no committed output"),
     (lambda w, s: Workspace.open(w.url).stages()["x"], KeyError,
