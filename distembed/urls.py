@@ -174,7 +174,7 @@ def opened(
     """
     filesystem, path = url_to_fs(url)
     if "r" in mode:
-        check_regular(url)
+        check_regular(path if isinstance(filesystem, LocalFileSystem) else url)
     else:
         filesystem.makedirs(filesystem._parent(path), exist_ok=True)
     return OpenFile(filesystem, path, mode, compression=compression, encoding=encoding)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, get_args
 
 import click
@@ -25,8 +26,9 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def read_source(place: str, door: Callable[[str], Source] = parse_source) -> Source:
     """Return what a reading command is given, after a warning where a workspace is older than its job's files."""
     source = door(place)
-    if isinstance(source, Job) and (note := age_note(source)):
-        write(shown(note), err=True)
+    with suppress(ConnectionError, PermissionError):  # an input that cannot be reached: the result is there
+        if isinstance(source, Job) and (note := age_note(source)):
+            write(shown(note), err=True)
     return source
 
 
@@ -75,7 +77,7 @@ def option(names: str, text: str, *, choices: Any = None, **how: Any) -> Decorat
     """Return an option by its names, as "--bytes n_bytes"; `text` is its help, `choices` a `Literal` of its values."""
     if choices is not None:
         how["type"] = Choice(get_args(choices))
-    elif how.get("metavar") in ("FILE", "DIR", "JOB.toml"):
+    elif how.get("metavar") in ("FILE", "DIR"):
         how.setdefault("type", PLACE)
     return click.option(*names.split(), help=text, **how)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -187,11 +187,18 @@ def status(*, as_json: bool, verbose: bool, **at: Any) -> None:
     failures of the command itself.
     """
     record = status_record(open_job(**at))
-    given = [option for setting in at["settings"] for option in ("--set", setting)]
-    given += ["--workspace", at["workspace"]] if at["workspace"] else []
-    again = shlex.join(["distembed", "run", at["text"], *given])
-    write(json.dumps(record, indent=1) if as_json else status_text(record, command=again, verbose=verbose))
+    write(
+        json.dumps(record, indent=1)
+        if as_json
+        else status_text(record, command=_again(**at), verbose=verbose)
+    )
     sys.exit(STATUS_CODES[record["state"]])
+
+
+def _again(text: str, settings: Sequence[str], workspace: str | None) -> str:
+    """Return the command that runs a job with the same options."""
+    given = [option for setting in settings for option in ("--set", setting)]
+    return shlex.join(["distembed", "run", text, *given, *(["--workspace", workspace] if workspace else [])])
 
 
 STATUS_CODES = {FINISHED: 0, UNFINISHED: STOPPED, EMPTY: EMPTY_CODE}
@@ -219,6 +226,5 @@ def verify(**at: Any) -> None:
     for line in [*problems, *(loss.line for loss in lost)]:
         write(shown(line))
     if problems:
-        again = f"distembed run {at['text']} computes only what is wrong again"
-        fail(f"{plural(len(problems), 'fault')}; {again}", code=1)
+        fail(f"{plural(len(problems), 'fault')}; {_again(**at)} computes only what is wrong again", code=1)
     write(f"digest {digest}")

@@ -34,7 +34,7 @@ from distembed.job.model import Read
 from distembed.storage import records
 from distembed.storage.folder import version_of
 from distembed.storage.workspace import Workspace
-from distembed.urls import url_to_fs
+from distembed.urls import check_regular, url_to_fs
 
 DIGESTED_BYTES = 64 << 20
 """Up to so many bytes together, the files of a path are read at every look: it takes a tenth of a second."""
@@ -153,6 +153,8 @@ def versions_at(path: str) -> dict[str, str]:
 def _content(fs: Any, path: str, stopped: Event | None = None) -> list[Any]:
     """Return size and digest of the content of a file, which is read by the piece until it is `stopped`."""
     digest, n_bytes = records.new_digest(), 0
+    if isinstance(fs, LocalFileSystem):
+        check_regular(path)
     with fs.open(path, "rb") as file:
         while piece := file.read(PIECE_BYTES):
             if stopped is not None and stopped.is_set():
@@ -172,10 +174,11 @@ _hints: dict[str, str] = {}
 def _state(path: str) -> tuple[str, int, int]:
     """Return what changes when a local file is written, its size, and when it was changed last.
 
-    A copy may keep the size and the time of writing; nobody can set the time of change.
+    A copy may keep the size and the time of writing; nobody can set the time of change. The number of the device says
+    nothing: a network folder has another one on each machine.
     """
     found = os.stat(path)  # noqa: PTH116 - a name in bytes that are not UTF-8
-    numbers = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    numbers = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     return " ".join(map(str, numbers)), found.st_size, max(found.st_mtime_ns, found.st_ctime_ns)
 
 
@@ -282,8 +285,11 @@ def code_file(pattern: str) -> tuple[str, ...]:
     module, colon, _ = pattern.partition(":")
     top, *inner = module.split(".")
     spec = find_spec(top) if colon and top else None
-    if spec is None or spec.origin is None:
+    if spec is None:
         return ()
-    place = Path(spec.origin).parent.joinpath(*inner)
-    candidates = (place.with_suffix(".py"), place / "__init__.py") if inner else (Path(spec.origin),)
+    if not inner:
+        candidates = [Path(spec.origin)] if spec.origin else []
+    else:
+        places = [Path(folder).joinpath(*inner) for folder in spec.submodule_search_locations or ()]
+        candidates = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return tuple(str(file) for file in candidates if file.is_file())[:1]

@@ -163,7 +163,7 @@ def checked_job(
         raise JobError(public(f"{name}: {_first_fault(error, model, tree)}")) from None
 
 
-def _override(tree: dict[str, Any], setting: str) -> None:
+def _override(tree: Any, setting: str) -> None:
     key, equals, value = setting.partition("=")
     *tables, name = key.strip().split(".")
     if not (equals and tables and name):
@@ -176,8 +176,11 @@ def _override(tree: dict[str, Any], setting: str) -> None:
         parsed = value.strip()
     if isinstance(parsed, date):  # keys of days, as `domain.first`, are texts
         parsed = value.strip()
-    for table in tables:
+    for depth, table in enumerate(tables, start=1):
         tree = tree.setdefault(table, {})
+        if not isinstance(tree, dict):
+            place = ".".join(tables[:depth])
+            raise JobError(f"the setting {setting!r}: {place} is no section; set all of {place}")
     tree[name] = parsed
 
 

@@ -401,6 +401,7 @@ def locate(path: str, folder: Path) -> str:
                 f"type: pip install 'distembed[demo]' (or pip install {package})"
             )
         return str(Path(spec.submodule_search_locations[0]) / rest.lstrip("/"))
+    path = os.path.expanduser(path)  # noqa: PTH111 - of a path that may be a URL
     if "://" in path or Path(path).is_absolute():
         return path
     return os.path.normpath(folder / path)

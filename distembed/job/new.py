@@ -43,6 +43,7 @@ from distembed.job.inputs import is_input
 from distembed.job.keys import Key, keys_of, toml_value
 from distembed.job.model import JobError
 from distembed.job.stage import system_named
+from distembed.job.terminal import shown as in_one_line
 from distembed.linalg.chunks import evenly_spaced
 from distembed.urls import opened
 
@@ -437,7 +438,7 @@ def job_text(keys: Sequence[Key], shown: Sequence[str], settings: Settings, line
         What the input was taken for.
     """
     head = f"`distembed keys {settings['job.system']}` lists all keys. Paths are relative to this file."
-    text = [f"# {line}" for line in (head, *lines)]
+    text = [f"# {in_one_line(line)}" for line in (head, *lines)]
     for section, group in groupby(keys, key=lambda key: key.section.removesuffix(".NAME")):
         known = {key.place: key for key in group}
         rows = [place for place in known if place in settings or place in shown]

@@ -131,8 +131,9 @@ def check_outside(target: str) -> None:
     """
     if has_secret(target):  # which the library of its store may print
         raise ValueError(f"{target} holds a password, a signature or a token: name it without")
-    place = Path(target).absolute()
-    for folder in [] if "://" in target else (place, *place.parents):
+    path = re.sub("^(file|local)://", "", target)
+    place = Path(path).resolve()
+    for folder in [] if "://" in path else (place, *place.parents):
         if (folder / WORKSPACE_FILE).is_file():
             raise ValueError(
                 f"{target} lies in the workspace {folder}, which holds only what its job makes: name a place "

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from distributed import Worker, WorkerPlugin
@@ -18,7 +19,9 @@ from distembed.execution import one_blas_thread
 from distembed.storage.records import new_digest
 from distembed.urls import PROTOCOLS_VARIABLE
 
-PACKAGES = ("numpy", "scipy", "numba", "dask", "zarr", "pyarrow", "scikit-learn")
+PACKAGES = ("numpy", "scipy", "numba", "numcodecs", "dask", "pyarrow", "scikit-learn")
+OPTIONAL = ("icu4py",)
+"""Packages that decide what is computed, where they are installed."""
 
 
 @cache
@@ -33,7 +36,7 @@ def made_with() -> dict[str, str]:
     return {
         "distembed": f"{distembed.__version__} (source {digest.hexdigest()[:12]})",
         "python": platform.python_version(),
-        **{name: version(name) for name in PACKAGES},
+        **{name: version(name) for name in (*PACKAGES, *filter(find_spec, OPTIONAL))},
     }
 
 

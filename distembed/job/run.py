@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
@@ -152,7 +153,9 @@ def run_stages(
                 _record(job, workspace)
             text = f"stopped after {until}; the same command without --until goes on"
             if until is None:
-                text = workspace.read_bytes(SUMMARY.name).decode().replace("{workspace}", workspace.url)
+                text = workspace.read_bytes(SUMMARY.name).decode()
+                text = text.replace("{workspace}/", f"{workspace.url}/")
+                text = text.replace("{workspace}", shlex.quote(workspace.url))
             text = f"{text}\nworkspace  {workspace.url}"
     if not ran:
         head = f"repaired {plural(len(repaired), 'file')}" if repaired else "nothing to do"
@@ -318,5 +321,9 @@ def _run_stage(run: Run, name: str, *, redraw: bool = False) -> bool:
 def _record(job: Job, workspace: Workspace) -> None:
     """Write the job as it is run, with its defaults; the versions that made each stage are in its manifest."""
     text = tomli_w.dumps(job.model_dump(mode="json", exclude_none=True)).encode()
+    if len(text) > JOB_BYTES:
+        raise JobError(
+            "the job names too many paths to be recorded: name folders or globs, and not each file"
+        )
     if workspace.read_file(JOB_FILE, most=JOB_BYTES) != text:
         workspace.write_file(JOB_FILE, text)

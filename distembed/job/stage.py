@@ -125,7 +125,7 @@ class System(NamedTuple):
     `dimensions` takes a job and what its workspace has counted, if there is one. `report` names the
     module of the report, imported when a run ends; `exports` names that of the tables that `distembed export`
     writes, whose `TABLES` are functions of a job and its workspace by name, the main one first.
-    `explorer` names the module whose `items` are what the page to explore shows.
+    `explorer` names the module whose `items` are what the page to explore shows, None where there is none.
     `inference` names the module whose `infer` writes what a job says of files that it has not seen.
     `explanation` names the module whose `explain` gives the reasons of one result.
     `own_items` say by what `distembed tune` judges a job without an evaluation set.
@@ -139,7 +139,7 @@ class System(NamedTuple):
     report: str
     exports: str = "distembed.job.tables"
     inference: str | None = None
-    explorer: str = "distembed.views.explorer.job"
+    explorer: str | None = "distembed.views.explorer.job"
     explanation: str | None = None
     own_items: OwnItems | None = None
     outputs: tuple[Output, ...] = ()

@@ -16,8 +16,9 @@ from distembed.job.inputs import FILES, Stamps, inputs_of, look_for, stamp_input
 from distembed.job.model import Job, JobError
 from distembed.job.provenance import differences
 from distembed.job.stage import StageSpec, stages_of
-from distembed.storage.catalog import replaced
-from distembed.storage.records import Begun, Problem, StageManifest, fingerprint
+from distembed.storage.catalog import read_journal, replaced
+from distembed.storage.folder import Folder
+from distembed.storage.records import Begun, OutputRecord, Problem, StageManifest, fingerprint
 from distembed.storage.workspace import Workspace
 
 ASKED_SECONDS = 60.0
@@ -221,7 +222,9 @@ def losses(
             how = "was begun" if state.manifest is None else "is damaged and was made"
             why = f"it {how} with {differences(before.made_with, made_with)}"
         if why:
-            is_kept = dict(before.made_with) == dict(made_with) and _only_grows(before, state.parameters)
+            is_kept = dict(before.made_with) == dict(made_with) and _only_grows(
+                before, workspace, state.parameters
+            )
             found[state.spec.name] = Loss(state.spec.name, why, 0 if is_kept else seconds_of(before), is_kept)
     done = {} if workspace is None else workspace.stages()
     while resting := {name for name in done.keys() - found.keys() if found.keys() & done[name].inputs.keys()}:
@@ -231,9 +234,14 @@ def losses(
     return list(found.values())
 
 
-def _only_grows(before: StageManifest | Begun, parameters: Mapping[str, Any]) -> bool:
+def _only_grows(
+    before: StageManifest | Begun, workspace: Workspace | None, parameters: Mapping[str, Any]
+) -> bool:
     """Return whether a stage that has items by their content is to have more of them, and lose none."""
-    outputs = before.outputs.values() if isinstance(before, StageManifest) else ()
+    known: Mapping[str, OutputRecord] = before.outputs if isinstance(before, StageManifest) else {}
+    if workspace is not None and not known:
+        known = read_journal(Folder.at(workspace.url), before.stage)
+    outputs = known.values()
     has_keys = any(block.key for record in outputs for block in record.blocks)
     new = _by_key(json.loads(json.dumps(parameters)))
     return has_keys and _by_key(before.parameters).items() <= new.items()

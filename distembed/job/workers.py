@@ -27,7 +27,7 @@ from distembed.job.model import Job, JobError
 from distembed.spelling import did_you_mean
 from distembed.storage.workspace import Workspace
 
-SAMPLE_SECONDS = 0.2
+SAMPLE_SECONDS, REMOTE_SECONDS = 0.2, 2.0  # the scheduler of a cluster answers each time for all its workers
 
 LOCAL_SCHEDULERS = ("threads", "processes")
 """What runs a job without a Dask cluster."""
@@ -223,7 +223,7 @@ class Workers(AbstractContextManager["Workers"]):
                 with suppress(Exception):
                     largest, total = self.memory()
                     peaks = max(peaks[0], largest), max(peaks[1], total)
-                is_over = stopped.wait(SAMPLE_SECONDS)
+                is_over = stopped.wait(REMOTE_SECONDS if self.is_remote else SAMPLE_SECONDS)
 
         thread = threading.Thread(target=sample, daemon=True)
         thread.start()

@@ -33,9 +33,6 @@ from tests.processes import DASK, Process, Program, kill_group, start
 WAIT = 60.0
 
 
-# --- programs of workers -------------------------------------------------------------------------------------------
-
-
 def of_another_version(*_: str) -> None:
     """Be a worker with another NumPy."""
     provenance.made_with = lambda: {**made_with(), "numpy": "1.0"}  # type: ignore[assignment]
@@ -127,9 +124,6 @@ def admitted(address: str, folder: Path) -> Iterator[Client]:
         yield crew.client
 
 
-# --- who is refused ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     ("program", "words", "sentence"),
@@ -197,9 +191,6 @@ def test_a_scheduler_without_workers_is_named_with_the_command_that_starts_one(m
         pytest.raises(ConnectionError, match=sentence),
     ):
         clients.connect(resources, empty.scheduler_address, {})
-
-
-# --- clients of a notebook or a script --------------------------------------------------------------------------------
 
 
 def has_plugin(dask_worker: object) -> bool:

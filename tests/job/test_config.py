@@ -185,6 +185,7 @@ REFUSED = {
     },
     "psdvec": {
         "psdvec=3": "not of the form section.key",
+        "corpus.paths.0=b.txt": "corpus.paths is no section; set all of corpus.paths",
         "psdvec.random_state=-1": "psdvec.random_state = -1 is not allowed",
         "psdvec.ridge=[2,4]": "ridge has 2 values and bands has 1 size; give one ridge",
         "psdvec.ridge=[2,4] psdvec.bands=[10]": "ridge has 2 values and bands has 1 size; give one",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from functools import wraps
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +16,7 @@ from distembed.corpus import partitions
 from distembed.job.opening import open_job
 from distembed.job.run import run_stages
 from distembed.job.stage import EXPLORER, REPORT
+from distembed.storage.stage import Stage
 from distembed.storage.workspace import Workspace
 from tests.commands import succeed
 from tests.growing_corpus import count, digests, from_scratch, holders, texts, write_file, write_job
@@ -54,6 +57,18 @@ def test_a_file_added_anywhere_is_read_alone(tmp_path, read):
     assert read == []
     assert digests(tmp_path / "w") == from_scratch(tmp_path)
     assert Workspace.open(tmp_path / "w").verify() == []
+
+
+def test_a_file_added_to_tokens_that_were_interrupted_loses_none_of_them(tmp_path, read):
+    write_job(tmp_path, FILES)
+    clock = SimpleNamespace(monotonic=itertools.count(0, 2000).__next__)
+    interrupted = patch.object(Stage, "commit", side_effect=KeyboardInterrupt)
+    with patch("distembed.storage.journal.time", clock), interrupted, pytest.raises(KeyboardInterrupt):
+        count(tmp_path)
+    write_file(tmp_path, "d.jsonl", texts(3))
+    read.clear()
+    run_stages(open_job(str(tmp_path / "job.toml")), until="tokens")
+    assert read == ["d.jsonl"]
 
 
 def test_a_run_killed_when_it_withdrew_the_commit_keeps_the_tokens(tmp_path, read):

@@ -224,7 +224,9 @@ def test_a_report_is_of_this_job_and_of_the_data_that_is_there(tiny):
 
 
 def test_nothing_is_written_into_a_workspace_from_outside(tiny):
-    for place in (f"{tiny}/w/vectors.txt", f"static:{tiny}/w/report/model"):
+    (tiny / "out").symlink_to(tiny / "w" / "report")
+    inside = (f"{tiny}/w/vectors.txt", f"file://{tiny}/w/vectors.txt", f"{tiny}/out/vectors.txt")
+    for place in (*inside, f"static:{tiny}/w/report/model"):
         refused = run("export", tiny / "w", "--to", place)
         assert refused.exit_code == 2
         said = f"lies in the workspace {tiny}/w, which holds only what its job makes"
@@ -407,5 +409,8 @@ def test_a_tokenizer_is_known_by_its_source_and_not_imported(tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     assert code_file("of_mine.words:split") == (str(tmp_path / "of_mine" / "words.py"),)
     assert code_file("of_mine:split") == (str(tmp_path / "of_mine" / "__init__.py"),)
+    (tmp_path / "folder").mkdir()  # without __init__.py
+    (tmp_path / "folder" / "words.py").touch()
+    assert code_file("folder.words:split") == (str(tmp_path / "folder" / "words.py"),)
     assert "of_mine" not in sys.modules
     assert code_file("unicode") == code_file("sys:intern") == code_file("no_such_module:f") == ()

@@ -34,9 +34,6 @@ from tests.small_jobs import imputation
 STORIES = "\n".join(f"story {number} tells of the sea and of the wind" for number in range(40)) + "\n"
 
 
-# --- keys ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_key_has_a_meaning_and_a_type_and_a_section_left_out_is_an_empty_one(system):
     keys = keys_of(system)
@@ -62,9 +59,6 @@ def test_keys_are_those_that_a_job_takes(tmp_path):
     assert found["resources.block_memory"]["default"] == "64MiB"
     assert found["corpus.paths"]["required"]
     assert run("keys", "psdvecs").exit_code == 2
-
-
-# --- jobs and demos ---------------------------------------------------------------------------------------------------
 
 
 def inputs_for(system: str, folder: Path) -> list[Path]:
@@ -200,9 +194,6 @@ def test_no_job_is_written_for_what_does_not_fit(tmp_path, monkeypatch):
     for words, sentence in REFUSED.items():
         assert sentence in refusal("new", *words.split(), "--to", "new.toml")
         assert not Path("new.toml").exists()
-
-
-# --- what is found in files ------------------------------------------------------------------------------------------
 
 
 TEXT_KEYS = {"text_field", "id_field", "title_field", "label_field", "encoding", "layout", "bad_records"}

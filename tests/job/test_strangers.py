@@ -195,6 +195,13 @@ def test_commands_that_read_a_workspace_open_no_inputs_of_its_job(command, finis
     assert not {*recorded.corpus.paths, *recorded.evaluation.sets} & opened
 
 
+def test_infer_reads_no_table_of_documents_that_a_workspace_names(copy, tmp_path):
+    (tmp_path / "c.txt").write_text("the city and a new gadget of the city\n" * 50)
+    job = copy / "job.toml"
+    job.write_text(job.read_text().replace("[corpus]", f'[corpus]\nmetadata = "{tmp_path}/secret.csv"'))
+    assert "1 new word" in succeed("infer", copy, tmp_path / "c.txt", "--to", tmp_path / "v.txt").output
+
+
 def test_a_workspace_is_run_only_where_its_inputs_need_not_be_read(tmp_path, listener):
     (tmp_path / "c.txt").write_text(TEXT)
     with Workspace.create(tmp_path / "w", owner="a stranger") as workspace:

@@ -431,6 +431,7 @@ SYSTEM = System(
     comparison_dimensions,
     "distembed.systems.comparison.views",
     "distembed.systems.comparison.views",
+    explorer=None,
     outputs=(
         *corpus_outputs.OF_TOKENS,
         corpus_outputs.RUNS,
