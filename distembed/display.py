@@ -51,7 +51,7 @@ def format_number(value: float) -> str:
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}".replace("-", "−")
-    return with_typeset_sign(f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}")
+    return with_typeset_sign(f"{value:,.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}")
 
 
 def format_bytes(n_bytes: float) -> str:

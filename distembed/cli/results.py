@@ -31,6 +31,7 @@ from distembed.job.opening import load_vectors, names_of, open_job, parse_source
 from distembed.job.tables import table_of
 from distembed.job.terminal import neighbor_line, shown, write
 from distembed.spelling import is_form_of
+from distembed.urls import public
 from distembed.vectors import Neighbor, UnknownWordError, WordVectors
 from distembed.views.answers import Answer, known_words
 from distembed.views.export import ExportOptions, export_source, table_format, write_table
@@ -50,7 +51,9 @@ def encoding_options(of: str = "") -> Decorator:
     as_there = f"{of}as for encode."
     weighting = option("--weighting", as_there if of else mean, choices=Weighting)
     whitening = option("--whitening", as_there if of else spread, choices=Whitening)
-    return lambda command: weighting(whitening(command))
+    let = "Let the job's tokenizer be the Python function that it names."
+    code = flag("--allow-code", as_there if of else let)
+    return lambda command: weighting(whitening(code(command)))
 
 
 @command(
@@ -87,7 +90,7 @@ def export(source: str, target: str, **options: Any) -> None:
     of each topic by the columns of the documents. counts: rows of (word, context, count), with a second file of the
     words; pmi, document_terms and distances in the same way.
     """
-    encoding = {name: options.pop(name) for name in ("weighting", "whitening")}
+    encoding = {name: options.pop(name) for name in ("weighting", "whitening", "allow_code")}
     if target.startswith("static:"):
         _refuse(options, of="a table")
         write(shown(export_static(read_source(source), target, **encoding)))
@@ -182,7 +185,6 @@ def infer(
     "Leave unknown words out, or compose them from n-grams (default where there are any).",
     choices=UnknownWords,
 )
-@flag("--allow-code", "Let the job's tokenizer be the Python function that it names.")
 def encode(vectors: str, files: tuple[str, ...], target: str, **options: Any) -> None:
     """Write a vector for every text.
 
@@ -254,7 +256,9 @@ def evaluate(
     if not all(sign for _, sign, _ in named):
         raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {columns!r}")
     roles = {role.strip(): name.strip() for role, _, name in named} if columns else None
-    sources = {path: parse_source(path) for path in vectors}
+    sources = {
+        public(path): parse_source(path) for path in vectors
+    }  # the name of each in all that is written
     found = score_sources(sources, sets, columns=roles, with_items=items is not None, **options)
     write(score_table({path: [one.in_report for one in own] for path, own in found.scores.items()}).text())
     for line in found.notes:

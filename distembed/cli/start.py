@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 
 import click
 
-from distembed.cli.command_line import Choice, answer_target, argument, command, option, save_answer
+from distembed.cli.command_line import Choice, answer_target, argument, command, option, save_answer, target
 from distembed.cli.jobs import run
 from distembed.job.demos import lay_out
 from distembed.job.keys import as_text, keys_of
@@ -46,7 +47,7 @@ def keys(method: str, target: str | None) -> None:
 )
 @click.argument("method", type=METHOD)
 @argument("files", nargs=-1, metavar="FILE...")
-@option("--to target", "The job file to write; by default METHOD.toml.", metavar="JOB.toml")
+@target("The job file to write; by default METHOD.toml.", required=False)
 @option(
     "--preset",
     "A set of settings: best (the default) or paper, for psdvec also fast; comparison has none.",
@@ -64,7 +65,7 @@ def new(method: str, files: tuple[str, ...], target: str | None, preset: str | N
     job = target or f"{method}.toml"
     for line in write_new_job(method, files, job, preset=preset):
         write(shown(line))
-    write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {job}"))
+    write(shown(f"wrote {Path(job).resolve()}; next: distembed plan {shlex.quote(job)}"))
 
 
 @command(

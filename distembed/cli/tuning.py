@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 from distembed.cli.command_line import (
@@ -73,8 +74,9 @@ def tune(
         tuned = tuning.tune(job_of, parse_grids(grids), on, reporter=reporter, **how)
     answer = answer_of(tuned)
     write(as_text(answer))
-    given = "".join(f"--set {setting} " for setting in settings)
-    write(f"\ndistembed run {job_file} {given}{in_words(tuned.candidates[0].keys)}".rstrip())
+    given = [option for setting in settings for option in ("--set", setting)]
+    again = shlex.join(["distembed", "run", job_file, *given])
+    write(f"\n{again} {in_words(tuned.candidates[0].keys)}".rstrip())
     save_answer(answer, target)
 
 
@@ -86,7 +88,7 @@ def answer_of(tuned: Tuned) -> Answer:
         sentences.append(
             "Where it was not chosen, the best candidate is not better than the job as it is: keep the job."
         )
-    elif not best.held_out["low"] > base.held_out["value"]:
+    elif best.held_out["low"] <= base.held_out["value"]:
         sentences.append("The difference where it was not chosen is within the interval of chance.")
     if best.chosen["known"] != base.chosen["known"]:
         sentences.append("The candidates know different items: their scores compare only on the same ones.")

@@ -91,7 +91,7 @@ class ShownReport:
 
     def _repr_html_(self) -> str:
         style = f"width: 100%; height: {self.height}px; border: 1px solid #ccc"
-        return f'<iframe srcdoc="{escape(self.html)}" style="{style}" sandbox="allow-scripts"></iframe>'
+        return f'<iframe srcdoc="{escape(self.html)}" style="{style}" sandbox></iframe>'
 
 
 @dataclass(frozen=True, repr=False)

@@ -37,7 +37,7 @@ from distembed.job.progress import Reporter
 from distembed.job.stage import system_of
 from distembed.job.tables import Table
 from distembed.scratch import Scratch
-from distembed.stages.corpus_sections import TOKENIZER_OPTIONS
+from distembed.stages.corpus_sections import TOKENIZER_OPTIONS, CorpusSection
 from distembed.storage.workspace import Workspace
 from distembed.urls import opened, url_to_fs
 from distembed.vectors import WordVectors
@@ -265,6 +265,10 @@ class NewFiles(NamedTuple):
     words: str | None = None
     min_count: int | None = None
     space: str | None = None
+
+    def section_of(self, corpus: CorpusSection) -> CorpusSection:
+        """Return a section that reads these files as one of a job reads its own, and none that the job names."""
+        return corpus.model_copy(update={"paths": self.paths, "metadata": None, "path_fields": ()})
 
 
 def infer_job(job: Job, new: NewFiles, *, allow_code: bool = False) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -215,7 +216,7 @@ def parse_grids(texts: Iterable[str]) -> dict[str, list[Any]]:
 
 def in_words(keys: Keys) -> str:
     """Return values of keys as the options of a command that sets them."""
-    return " ".join(f"--set {name}={value}" for name, value in as_settings(keys))
+    return " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in as_settings(keys))
 
 
 def as_settings(keys: Keys) -> list[tuple[str, str]]:
@@ -260,7 +261,10 @@ def judge_of(base: Job, on: str | None) -> tuple[str, str, list[str], Callable[[
     found = [one for one in find_sets(on, sentences=True).sets if one.task != "classification"]
     if len(found) != 1:
         raise ValueError(f"{on} holds {len(found)} evaluation sets: name the file of one, which chooses")
-    identity = [found[0].name, *map(repr, found[0])]
+    identity = [
+        *map(repr, found[0]),
+        repr(found[0].values.tolist()),
+    ]  # of an array repr leaves out the middle
     return "cooccurrence", "vectors", identity, partial(_scores_of_set, found[0])
 
 
@@ -293,7 +297,9 @@ def _scores_of_set(word_set: EvaluationSet, job: Job) -> dict[str, Any]:
     workspace = Workspace.open(job.job.workspace)
     vectors = read_vectors(workspace)
     if word_set.task == "sentences":
-        score_of = partial(evaluate_sentences, open_encoder(workspace, vectors=vectors))
+        score_of = partial(
+            evaluate_sentences, open_encoder(job, vectors=vectors, allow_code=True)
+        )  # as it has run
     else:
         section: Any = getattr(job, "evaluation")  # noqa: B009 - not of every job
         policy = Policy(section.case, getattr(section, "unknown", "skip"))

@@ -80,9 +80,6 @@ def test_products_with_the_documents_are_summed_in_float64():
     np.testing.assert_array_equal(found[0], [2**24 + 1000] * 2)
 
 
-# --- against the formulas ----------------------------------------------------------------------------------
-
-
 def oracle(model, X, M, A):
     """The factors and the losses of a model by the plain formulas, from its own start."""
     problem = nmf_rounds.Problem(X, 0.0, X.sum() / np.prod(X.shape), M=M)
@@ -155,9 +152,6 @@ def test_shift_is_taken_from_positive_pmi():
     cut = csr_array(np.maximum(M.toarray() - np.log(2), 0))
     inside, outside = SemanticNMF(3, max_iter=20).fit(X, M), SemanticNMF(3, shift=1, max_iter=20).fit(X, cut)
     np.testing.assert_array_equal(inside.word_factors_, outside.word_factors_)
-
-
-# --- what it finds -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("init", ["spherical_kmeans", "random"])
@@ -249,9 +243,6 @@ def test_a_cosine_is_the_sum_of_its_words():
     assert not others.any()
 
 
-# --- blocks ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("model", "name", "dtype", "tolerance"),
     [
@@ -287,9 +278,6 @@ def test_blocks_do_not_change_the_answer(model, name, dtype, tolerance, monkeypa
             if hasattr(whole, each):
                 allclose(getattr(parts, each), getattr(whole, each), tolerance, tolerance)
         np.testing.assert_array_equal(parts.labels_, whole.labels_)
-
-
-# --- rounds and refusals -----------------------------------------------------------------------------------
 
 
 def spoilt(value):

@@ -87,6 +87,7 @@ def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp
     passages = re.findall(r"<li>(.*?) <small>", page)
     assert passages
     assert all(passage.count("<b>") == 2 for passage in passages)
+    assert "has no map to explore: read its report" in refusal("explore", workspace)
     succeed("export", workspace, "--what", "changes", "--to", tmp_path / "changes.csv")
     with (tmp_path / "changes.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))

@@ -114,9 +114,6 @@ def alt_text(part: Part) -> str:
     return next(attrs["aria-label"] or "" for tag, attrs in Outline(html_of(part)).elements if tag == "svg")
 
 
-# ---- the page ----
-
-
 def test_page_is_self_contained_and_every_reference_has_its_target(page):
     outline = Outline(page)
     assert "http" not in page.replace("http-equiv", "")
@@ -176,9 +173,6 @@ def test_sections_have_an_order_and_subtitles():
     assert "lord <small>0.711</small>" in read.replace("</bdi>", "")
 
 
-# ---- numbers ----
-
-
 @pytest.mark.parametrize(
     ("write", "shown"),
     [
@@ -201,9 +195,6 @@ def test_sections_have_an_order_and_subtitles():
 )  # fmt: skip
 def test_numbers_are_written_for_reading(write, shown):
     assert {value: write(value) for value in shown} == shown
-
-
-# ---- tables ----
 
 
 @pytest.mark.parametrize(
@@ -346,9 +337,6 @@ def test_any_word_may_stand_anywhere(words, n_columns):
     page.encode("utf-8")
 
 
-# --- files of figures -----------------------------------------------------------------------------------------
-
-
 BEGINNINGS = {"pdf": b"%PDF-1.", "svg": b"<?xml", "png": b"\x89PNG"}
 RARE = "ᴥ"  # which DejaVu Serif has, and DejaVu Sans has not
 
@@ -405,9 +393,6 @@ def test_a_character_is_drawn_in_a_font_that_has_it(tmp_path, monkeypatch):
     assert b"DejaVuSerif" in (tmp_path / "a.pdf").read_bytes()
 
 
-# ---- charts ----
-
-
 def test_charts_say_what_they_show_and_lines_follow_their_values():
     """The exponent of Zipf's law, the ends of a curve that is thinned, and how many values are not shown."""
     html = html_of(zipf_curve(1e9 / np.arange(20_000, 0, -1) ** 1.3))
@@ -444,9 +429,6 @@ def test_dots_of_one_name_stand_on_one_line_and_panels_share_their_axes():
     drawn = figures.small_multiples("t", marks, xlabel="share")
     assert [html_of(drawn).count(f">{text}<") for text in ("a", "b", "P", "Q", "share")] == [1, 1, 1, 1, 0]
     assert alt_text(drawn) == "t. Dots of share: P: a 0.5, b 1; Q: a 0.5, b 1"
-
-
-# ---- maps ----
 
 
 def test_the_words_shown_are_those_named_else_content_words():

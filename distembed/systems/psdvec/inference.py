@@ -73,8 +73,7 @@ def infer(job: PSDVecJob, workspace: Workspace, texts: NewFiles) -> str:
         If the job has no vectors yet.
     """
     known, model = read_vectors(workspace), fitted_model(job, workspace)
-    corpus = corpus_of(job.corpus.model_copy(update={"paths": texts.paths}))
-    tokens = corpus.tokenize()
+    tokens = corpus_of(texts.section_of(job.corpus)).tokenize()
     new = _new_words(job, known, tokens, texts)
     vectors = solved(counting_options(job), model, known.words[: model.n_core_], tokens, new)
     used = vectors.any(axis=1)

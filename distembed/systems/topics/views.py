@@ -180,7 +180,6 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     chosen = table_format(texts.target)
     if chosen is None:
         raise unknown_format(texts.target, (".parquet", ".csv", ".tsv", ".npy"))
-    files = {"paths": tuple(texts.paths), "metadata": None, "path_fields": ()}
     own, kind = Topics(job, workspace), ESTIMATORS[job.topics.method][0]
     if kind is SphericalKMeans:
         model = kind(own.words.shape[1])
@@ -188,7 +187,7 @@ def infer(job: TopicsJob, workspace: Workspace, texts: NewFiles) -> str:
     else:
         model = kind.from_workspace(workspace, job.topics.method)
     vocabulary = corpus_stages.vocabulary_of(workspace)
-    tokens = corpus_of(job.corpus.model_copy(update=files)).tokenize()
+    tokens = corpus_of(texts.section_of(job.corpus)).tokenize()
     weights = tf_idf(
         count_document_terms(tokens, vocabulary),
         frequencies=vocabulary.document_counts,

@@ -22,6 +22,7 @@ from distembed.linalg.csr import unit_rows
 from distembed.neighbors.graphs import row_is_used
 from distembed.stages.words import common_words, content_words
 from distembed.storage.workspace import Workspace
+from distembed.urls import public
 from distembed.views.explorer.items import MAX_POINTS, Coloring, Items, by_category, by_quantity
 from distembed.views.explorer.page import check_extra, lay_out, render_page
 
@@ -44,9 +45,11 @@ def items(job: Any, workspace: Workspace, *, n_points: int = MAX_POINTS) -> Item
         stored, table = workspace.array("vectors"), workspace.table("vocabulary")
         rows = np.flatnonzero(row_is_used(stored, "cosine"))[:n_points]
         shown, matrix = table.take(rows), compute(stored[rows])
-    names, n_all = shown["word"].to_pylist(), len(stored)
+    names, n_out = shown["word"].to_pylist(), len(stored) - len(rows)
     counts = np.asarray(shown["count"]) if "count" in table.column_names else None
-    return word_items(job.job.title, names, matrix, rows, n_all, counts, common_words(workspace))
+    are = "is" if n_out == 1 else "are"
+    note = f"{plural(n_out, 'word')} {are} left out: rarer, or without a vector." if n_out else ""
+    return word_items(job.job.title, names, matrix, rows, note, counts, common_words(workspace))
 
 
 def word_items(
@@ -54,7 +57,7 @@ def word_items(
     names: list[str],
     matrix: Float32s,
     places: Int64s,
-    n_all: int,
+    note: str = "",
     counts: NDArray[Any] | None = None,
     common: frozenset[str] = frozenset(),
 ) -> Items:
@@ -66,8 +69,8 @@ def word_items(
         The title of the page.
     names, matrix, places : list of str, float32 array (n, d), int64 array (n,)
         The words, their vectors, none of which is zeros, and the place of each among all.
-    n_all : int
-        How many there are.
+    note : str
+        A sentence on the words that are left out.
     counts : array (n,), optional
         How often each word occurs.
     common : frozenset of str
@@ -81,8 +84,6 @@ def word_items(
     content = set(content_words(names, common))
     labeled = np.array([name in content for name in names], dtype=bool)
     facts = {} if counts is None else {"count": [f"{count:,}" for count in counts.tolist()]}
-    n_out, are = n_all - len(names), "is" if n_all - len(names) == 1 else "are"
-    note = f"The {plural(n_out, 'rarer word')} of the file {are} left out." if n_out else ""
     colorings = [*_groups(names, matrix, labeled), frequency]
     return Items(title, "word", names, matrix, colorings, facts, labeled=labeled, note=note)
 
@@ -123,7 +124,7 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
     ImportError
         If the libraries of the page are not installed.
     ValueError
-        If a vector file comes without a target, or nothing has a vector.
+        If a vector file comes without a target, the method has no map, or nothing has a vector.
     KeyError, FileNotFoundError
         If the job has not come so far.
     """
@@ -136,11 +137,14 @@ def write_explorer(source: Source, target: str | None = None, *, n_points: int =
         vectors = load_vectors(source, max_words=n_points)
         rows = np.flatnonzero(vectors.norms > 0)[:n_points]
         names = [vectors.words[row] for row in rows.tolist()]
-        items = word_items(source, names, vectors.vectors[rows], rows, len(vectors))
+        note = f"The page reads the first {n_points:,} words of the file." if len(vectors) == n_points else ""
+        items = word_items(public(source), names, vectors.vectors[rows], rows, note)
     else:
         job = job_of(source)
-        workspace = Workspace.open(job.job.workspace)
-        items = import_module(system_of(job).explorer).items(job, workspace, n_points=n_points)
+        module, workspace = system_of(job).explorer, Workspace.open(job.job.workspace)
+        if module is None:
+            raise ValueError(f"a job of the method {job.job.system} has no map to explore: read its report")
+        items = import_module(module).items(job, workspace, n_points=n_points)
     if target is not None:
         page = _page(items)
         with writing(target) as file:

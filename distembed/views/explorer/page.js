@@ -15,7 +15,7 @@ function unpacked(text, Kind) {
 }
 
 const names = data.names;
-const lowered = names.map((name) => name.toLocaleLowerCase());
+const lowered = names.map((name) => name.toLowerCase());
 const x = unpacked(data.x, Float32Array);
 const y = unpacked(data.y, Float32Array);
 const labeled = unpacked(data.labeled, Uint8Array);
@@ -289,7 +289,7 @@ function letGo() {
 // --- search --------------------------------------------------------------------------------------------------
 
 function matches(text) {
-  const wanted = text.toLocaleLowerCase(), begins = [], holds = [];
+  const wanted = text.toLowerCase(), begins = [], holds = [];
   for (let row = 0; row < names.length && begins.length < FOUND; row++) {
     const place = lowered[row].indexOf(wanted);
     if (place === 0) begins.push(row);
@@ -300,7 +300,7 @@ function matches(text) {
 
 function exactRow(text) {
   const row = names.indexOf(text);
-  return row >= 0 ? row : lowered.indexOf(text.toLocaleLowerCase());
+  return row >= 0 ? row : lowered.indexOf(text.toLowerCase());
 }
 
 let offered = [];
@@ -395,10 +395,20 @@ function listen() {
   byId("farther").addEventListener("click", () => zoom(1.5));
   byId("whole").addEventListener("click", () => show(whole));
   document.addEventListener("keydown", pageKey);
+  window.addEventListener("hashchange", chooseByAddress);
 }
 
 function tapped({ x: over, y: up }) {
   const row = pointAt(over, up);
+  if (row >= 0) choose(row);
+}
+
+function chooseByAddress() {
+  let name = location.hash.slice(1);
+  try {
+    name = decodeURIComponent(name);
+  } catch {} // a name that holds % and is not encoded
+  const row = exactRow(name);
   if (row >= 0) choose(row);
 }
 
@@ -413,8 +423,7 @@ async function start() {
   plot.properties.inner_height.change.connect(() => show(view()));
   show(whole);
   placeLabels();
-  const row = exactRow(decodeURIComponent(location.hash.slice(1)));
-  if (row >= 0) choose(row);
+  chooseByAddress();
   document.body.dataset.ready = "yes";
 }
 

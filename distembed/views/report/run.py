@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def page_of(
         f"{summary} Content digest {_digest(job, workspace)}.",
         [*sections, Section("How it was made", [*details, *_made(job, workspace)])],
         {**facts, **omitted, **lacking},
-        f"distembed explore {shown(workspace.url)}" if explorer else "",
+        f"distembed explore {shlex.quote(shown(workspace.url))}" if explorer else "",
         "\n\n".join(filter(None, said)),
     )
 
@@ -124,7 +125,8 @@ def write_figures(job: Job, folder: str, form: FigureFormat) -> str:
     """
     workspace = Workspace.open(job.job.workspace)
     origin = f"distembed {distembed.__version__}; {job.job.title}; content digest {_digest(job, workspace)}"
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    if "://" not in folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
     found = list(_figures(system_of(job).page(job, workspace).sections))
     for number, (title, figure) in enumerate(found, 1):
         name = "-".join("".join(c if c.isalnum() else " " for c in short(title.lower(), 60)).split())
