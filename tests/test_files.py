@@ -17,6 +17,7 @@ import fsspec
 import numpy as np
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.registry import known_implementations
 
 import distembed as de
@@ -28,6 +29,7 @@ from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.files import PARTIAL, DiskFullError, naming_a_full_disk, replacing, replacing_folder, sync
 from distembed.formats.streams import reading
 from distembed.formats.tables import read_table
+from distembed.job.inputs import file_sizes
 from distembed.job.load import load_job
 from distembed.storage.folder import Folder
 from distembed.urls import NoFileError
@@ -201,6 +203,14 @@ def test_folders_far_inside_each_other_are_one_sentence(tmp_path, request):
     for read in (de.read_corpus, lambda place: find_sets([place]), lambda place: files_at(str(place))):
         with pytest.raises(OSError, match="folders inside each other too deeply"):
             read(tmp_path)
+
+
+def test_a_file_of_a_store_that_tells_no_size_is_one_sentence(monkeypatch):
+    made = {"name": "/page", "size": None, "type": "file"}
+    monkeypatch.setattr(MemoryFileSystem, "info", lambda *_, **__: made)
+    for read in (de.read_corpus, lambda place: file_sizes([place])):
+        with pytest.raises(OSError, match="memory://page does not say how large the file is: download it"):
+            read("memory://page")
 
 
 CARRIERS = {"file", "local", "memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "http", "https"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import date
 from hashlib import blake2b
@@ -115,7 +116,7 @@ def parts_by_date(values: Sequence[str | None], edges: Sequence[str], where: Seq
         for number, (begin, end) in enumerate(pairwise(map(str.strip, edges))):
             if begin.isdigit() and end.isdigit():
                 names[number] = begin if int(end) == int(begin) + 1 else f"{begin}-{int(end) - 1}"
-    rank = [NO_PART if day is None else sum(day >= bound for bound in bounds) for day in days]
+    rank = [NO_PART if day is None else bisect_right(bounds, day) for day in days]
     of = np.array(rank, np.int32)
     if len(edges) > 1:
         of[of >= 0] -= 1

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -46,8 +46,8 @@ def readable_name(url: str) -> str:
 
 
 def find_files(paths: list[str | Path]) -> tuple[FoundFile, ...]:
-    """Return the files that paths and globs name, in order."""
-    files: list[FoundFile] = []
+    """Return the files that paths and globs name, in order, each once where it is first named."""
+    files: dict[tuple[Any, str], FoundFile] = {}
     for path in map(str, paths):
         with failures_told(path):
             found = files_at(path)
@@ -63,8 +63,9 @@ def find_files(paths: list[str | Path]) -> tuple[FoundFile, ...]:
             raise FileNotFoundError(
                 f"{path} matches no file; check the path, or give a folder or a glob (*.txt)."
             )
-        files += found
-    return tuple(files)
+        for file in found:
+            files.setdefault(url_to_fs(file.url), file)
+    return tuple(files.values())
 
 
 def files_at(path: str) -> list[FoundFile]:
@@ -78,9 +79,22 @@ def files_at(path: str) -> list[FoundFile]:
         urls = [filesystem.unstrip_protocol(name) if "://" in path else name for name in infos]
     names = [name[len(folder) :].lstrip("/") if folder else name.rpartition("/")[2] for name in infos]
     return [
-        FoundFile(url, int(info["size"] or 0), repr(info), name)
+        FoundFile(url, size_of(info, url), repr(info), name)
         for url, info, name in zip(urls, infos.values(), names, strict=True)
     ]
+
+
+def size_of(info: Mapping[str, Any], url: str) -> int:
+    """Return the size in bytes of a file by what its store says of it.
+
+    Raises
+    ------
+    OSError
+        If that has no size, as of pages that a web server makes when they are asked for.
+    """
+    if info.get("size") is None:
+        raise OSError(f"the store of {url} does not say how large the file is: download it and name the copy")
+    return int(info["size"])
 
 
 def named_files(filesystem: Any, path: str) -> tuple[str, dict[str, Any]]:

@@ -156,7 +156,8 @@ def read_beginning(partition: Partition, n_bytes: int = HEAD_BYTES, *, end: byte
     A file whose beginning unpacks to as much as no honest one does is read on, until it is refused, or does no more.
     """
     data, n_unpacked, progress = b"", 0, Progress()
-    for piece, _ in stored_pieces(partition, progress):
+    small = replace(partition, piece_bytes=min(partition.piece_bytes, n_bytes))
+    for piece, _ in stored_pieces(small, progress):
         n_unpacked += len(piece)
         data += piece if len(data) < n_bytes else b""
         is_enough = len(data) >= n_bytes or (end is not None and end in data)

@@ -27,7 +27,7 @@ from dask.system import CPU_COUNT
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import BaseModel
 
-from distembed.corpus.paths import files_at, named_files, readable_name
+from distembed.corpus.paths import files_at, named_files, readable_name, size_of
 from distembed.display import format_bytes
 from distembed.files import RefusedError, failures_told
 from distembed.job.model import Read
@@ -236,7 +236,7 @@ def file_sizes(urls: Iterable[str]) -> dict[str, int]:
     for url in urls:
         with failures_told(url):
             fs, path = url_to_fs(url)
-            sizes[url] = int(fs.info(path)["size"])
+            sizes[url] = size_of(fs.info(path), url)
     return sizes
 
 

@@ -140,7 +140,7 @@ def files(paths, **options):
 
 
 def test_a_folder_stands_for_its_files_without_hidden_ones(folder):
-    assert files(folder) == files([folder / "b.txt", folder / "more"]) == ["b.txt", "a.txt"]
+    assert files(folder) == files([folder / "b.txt", folder, folder / "*"]) == ["b.txt", "a.txt"]
     assert files(f"{folder}/**") == ["b.txt", "a.txt"]
     (folder / "more" / ".hidden").write_text("the sea\n")
     assert files(f"{folder}/more/.*") == [".hidden"]  # asked for by its name
