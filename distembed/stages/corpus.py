@@ -398,11 +398,20 @@ def run_document_terms(ctx: Context, *, kept: NDArray[np.int64] | None = None) -
     return {"n_documents": stored.shape[0]}
 
 
+def _looked_up(dims: Dimensions) -> int:
+    """Return the bytes of the words that ids are looked up in, and of what a task knows of all of its partition.
+
+    That is where each document begins and ends, and the row in the vocabulary of each word of the dictionary.
+    """
+    documents, entries = (dims[f"{name}_of_partition"].block for name in ("documents", "entries"))
+    return dims.whole("word", itemsize=LOOKED_UP_BYTES) + 32 * documents + 8 * entries
+
+
 def plan_document_terms(job: Any, dims: Dimensions, *, side: str = "") -> StagePlan:  # noqa: ARG001
     """Return the plan of counting the words of documents: a task reads tokens, and looks each up."""
     counts = task(count_document_block, dims.block("token"), output=dims.block("term", itemsize=PAIR_BYTES))
     return stage_plan(
-        counts + dims.whole("word", itemsize=LOOKED_UP_BYTES),
+        counts + _looked_up(dims),
         stored=dims.whole("term", itemsize=PAIR_BYTES),
         n_tasks=dims.n_blocks("term"),
     )
@@ -418,7 +427,7 @@ def plan_counts(job: CorpusJob, dims: Dimensions, *, pair: str = "pair") -> Stag
     merged = task(merge_row_block, output=pairs.block(pair, itemsize=PAIR_BYTES))
     return in_turn(
         stage_plan(
-            runs + dims.whole("word", itemsize=LOOKED_UP_BYTES),
+            runs + _looked_up(dims),
             stored=pairs.whole(pair),
             n_tasks=n_bundles(dims["token"].size),
         ),

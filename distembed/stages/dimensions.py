@@ -94,9 +94,12 @@ def text_dimensions(
             n_bytes = plan.bytes or round(growth * sample.n_bytes)
         found = {"token": sample.n_tokens, "document": sample.n_documents, "word": len(sample.counts)}
         sizes = {name: round(n * growth) for name, n in found.items()}
-        n_partitions = max(len(corpus.bundles), -(-n_bytes // corpus.partition_bytes))
-        partition = min(n_bytes, corpus.partition_bytes)
-        share = min(1.0, partition / max(1, n_bytes))
+        n_partitions, partition = len(corpus.bundles), min(n_bytes, corpus.partition_bytes)
+        if n_bytes > here:
+            n_partitions = max(n_partitions, -(-n_bytes // corpus.partition_bytes))
+        # A file that cannot be cut is a partition of any size, which is read by the piece.
+        most = max(sum(part.n_bytes for part in bundle) for bundle in corpus.bundles)
+        share = min(1.0, max(partition, most) / max(1, n_bytes))
         largest = {name: round(n * share) for name, n in sizes.items()}
     counted = done is not None
     in_block = max(1, block_memory // BYTES_PER_TOKEN)
@@ -109,6 +112,7 @@ def text_dimensions(
         "entry": Dimension(sizes["word"], min(largest["word"], DICTIONARY_WORDS), counted),
         "document": Dimension(sizes["document"], -(-sizes["document"] // n_blocks), counted),
         "documents_of_partition": Dimension(sizes["document"], largest["document"], counted),
+        "entries_of_partition": Dimension(sizes["word"], largest["word"], counted),
     }
     order = np.argsort(-sample.counts, kind="stable")
     return Text(dimensions, growth * sample.counts[order], growth * sample.document_counts[order])

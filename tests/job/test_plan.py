@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -70,6 +71,18 @@ def test_what_is_not_counted_or_counted_for_another_vocabulary_is_a_bound(job_fi
     other = load_job(job_file, workspace=str(tmp_path / "w"), settings=("vocabulary.min_documents=1",))
     for plan in (bounds, plan_job(other)):
         assert not plan.stages["cooccurrence"].exact
+
+
+def test_a_file_that_cannot_be_cut_is_planned_as_one_partition(job_file):
+    packed = job_file.with_name("a.jsonl.gz")
+    packed.write_bytes(gzip.compress(job_file.with_name("a.jsonl").read_bytes(), 0))
+    settings = ("corpus.paths=['a.jsonl']", "corpus.paths=['a.jsonl.gz']")
+    cut, whole = (
+        plan_job(load_job(job_file, settings=(one, "corpus.partition_bytes=100000"))) for one in settings
+    )
+    assert "in 1 partition;" in whole.sizes
+    for name in ("cooccurrence", "document_terms"):
+        assert whole.stages[name].task_bytes - cut.stages[name].task_bytes > 32 * N_DOCUMENTS / 2
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
