@@ -29,7 +29,6 @@ Sets of sentences, for an encoder of texts:
 from __future__ import annotations
 
 import json
-import lzma
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, islice
 from pathlib import Path
@@ -53,6 +52,7 @@ from distembed.formats.delimited import delimiter_of
 from distembed.formats.encodings import HEAD_BYTES, EncodingError, utf8
 from distembed.formats.names import suffix_of, without_compression
 from distembed.formats.tables import is_text, read_table, texts_of
+from distembed.urls import url_to_fs
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
 SHOWN_FILES = 10
@@ -160,30 +160,33 @@ def find_sets(
     FileNotFoundError
         There is no such file or folder.
     """
-    found, suffixes = FoundSets([], []), (*SET_SUFFIXES, *([".jsonl"] if sentences else []))
-    for path in [sets] if isinstance(sets, str | Path) else sets:
-        if isinstance(path, EvaluationSet) or not Path(path).is_dir():
-            found.sets.append(
-                path if isinstance(path, EvaluationSet) else read_set(path, sentences=sentences)
-            )
+    suffixes = (*SET_SUFFIXES, *([".jsonl"] if sentences else []))
+    found, passed_over = dict[Any, EvaluationSet](), list[str]()
+    for place, path in enumerate([sets] if isinstance(sets, str | Path) else sets):
+        if isinstance(path, EvaluationSet):
+            found[place] = path
             continue
-        n_sets, n_passed = len(found.sets), len(found.passed_over)
+        if not Path(path).is_dir():
+            found[Path(url_to_fs(path)[1])] = read_set(path, sentences=sentences)
+            continue
+        inside, n_passed = dict[Path, EvaluationSet](), len(passed_over)
         for file in sorted(Path(path) / one.path for one in files_at(str(path))):
             name = file.relative_to(path)
             if "crosslingual" in name.parts:
-                found.passed_over.append(f"{name} (its pairs need one space for two languages)")
+                passed_over.append(f"{name} (its pairs need one space for two languages)")
             elif suffix_of(file.name) not in suffixes:
-                found.passed_over.append(f"{name} (not {', '.join(suffixes)})")
+                passed_over.append(f"{name} (not {', '.join(suffixes)})")
             elif (one := _recognize(file, _content_lines(file), sentences)) is None:
-                found.passed_over.append(f"{name} (of no known format)")
+                passed_over.append(f"{name} (of no known format)")
             else:
-                found.sets.append(one)
-        if len(found.sets) == n_sets:
-            passed = ", ".join(found.passed_over[n_passed:][:3])
+                inside[Path(url_to_fs(file)[1])] = one
+        if not inside:
+            passed = ", ".join(passed_over[n_passed:][:3])
             raise WordSetError(
                 f"{path} holds no evaluation set{passed and f', only {passed}'}; the formats are in {FORMATS_PAGE}"
             )
-    return found._replace(sets=_with_parts_joined(found.sets))
+        found |= inside
+    return FoundSets(_with_parts_joined(found), passed_over)
 
 
 def read_set(path: str | Path, *, sentences: bool = False) -> EvaluationSet:
@@ -231,19 +234,20 @@ def _recognize(path: Path, lines: Lines, sentences: bool) -> EvaluationSet | Non
     )
 
 
-def _with_parts_joined(sets: list[EvaluationSet]) -> list[EvaluationSet]:
-    """Return the sets, those of classified texts whose parts are in several files as one each."""
+def _with_parts_joined(sets: Mapping[Any, EvaluationSet]) -> list[EvaluationSet]:
+    """Return sets by their files, those of classified texts whose parts are in several of a folder as one each."""
     joined: dict[Any, EvaluationSet] = {}
-    for place, one in enumerate(sets):
+    for place, one in sets.items():
         if one.task != "classification":
             joined[place] = one
             continue
         name, _, part = one.name.rpartition("-")
         if part not in PARTS or not name:
             name, part = one.name, ""
-        before = joined.get(name, one._replace(name=name, items=[], groups=[]))
+        key = getattr(place, "parent", None), name
+        before = joined.get(key, one._replace(name=name, items=[], groups=[]))
         groups = [*before.groups, *((label, own or part) for label, own in one.groups)]
-        joined[name] = before._replace(items=[*before.items, *one.items], groups=groups)
+        joined[key] = before._replace(items=[*before.items, *one.items], groups=groups)
     for one in joined.values():
         parts = sorted({part for _, part in one.groups}) if one.task == "classification" else [""]
         if parts != [""] and not {"train", "test"} <= set(parts):
@@ -270,8 +274,8 @@ def _content_lines(path: Path) -> Lines:
             if b'"label"' not in next(filter(bytes.strip, head.split(b"\n")), b""):
                 return []
         text = utf8(read_small(path), str(path), has_option=False).decode()
-    except (lzma.LZMAError, EOFError) as error:
-        raise WordSetError(f"{path} is not a whole xz file ({error}); copy it again") from error
+    except EOFError as error:
+        raise WordSetError(f"{path} cannot be unpacked to its end ({error}); copy it again") from error
     except EncodingError as error:
         raise WordSetError(str(error)) from None
     numbered = enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), start=1)
