@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from distembed.formats.delimited import Decimal, Thousands
 from distembed.job.model import InputPath, Section
@@ -39,6 +39,13 @@ class ReadingSection(Section):
     """
     duplicates: Literal["refuse", "first"] = "refuse"
     """What becomes of a name that comes twice: the table is refused, or the first row is taken."""
+
+    @model_validator(mode="after")
+    def _check_signs(self) -> Self:
+        if self.decimal == self.thousands:
+            other = "," if self.decimal == "." else "."
+            raise ValueError(f'decimal and thousands are both "{self.decimal}": set decimal = "{other}"')
+        return self
 
 
 class TableSection(ReadingSection, PlaceSection):

@@ -181,6 +181,7 @@ REFUSED = {
         "comparison.groups=3": "groups = 3 is not allowed: ... greater than or equal to 4",
     },
     "imputation": {
+        "domain.thousands='.'": 'domain: decimal and thousands are both ".": set decimal = ","',
         "domain.max_missing=0.5": "unknown key domain.max_missing; ... methods with it are return_correlation",
     },
     "psdvec": {
