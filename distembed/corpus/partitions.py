@@ -129,7 +129,7 @@ def read_metadata(url: str) -> pa.Table:
     CorpusError
         If it has no column beside the key, or two rows of one id or file.
     """
-    texts = {name: texts_of(column) for name, column in read_table(url).columns.items()}
+    texts = {name: texts_of(column) for name, column in read_table(url, has_options=False).columns.items()}
     key = next((name for name in texts if name.lower() in KEYS), next(iter(texts)))
     if len(texts) == 1:
         raise CorpusError(f"{url} has one column, {key}: add the columns that documents get from it.")

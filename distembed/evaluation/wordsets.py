@@ -48,10 +48,9 @@ from distembed.evaluation.similarity_files import (
     read_delimited,
 )
 from distembed.files import read_head, read_small
-from distembed.formats.delimited import delimiter_of
 from distembed.formats.encodings import HEAD_BYTES, EncodingError, utf8
 from distembed.formats.names import suffix_of, without_compression
-from distembed.formats.tables import is_text, read_table, texts_of
+from distembed.formats.tables import read_table, texts_of
 from distembed.urls import url_to_fs
 
 FORMATS_PAGE = "docs/reference/evaluation_files.md"
@@ -383,10 +382,7 @@ def read_pairs(path: str, columns: Mapping[str, str], *, needs_scores: bool = Tr
     ValueError
         If a column is not there, or no two columns of words or no scores are found.
     """
-    delimiter = (
-        delimiter_of(read_head(path, HEAD_BYTES).decode(errors="ignore"), path) if is_text(path) else None
-    )
-    table = read_table(path, delimiter=delimiter)
+    table = read_table(path, has_options=False)
     found = {name: texts_of(column) for name, column in table.columns.items()}
     if any(parse_number(name) is not None for name in found):  # the first row is no header
         names = ["word1", "word2", *(f"column{number}" for number in range(3, len(found) + 1))]

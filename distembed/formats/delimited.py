@@ -13,7 +13,7 @@ from numba import njit
 
 from distembed.display import first_repeat, plural
 from distembed.dtypes import Floats, Int64s
-from distembed.formats.encodings import utf8
+from distembed.formats.encodings import HEAD_BYTES, utf8
 from distembed.formats.names import suffix_of
 
 Decimal = Literal[".", ","]
@@ -31,7 +31,13 @@ class DelimitedError(ValueError):
 
 
 def read_delimited(
-    data: bytes, name: str, *, delimiter: str = ",", encoding: str = "utf-8", skip_rows: int = 0
+    data: bytes,
+    name: str,
+    *,
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    has_options: bool = True,
 ) -> pa.Table:
     r"""Return delimited text as a table of strings, each cell as it was written.
 
@@ -42,6 +48,7 @@ def read_delimited(
     delimiter : one ASCII character
     encoding : of the text; a byte-order mark goes first
     skip_rows : lines above the header
+    has_options : whether the user can give these; otherwise the delimiter is found, and errors say how to save the file
 
     Raises
     ------
@@ -59,7 +66,9 @@ def read_delimited(
     """
     if len(delimiter) != 1 or not delimiter.isascii():
         raise DelimitedError(f"delimiter is {delimiter!r}: give one ASCII character, such as ';' or a tab")
-    data = utf8(data, name, encoding)
+    data = utf8(data, name, encoding, has_option=has_options)
+    if not has_options:
+        delimiter = delimiter_of(data[:HEAD_BYTES].decode(errors="ignore"), name)
     if (place := data.find(b"\0")) >= 0:
         raise DelimitedError(
             f"{name}: line {_line_of(data, place)} holds a zero byte: it is no text, or is UTF-16"
@@ -89,8 +98,8 @@ def read_delimited(
     other = next((sign for sign in DELIMITERS if sign in header[0] and sign != delimiter), None)
     if width == 1 and other is not None:
         raise DelimitedError(
-            f"{name} has one column, {header[0][:60]!r}: its fields seem to be separated by {other!r}: set "
-            f"delimiter = {other!r}, or save it with {delimiter!r}"
+            f"{name} has one column, {header[0][:60]!r}: its fields seem to be separated by {other!r}: "
+            f"{f'set delimiter = {other!r}, or ' * has_options}save it with {delimiter!r}"
         )
     if (uneven := np.flatnonzero(rows.n_fields != width)).size:
         places = "; ".join(
@@ -99,7 +108,8 @@ def read_delimited(
         raise DelimitedError(
             f"{name} is not a table: its header has {plural(width, 'field')}, and {plural(uneven.size, 'row')} "
             f"{'has' if uneven.size == 1 else 'have'} another number: {places}: put fields that hold the delimiter in "
-            'quotes ("..."), set delimiter if it is another, and skip_rows where rows stand above the header'
+            'quotes ("...")'
+            f"{', set delimiter if it is another, and skip_rows where rows stand above the header' * has_options}"
         )
     return parse_rows(body[end:], width, delimiter).rename_columns(header)
 
@@ -182,7 +192,7 @@ UNNAMED = ("", "Unnamed: 0")
 
 def delimiter_of(text: str, name: str) -> str:
     """Return the delimiter of a text file: a tab by its extension, else what cuts its first lines equally, the most."""
-    if suffix_of(name) == ".tsv":
+    if suffix_of(name) in (".tsv", ".tab"):
         return "\t"
 
     def score(delimiter: str) -> tuple[float, int]:

@@ -9,12 +9,12 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, time
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from distembed.display import first_repeat
 from distembed.extras import optional
@@ -26,8 +26,6 @@ from distembed.formats.names import suffix_of
 from distembed.formats.parquet import whole_table
 from distembed.formats.streams import unpacking
 from distembed.urls import opened
-
-Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 class TableError(ValueError):
@@ -53,7 +51,12 @@ class Table(NamedTuple):
 
 
 def read_table(
-    path: str, *, delimiter: str | None = None, encoding: str = "utf-8", skip_rows: int = 0
+    path: str,
+    *,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    skip_rows: int = 0,
+    has_options: bool = True,
 ) -> Table:
     """Read a table; what stands in a text file is text, as it was written.
 
@@ -63,6 +66,7 @@ def read_table(
     delimiter : between the fields of a text file; by default a tab where the name ends in .tsv or .tab, else a comma
     encoding : of a text file without a byte-order mark
     skip_rows : rows above the header of a text file or a sheet
+    has_options : whether the user can give these; otherwise the delimiter is found, and errors say how to save the file
 
     Raises
     ------
@@ -83,15 +87,17 @@ def read_table(
             raise TableError(f"{path} is {what}, not a table: {way}")
         delimiter = delimiter or ("\t" if suffix in (".tsv", ".tab") else ",")
         try:
-            table = read_delimited(data, path, delimiter=delimiter, encoding=encoding, skip_rows=skip_rows)
+            table = read_delimited(
+                data,
+                path,
+                delimiter=delimiter,
+                encoding=encoding,
+                skip_rows=skip_rows,
+                has_options=has_options,
+            )
         except (DelimitedError, EncodingError) as error:
             raise TableError(str(error)) from None
     return Table(path, dict(zip(table.column_names, table.columns, strict=True)), notes)
-
-
-def read_columns(path: str) -> Columns:
-    """Read the columns of a table by name, as NumPy arrays; see `read_table`."""
-    return {name: column.to_numpy() for name, column in read_table(path).columns.items()}
 
 
 def is_text(path: str) -> bool:
@@ -145,19 +151,25 @@ def _read_workbook(path: str, skip_rows: int) -> tuple[pa.Table, list[str]]:
     sheet = book.active
     if not hasattr(sheet, "iter_rows"):
         raise TableError(f"{path} was saved with a sheet open that has no cells: open another, and save it")
-    rows = [[cell_text(value) for value in row] for row in sheet.iter_rows(values_only=True)]
-    rows = [row for row in rows[skip_rows:] if any(row)]
+    found = islice(sheet.iter_rows(values_only=True), skip_rows, None)
+    rows = [row for row in found if any(map(cell_text, row))]
     if not rows:
         raise TableError(f"{path} has no header in the sheet {sheet.title!r}: open another, and save it")
-    width = max(place + 1 for row in rows for place, text in enumerate(row) if text)
-    header, *cells = ([*row[:width], *[""] * (width - len(row))] for row in rows)
-    columns = zip(*cells, strict=True) if cells else [[]] * width
-    table = pa.table(
-        [pa.array(column, pa.string()) for column in columns], names=[name.strip() for name in header]
-    )
+    width = max(place + 1 for row in rows for place, value in enumerate(row) if cell_text(value))
+    header, *cells = ([*row[:width], *[None] * (width - len(row))] for row in rows)
+    columns = zip(*cells, strict=True) if cells else [()] * width
+    table = pa.table([*map(_cells, columns)], names=[cell_text(name).strip() for name in header])
     names = ", ".join(map(repr, book.sheetnames))
     notes = [f"{path}: the sheet {sheet.title!r} was read, of {names}"] if len(book.sheetnames) > 1 else []
     return table, notes
+
+
+def _cells(values: Sequence[Any]) -> pa.Array:
+    """Return the cells of a column of a workbook as text, or as numbers where all are and some have a fraction."""
+    kinds = {type(value) for value in values if value is not None}
+    if float in kinds and kinds <= {int, float}:
+        return pa.array([None if value is None else float(value) for value in values], pa.float64())
+    return pa.array(map(cell_text, values), pa.string())
 
 
 def _refuse_workbook(path: str, _: int) -> tuple[pa.Table, list[str]]:

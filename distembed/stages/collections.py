@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from distembed.counting.documents import count_document_terms
 from distembed.execution import compute
-from distembed.formats.tables import TableError, read_columns
+from distembed.formats.tables import TableError, cell_text, read_table
 from distembed.job.outputs import ArrayOutput
 from distembed.job.stage import Context, Counted, StageSpec, sections
 from distembed.plan import Dimension, Dimensions
@@ -197,7 +197,9 @@ def pair_columns(path: str, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
     TableError
         If it has no column of one of the collections, or a confidence is another.
     """
-    columns = dict(read_columns(path))
+    columns = {
+        name: column.to_numpy() for name, column in read_table(path, has_options=False).columns.items()
+    }
     for name in names:
         if name not in columns:
             raise TableError(f"{path} has no column {name!r}; it has {', '.join(map(repr, columns))}")
@@ -229,7 +231,7 @@ def check_pairs(job: Any, *, side: str) -> list[str]:
 
 
 def _rows(path: str, side: str, names: NDArray[Any], ids: pa.ChunkedArray) -> NDArray[np.int64]:
-    wanted = [str(name) for name in names.tolist()]
+    wanted = [cell_text(name) for name in names.tolist()]
     rows = rows_of_ids(ids, wanted)
     if (rows < 0).any():
         absent = wanted[int(np.argmin(rows))]

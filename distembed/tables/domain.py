@@ -13,6 +13,7 @@ from distembed.display import first_repeat, plural
 from distembed.dtypes import Floats, Int64s
 from distembed.execution import one_blas_thread
 from distembed.formats.names import TABLE_SUFFIXES, suffix_of
+from distembed.formats.streams import reading
 from distembed.formats.tables import Table, TableError, names_of, read_table, some
 from distembed.job.inputs import file_sizes
 from distembed.job.stage import vectors_at
@@ -20,7 +21,6 @@ from distembed.storage.workspace import Workspace
 from distembed.tables import rows
 from distembed.tables.rows import Domain, LeftOut, Scales, read_rows, refusal
 from distembed.tables.sections import DomainSection, KnownSection, PricesSection
-from distembed.urls import opened
 from distembed.vectors import WordVectors
 from distembed.vectors.files import vector_format
 
@@ -72,7 +72,7 @@ def holds_vectors(path: str, chosen: str) -> bool:
         return True
     if by_name == "parquet" or suffix_of(path) in TABLE_SUFFIXES:
         return False
-    with opened(path, "rb", compression="infer") as file:
+    with reading(path, TableError) as file:
         return VECTOR_LINE.fullmatch(file.readline(1 << 20).decode(errors="replace")) is not None
 
 
@@ -99,7 +99,7 @@ def renamed(domain: Domain, section: DomainSection) -> Domain:
     """Return the domain under the names of the table of names, where there is one, with its labels."""
     if section.names is None:
         return domain
-    table = read_table(section.names)
+    table = read_table(section.names, has_options=False)
     new = _mapping(table, section.names_from, section.names_to)
     labels = domain.labels
     if section.names_label is not None:

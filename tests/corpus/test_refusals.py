@@ -353,7 +353,7 @@ CALLS = [
      "2 words, 1 counts and 2 document counts were given: give one"),
     (lambda _: de.Vocabulary(pa.array(["a", None]), [2, 1], [1, 1]), ValueError,
      "Entry 2 of the vocabulary is the word None with the count 1"),
-    (metadata("file,year\na,1\na,2\n"), CorpusError, 'has two rows of file "a"'),
+    (metadata("file;year\na;1\na;2\n"), CorpusError, 'has two rows of file "a"'),
     (metadata("file\na\n"), CorpusError, "has one column, file"),
     (metadata("file,n_tokens\na,1\n"), CorpusError, 'the column "n_tokens" twice'),
     (metadata("file,author\na,1\n"), CorpusError, 'the column "author" twice'),

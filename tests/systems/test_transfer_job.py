@@ -160,7 +160,7 @@ def test_two_files_a_table_of_tabs_a_file_of_pairs_and_topics_by_lda(tmp_path):
     (tmp_path / "one.tsv").write_text("\n".join(lines) + "\n")
     table = pa.table({"id": [f"other {i}" for i in range(50)], "two": [r["two"] for r in found[:50]]})
     pq.write_table(table, tmp_path / "two.parquet")
-    pairs = ["first,second,confidence"] + [f"doc {i},other {i},{1 - i / 100}" for i in range(0, 40, 2)]
+    pairs = ["first;second;confidence"] + [f"doc {i};other {i};{1 - i / 100}" for i in range(0, 40, 2)]
     (tmp_path / "pairs.csv").write_text("\n".join(pairs) + "\n")
     settings = {
         "collections.first.paths": ["one.tsv"],

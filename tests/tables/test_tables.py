@@ -117,15 +117,18 @@ def test_labels_and_ignored_columns_are_told(tmp_path):
 
 
 def test_a_sheet_is_read_as_its_csv_would_be_without_the_rows_above_its_header(tmp_path):
-    rows = [["A report"], [], ["name", "a", "since"], ["u", 1.0, datetime(2020, 1, 2)], ["v", 2.5, None]]
+    rows = [["A report"], [], ["name", "a", "since"], ["u", 1.0, datetime(2020, 1, 2)], ["v", 0.125, None]]
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append(row)
     book.save(tmp_path / "t.xlsx")
-    path = write(tmp_path, "A report\n\nname,a,since\nu,1,2020-01-02\nv,2.5,\n")
+    path = write(tmp_path, "A report\n\nname,a,since\nu,1,2020-01-02\nv,0.125,\n")
     found = [read_table(str(each), skip_rows=2) for each in (path, tmp_path / "t.xlsx")]
     text, sheet = ({name: texts_of(values) for name, values in each.columns.items()} for each in found)
-    assert text == sheet == {"name": ["u", "v"], "a": ["1", "2.5"], "since": ["2020-01-02", ""]}
+    assert text == sheet == {"name": ["u", "v"], "a": ["1", "0.125"], "since": ["2020-01-02", ""]}
+    options = {"skip_rows": 2, "drop": ("since",), "decimal": ",", "thousands": "."}
+    section = DomainSection(path=str(tmp_path / "t.xlsx"), standardize=False, **options)
+    assert read_domain(section).matrix.tolist() == [[1], [0.125]]  # numbers of a sheet have no signs
     with pytest.raises(TableError, match="and skip_rows where rows stand above the header"):
         read_table(path)
     chart = openpyxl.chart.BarChart()
@@ -168,6 +171,7 @@ REFUSED = [
     ("t.csv", GERMAN.encode("cp1252"), {}, r't\.csv is not utf-8: line 2 holds the byte 0xfc.*set encoding = "'),
     ("t.parquet", pa.table({"id": PICTURES, "a": [1, 2]}), {},
      r"t\.parquet holds bytes in the column 'id' that are not UTF-8"),
+    ("t.txt.gz", b"\x1f\x8b\x08 cut", {}, r"t\.txt\.gz cannot be read to its end .*copy or download it again"),
     ("t.xls", b"\xd0\xcf\x11\xe0", {}, "is an old office document: save it as .xlsx, or its sheet as CSV"),
     ("t.xlsx", b"PK\x03\x04", {}, "cannot be read as a workbook"),
     # prices
@@ -272,7 +276,7 @@ def test_missing_cells_take_the_median_or_their_rows_are_left_out(tmp_path):
 
 
 def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
-    names = write(tmp_path, "name,like\nFord,Ford_Motor\nFord,\nFord,Ford_Motor\nShell,\n,x\n", "names.csv")
+    names = write(tmp_path, "name;like\nFord;Ford_Motor\nFord;\nFord;Ford_Motor\nShell;\n;x\n", "names.csv")
     section = DomainSection(path=write(tmp_path, FEATURES), names=names, names_from="name", names_to="like")
     found = read_domain(section)
     assert found.names == ["General Motors", "Ford_Motor", "Shell"]
@@ -280,6 +284,8 @@ def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
     for text, message in (
         ("name,like\nFord,one\nFord,two\n", "has the name 'Ford' twice, as 'one' and 'two': keep one"),
         ("name,like\nFord,Cars\nShell,Cars\n", r"1 name twice \('Cars'\)"),
+        ("name,like\nFord\n", r"fields that hold the delimiter in quotes \(\"\.\.\.\"\)$"),
+        ("name,like\nFord,Größe\n".encode("cp1252"), "names.csv is not utf-8: .* save it as UTF-8$"),
     ):
         write(tmp_path, text, "names.csv")
         with pytest.raises(TableError, match=message):
