@@ -25,6 +25,7 @@ from distembed import files, urls
 from distembed.corpus.partitions import DOCUMENTS_SCHEMA, Tokens, partition_writers, token_rows, write_group
 from distembed.corpus.paths import files_at
 from distembed.corpus.stop_words import stop_words_of
+from distembed.counting import partition_rows
 from distembed.evaluation.wordsets import find_sets, read_set
 from distembed.files import PARTIAL, DiskFullError, naming_a_full_disk, replacing, replacing_folder, sync
 from distembed.formats.streams import reading
@@ -129,6 +130,8 @@ def test_a_flipped_bit_in_token_ids_is_an_error_that_names_the_file(tmp_path, pl
     file.write_bytes(data)
     with pytest.raises(ValueError, match=rf"p\.tokens\.parquet cannot be read as tokens \({what}"):
         list(Tokens(()).iter_partition(f"{tmp_path}/p"))
+    with pytest.raises(ValueError, match=rf"p\.tokens\.parquet cannot be read as tokens \({what}"):
+        list(partition_rows.token_rows(f"{tmp_path}/p", 1 << 20, range(1)))
 
 
 def test_a_part_whose_writing_fails_leaves_no_file(tmp_path):

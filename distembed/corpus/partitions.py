@@ -420,7 +420,7 @@ class Tokens:
         """
         with open_partition(partition, "tokens") as file:
             for group in range(file.num_row_groups):
-                with _naming_damage(partition, "tokens"):
+                with naming_damage(partition, "tokens"):
                     table = file.read_row_group(group, use_threads=False)
                 ids = table.column("ids").combine_chunks()
                 offsets = ids.offsets.to_numpy().astype(np.int64)
@@ -471,12 +471,13 @@ def open_partition(partition: str, kind: str) -> ParquetFile:
         filesystem, path = url_to_fs(url)
         if not filesystem.exists(path):
             raise FileNotFoundError(f"{url} does not exist; tokenize the corpus again.")
-    with _naming_damage(partition, kind):
+    with naming_damage(partition, kind):
         return ParquetFile(filesystem.open(path, "rb"))
 
 
 @contextmanager
-def _naming_damage(partition: str, kind: str) -> Iterator[None]:
+def naming_damage(partition: str, kind: str) -> Iterator[None]:
+    """Name one of the three files of a partition where it is found damaged inside."""
     url = f"{partition}.{kind}.parquet"
     with failures_told(url), damage_told(url, CorpusError, kind, "delete it and tokenize the corpus again"):
         yield
@@ -484,7 +485,7 @@ def _naming_damage(partition: str, kind: str) -> Iterator[None]:
 
 def read_partition(partition: str, kind: str, *, columns: list[str] | None = None) -> pa.Table:
     """Return the whole of one of the files of a partition, or some of its columns."""
-    with open_partition(partition, kind) as file, _naming_damage(partition, kind):
+    with open_partition(partition, kind) as file, naming_damage(partition, kind):
         return file.read(columns, use_threads=False)
 
 

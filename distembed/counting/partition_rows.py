@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from distembed.corpus.partitions import Tokens, document_lengths, open_partition
+from distembed.corpus.partitions import Tokens, document_lengths, naming_damage, open_partition
 from distembed.corpus.readers import Corpus
 from distembed.corpus.texts import Texts, tokenized
 from distembed.corpus.vocabulary import Vocabulary
@@ -89,7 +89,7 @@ def partition_lookup(partition: str, vocabulary: Vocabulary) -> Int32s:
 
 @lru_cache(maxsize=4)
 def _lookup(partition: str, version: str, vocabulary: Vocabulary) -> Int32s:  # noqa: ARG001
-    with open_partition(partition, "words") as file:
+    with open_partition(partition, "words") as file, naming_damage(partition, "words"):
         groups = (
             file.read_row_group(group, columns=["word"], use_threads=False)["word"]
             for group in range(file.num_row_groups)
@@ -104,7 +104,7 @@ def token_rows(
 
     They are (documents, offsets, ids), where documents[r] is the document of row r.
     """
-    with open_partition(partition, "tokens") as table:
+    with open_partition(partition, "tokens") as table, naming_damage(partition, "tokens"):
 
         def number(group: int, row: int) -> int:
             found = table.read_row_group(group, columns=["document"], use_threads=False)["document"]
