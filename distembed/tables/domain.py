@@ -22,7 +22,7 @@ from distembed.tables import rows
 from distembed.tables.rows import Domain, LeftOut, Scales, read_rows, refusal
 from distembed.tables.sections import DomainSection, KnownSection, PricesSection
 from distembed.vectors import WordVectors
-from distembed.vectors.files import vector_format
+from distembed.vectors.files import promised_words, vector_format
 
 NUMBER = r" [-+]?[.\d]+(?:[eE][-+]?\d+)?"
 VECTOR_LINE = re.compile(rf"(\d+|[^\s,;|]+(?:{NUMBER})+){NUMBER}\s*")
@@ -30,6 +30,9 @@ VECTOR_LINE = re.compile(rf"(\d+|[^\s,;|]+(?:{NUMBER})+){NUMBER}\s*")
 
 TEXT_VECTORS = (".txt", ".vec", ".csv", ".tsv")
 """Endings of files whose numbers are written as text, not compressed."""
+
+KNOWN_WORD_BYTES = 300
+"""Bytes of a known word while its name is matched: the text, lists, and dictionaries of its spellings."""
 
 
 # ---- the domain --------------------------------------------------------------------------------------------------
@@ -299,17 +302,18 @@ def _is_table(section: KnownSection) -> bool:
 def known_size(section: KnownSection) -> tuple[int, int]:
     """Return the number of components of the vectors a job knows, and about how many bytes they take in memory.
 
-    These are at most those of their file. A component of four bytes takes about nine characters as text, and about four
-    where that is compressed.
+    Without a header that says how many words a file has, they follow from its bytes: a component of four bytes takes
+    about nine characters as text, and about four where that is compressed.
     """
-    first = read_known(section)[0] if _is_table(section) else vectors_at(section.path, max_words=1)
-    width = int(first.vectors.shape[1])
-    if Workspace.exists(section.path):
-        n_bytes = 4 * math.prod(Workspace.open(section.path).describe("vectors").spec.shape)
-    else:
-        n_bytes = file_sizes([section.path])[section.path]
-        n_bytes //= 2 if section.path.lower().endswith(TEXT_VECTORS) else 1
-    return width, n_bytes if section.max_words is None else min(n_bytes, 4 * section.max_words * width)
+    path, is_table = section.path, _is_table(section)
+    first = read_known(section)[0] if is_table else vectors_at(path, max_words=1)
+    width, n = int(first.vectors.shape[1]), len(first) if is_table else None
+    if Workspace.exists(path):
+        n = math.prod(Workspace.open(path).describe("vectors").spec.shape) // width
+    elif n is None and (n := promised_words(path)) is None:
+        n_bytes = file_sizes([path])[path] // (2 if path.lower().endswith(TEXT_VECTORS) else 1)
+        n = -(-n_bytes // (4 * width))
+    return width, (4 * width + KNOWN_WORD_BYTES) * min(n, section.max_words or n)
 
 
 # ---- both joined -------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ Values of float16 are read, too.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -228,6 +229,30 @@ def vector_format(name: str) -> VectorFormat | None:
     return cast(
         "VectorFormat | None", next((key for key, one in FORMATS.items() if suffix in one.suffixes), None)
     )
+
+
+def promised_words(name: str) -> int | None:
+    """Return how many words a file of vectors holds by its header; None where it has none, as that of GloVe.
+
+    Raises
+    ------
+    VectorFileError
+        If the file is damaged.
+    """
+    suffix = suffix_of(name)
+    with reading(name, VectorFileError) as file, damage_told(name, VectorFileError, "vectors"):
+        if suffix == ".parquet":
+            return int(ParquetFile(file).metadata.num_rows)
+        head = file.read(HEAD_BYTES)
+        if suffix == ".safetensors":
+            n_bytes = int.from_bytes(head[:8], "little")
+            return int(
+                json.loads((head + file.read(max(0, n_bytes - HEAD_BYTES)))[8 : 8 + n_bytes])["vectors"][
+                    "shape"
+                ][0]
+            )
+        found = re.match(rb"\s*(\d+)[ \t]+\d+\s*\n", head.removeprefix(codecs.BOM_UTF8))
+        return int(found[1]) if found else None
 
 
 def read_vectors(

@@ -22,10 +22,10 @@ import sklearn.preprocessing
 
 import distembed as de
 from distembed.formats.tables import TableError, read_table, texts_of
-from distembed.tables.domain import holds_vectors, read_domain, read_new_rows
+from distembed.tables.domain import KNOWN_WORD_BYTES, holds_vectors, known_size, read_domain, read_new_rows
 from distembed.tables.names import NearMiss, advice_on, match_names, near_misses
 from distembed.tables.rows import Domain, Scales, warn_of_one_column
-from distembed.tables.sections import DomainSection, MatchingSection, PricesSection
+from distembed.tables.sections import DomainSection, KnownSection, MatchingSection, PricesSection
 from tests.commands import succeed
 
 FEATURES = "name,sector,a,b\nGeneral Motors,cars,1,2.5\nFord,cars,3,4\nShell,oil,5,7\n"
@@ -290,6 +290,14 @@ def test_a_table_of_names_may_be_silent_on_some_and_say_a_thing_twice(tmp_path):
         write(tmp_path, text, "names.csv")
         with pytest.raises(TableError, match=message):
             read_domain(section)
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.bin.gz", "v.safetensors", "v.parquet"])
+def test_known_vectors_are_as_large_in_memory_as_their_header_says(tmp_path, name):
+    de.WordVectors([f"w{i}" for i in range(500)], np.ones((500, 8))).save(path := str(tmp_path / name))
+    for n in (None, 9):
+        found = known_size(KnownSection(path=path, max_words=n))
+        assert found == (8, (n or 500) * (4 * 8 + KNOWN_WORD_BYTES))
 
 
 def misses(names, words, **options):
