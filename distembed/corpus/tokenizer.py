@@ -87,11 +87,13 @@ class Tokenizer:
         Unicode normalization of the text. "nfkc" also replaces ligatures, full-width letters and the like by plain
         letters.
     lowercase : bool
-        Whether upper case becomes lower case, code point by code point.
+        Whether upper case becomes lower case: code point by code point for "unicode" and "ascii", by `str.lower`
+        of the text otherwise.
     numbers : bool
         Whether digits are kept as parts of words.
     apostrophes : bool
-        Whether an apostrophe between two characters of a word is kept as a part of it.
+        Whether an apostrophe between two characters of a word is kept as a part of it, for "unicode" and "ascii"; the
+        other patterns decide it themselves.
     border : "document", "line" or "sentence"
         Border that no window crosses. A sentence ends with its line, and with one of .!?… before white space and no
         lower-case letter, unless it follows a single letter.

@@ -262,9 +262,19 @@ def case_advice(vectors: Space, sets: Iterable[EvaluationSet], policy: Policy) -
 
 
 def on_common_words(candidates: Mapping[str, WordVectors]) -> dict[str, WordVectors]:
-    """Return each of some word vectors with the words that all of them have."""
+    """Return each of some word vectors with the words that all of them have.
+
+    Raises
+    ------
+    ValueError
+        If there is no such word.
+    """
     first, *others = candidates.values()
     common = [word for word in first if all(word in other for other in others)]
+    if not common:
+        raise ValueError(
+            f"the vectors of {', '.join(candidates)} share no word: give those of one language and case"
+        )
     return {name: vectors.restricted(common) for name, vectors in candidates.items()}
 
 

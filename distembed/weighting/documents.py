@@ -174,8 +174,8 @@ def tf_idf(
             f"frequencies have shape {given.shape} and n_documents is {n_documents}; give for each of the "
             f"{matrix.shape[1]} words the number of these documents that hold it, and how many there are"
         )
-    idf = np.log((smooth + n_documents) / np.maximum(smooth + frequencies, 1)) + smooth
-    idf = np.where(frequencies > 0, idf, 0.0)
+    idf = np.log((smooth + n_documents) / np.maximum(smooth + given, 1)) + smooth
+    idf = np.where(given > 0, idf, 0.0)
     weigh = partial(blocks.weigh_tf_idf, sublinear=sublinear, normalize=normalize, dtype=dtype)
     found: Counts = lift(weigh, "wc,c->wc", matrix, idf, dtype=dtype, sparse=True)
     return found

@@ -400,7 +400,8 @@ def chosen_columns(
     words : sequence of str
         Of the columns; m a whole multiple of their number, as the two halves of HAL are.
     n_columns : int, optional
-        Default: all that are left. A HAL space is cut so (Lund and Burgess 1996).
+        Default: all that are left. S-Space cuts a HAL space so; Lund and Burgess (1996) kept the columns of the highest
+        variance.
     without : collection of str
         `sklearn.feature_extraction.text.ENGLISH_STOP_WORDS`, for one.
 

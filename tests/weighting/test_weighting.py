@@ -310,7 +310,7 @@ def test_the_words_of_a_single_document_have_their_whole_weight():
 def test_new_documents_take_the_weights_of_the_old():
     old, new = csr_array(TEXTS.astype(float)), csr_array(TEXTS[::-1, ::-1].astype(float))
     frequencies = documents.document_frequencies(old)
-    found = documents.tf_idf(new, frequencies=frequencies, n_documents=30, dtype=np.float64)
+    found = documents.tf_idf(new, frequencies=frequencies.tolist(), n_documents=30, dtype=np.float64)
     reference = csr_array(new.toarray() * (frequencies > 0))
     expected = TfidfTransformer().fit(old).transform(reference).toarray()
     np.testing.assert_allclose(found.toarray(), expected, rtol=1e-12)
