@@ -131,7 +131,10 @@ def ranks_of_rows(second: Float64s, wanted: Int64s, first: Float64s) -> Float64s
 
 
 class MethodScore(NamedTuple):
-    """One line of a comparison; correlation is the mean over topics, 0 for a constant one, retrieval NaN without a common space."""
+    """One line of a comparison; correlation is the mean over topics, retrieval NaN without a common space.
+
+    A topic whose values are all the same counts as 0 in the mean.
+    """
 
     method: str
     rmse: float

@@ -21,9 +21,10 @@ Sets of sentences, for an encoder of texts:
 - pairs: ``subset  score  sentence1  sentence2``, four columns between tabs without a header, as in the shared tasks on
   semantic textual similarity (STS)
 - classified texts: ``label  text``, two columns between tabs without a header; or JSON lines with the fields `label`
-  and `text`, to which a field `title` or `subject` is added. Of files whose names end in ``-train``, ``-dev`` and
-  ``-test`` one set is made, and so of a file of JSON lines whose field `split` (`lewissplit` of Reuters-21578) names
-  the part of each text; another file is for cross-validation. Texts without a label, or of no part, are left out.
+  and `text`, to which a field `title` or `subject` is added. Of files of a folder whose names end in ``-train``,
+  ``-dev`` and ``-test`` one set is made, and so of a file of JSON lines whose field `split` (`lewissplit` of
+  Reuters-21578) names the part of each text; another file is for cross-validation. Texts without a label, or of no
+  part, are left out.
 """
 
 from __future__ import annotations

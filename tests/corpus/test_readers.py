@@ -275,9 +275,6 @@ def test_damaged_tables_lose_their_bad_rows_and_no_other(tmp_path, name, piece_b
             read(path)
 
 
-# ---- what a plan says ------------------------------------------------------------------------------------------------
-
-
 def test_files_are_listed_by_kind_and_those_left_out_with_the_reason(tmp_path):
     """An archive, a page, and a text whose beginning does not decode are left out; the others are read."""
     for name in ("a.txt", "run.log", "old.log", "README"):

@@ -191,6 +191,13 @@ def test_a_name_that_is_not_utf8_is_named_or_left_out(folder):
     assert list(stamps_at(str(folder))) == ["b.txt", "caf\\xe9.txt", "more/a.txt"]
 
 
+def test_a_plan_reads_no_further_than_the_beginning_of_a_file(tmp_path):
+    packed = gzip.compress(np.random.default_rng(0).bytes(1_000_000).hex().encode())
+    corpus = read_corpus(write(tmp_path / "a.txt.gz", packed[: len(packed) // 2]))
+    with pytest.raises(CorpusError, match="cannot be read to its end"):
+        corpus.tokenize()
+
+
 def test_a_name_that_the_locale_cannot_spell(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsencode", lambda name: name.encode("ascii"))
     monkeypatch.setattr("sys.getfilesystemencoding", lambda: "ascii")

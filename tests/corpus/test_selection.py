@@ -140,9 +140,6 @@ def test_digests_tell_texts_apart_and_batches_of_any_size_hold_what_stays(tmp_pa
         assert found.tolist() == [[words.count(word) for word in vocabulary.words] for words in kept]
 
 
-# ---- parts and groups of documents ---------------------------------------------------------------------------------
-
-
 WHERE = list("abcdef")
 
 

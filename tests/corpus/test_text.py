@@ -130,9 +130,6 @@ def test_documents_that_are_cut_have_the_same_text(tmp_path_factory, text, cuts,
     assert joined == {ident: head + text for ident, head, text in whole}
 
 
-# ---- pieces of some words ------------------------------------------------------------------------------------------
-
-
 PIECE_WORDS = [f"word{number}" for number in range(25)]
 
 
@@ -267,8 +264,6 @@ def test_surrogates_and_overlong_bytes_are_not_utf_8(tmp_path, data, layout):
     tokens = read_corpus(path, layout=layout, errors="replace").tokenize()
     assert tokens.summaries[0].n_tokens == (0 if layout == "blocks" else 2)  # there, it is the title
 
-
-# ---- texts in memory -------------------------------------------------------------------------------------------------
 
 GIVEN = ["the sea", "", "the wind", "a ship"]
 CELLS = ["the sea", None, "the wind", "a ship"]

@@ -165,9 +165,6 @@ def test_overlong_token_is_counted_in_bounded_memory():
     assert len(machine.source.state.token) == blocks.TOKEN_WORDS
 
 
-# ---- the tables of Unicode -----------------------------------------------------------------------------------------
-
-
 # The characters that the tables of Python 3.12, 3.13 and 3.14 treat otherwise than those of the Python before, in
 # hexadecimal. All are new, but for five modifier letters (10FC, A7F2 to A7F4, AB69), which have become lower case.
 CHANGED = {
@@ -198,9 +195,6 @@ def test_text_without_new_characters_is_cut_alike_by_every_python() -> None:
     classes = class_table("unicode", lowercase=True, numbers=True, apostrophes=True).copy()
     classes[changed] = 0
     assert hashlib.sha256(classes.astype("<u4").tobytes()).hexdigest()[:16] == "66fa428882373a04"
-
-
-# ---- text without spaces -------------------------------------------------------------------------------------------
 
 
 CHINESE = "今天天气很好，我们去公园散步。"

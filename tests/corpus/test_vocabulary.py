@@ -178,9 +178,6 @@ def test_a_vocabulary_fits_what_takes_words_or_counts():
     assert vocabulary.to_pandas()["count"].tolist() == vocabulary.counts.tolist()
 
 
-# ---- stop words ----------------------------------------------------------------------------------------------------
-
-
 def test_a_list_of_ones_own(tmp_path):
     path = tmp_path / "liste.txt"
     path.write_bytes("# Füllwörter\r\nDie\r\nfür\r\n\r\nähm\r\n".encode("utf-16"))

@@ -295,9 +295,6 @@ def test_runs_come_back_and_are_merged_whatever_bytes_their_numbers_take(tmp_pat
     assert 2 * largest in mirrored.values
 
 
-# ---- what is refused, and what is left on disk ------------------------------------------------------------------
-
-
 def tokens_at(folder: Path) -> Tokens:
     return Tokens((write_partition(f"{folder}/p", DOCUMENTS),))
 

@@ -80,9 +80,6 @@ def test_a_block_reads_the_row_groups_of_its_own_documents_and_dictionaries_once
     assert 2 <= len(read) < 20  # of 64 groups: two, and those that a search looks at
 
 
-# ---- temporaries ---------------------------------------------------------------------------------------------------
-
-
 LETTERS = str.maketrans("0123456789ABCDEFGHIJKLMNOP", "abcdefghijklmnopqrstuvwxyz")
 
 
@@ -100,9 +97,6 @@ def test_the_block_functions_of_counting_declare_what_they_hold(tmp_path):
         counts = de.count_cooccurrences(many, vocabulary, weighting="harmonic")
         compute([counts, sum_of_groups([counts] * 3), words_of_groups(whole, vocabulary, groups, 2)])
     assert_declared(found, count_document_block, merge_row_block, words_of_block, sum_of_blocks)
-
-
-# ---- bundles and groups of documents ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -142,9 +136,6 @@ def test_a_job_counts_its_partitions_in_ranges(tiny, monkeypatch):
     digests = (Workspace.open(tiny / name).stages()["cooccurrence"].digest for name in ("w", "ranges"))
     assert len(set(digests)) == 1
     assert sorted(counted) == list(range(8))
-
-
-# ---- groups of documents -------------------------------------------------------------------------------------------
 
 
 N_DOCUMENTS, N_GROUPS = 80, 3

@@ -130,9 +130,6 @@ def test_bad_input_is_refused(call, message):
         call(*([counts_example()] if call.func is documents.topic_coherence else []))
 
 
-# ------------------------------------------------------------------------------- what tells of a topic
-
-
 @pytest.mark.parametrize("rows", [(9,), (4, 5), (1, 1, 7)])
 def test_telling_words_are_those_that_other_documents_lack(rows):
     """A word of all documents tells nothing, however often it occurs; a document without a topic is left out."""

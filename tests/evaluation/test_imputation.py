@@ -110,9 +110,6 @@ def test_too_few_hidden_names_give_no_verdict():
     assert verdict_of(known, known) is None
 
 
-# --- labels of neighbors equal scikit-learn's, and the published accuracies ---------------------------------
-
-
 @pytest.mark.parametrize("weights", evaluation.VOTES)
 def test_label_accuracy_is_scikit_learns(weights, monkeypatch):
     monkeypatch.setattr(evaluation, "QUERIES_AT_ONCE", 7)

@@ -91,9 +91,6 @@ def test_what_unpacks_to_far_more_than_it_stores_is_refused(reader, end, tmp_pat
             de.read_corpus(path) if is_planned else read(path)
 
 
-# ---- what a file is by its beginning -------------------------------------------------------------------------------
-
-
 def zip_text(file):
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.txt", "the sea")

@@ -83,9 +83,6 @@ def test_a_header_of_megabytes_is_read():
     assert table.column_names == ["cell", *names]
 
 
-# ---- numbers -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("cell", "options", "value"),
     [

@@ -189,7 +189,6 @@ REFUSED = {
         "corpus.paths.0=b.txt": "corpus.paths is no section; set all of corpus.paths",
         "psdvec.random_state=-1": "psdvec.random_state = -1 is not allowed",
         "psdvec.ridge=[2,4]": "ridge has 2 values and bands has 1 size; give one ridge",
-        "psdvec.ridge=[2,4] psdvec.bands=[10]": "ridge has 2 values and bands has 1 size; give one",
         "psdvec.bands=[10,20]": "and bands has 2 sizes; give one ridge",
         "job.system=nets": "job.system = 'nets' is not allowed: there are psdvec,",
         # values that would stall, and places that are not written

@@ -205,9 +205,6 @@ def test_too_many_tasks_are_those_of_all_stages_together(english):
     two_stages(50_000, 50_000).check()
 
 
-# --- what stages declare ----------------------------------------------------------------------------------------------
-
-
 def test_a_plan_is_exact_if_all_that_it_asks_for_is_counted():
     dims = Dimensions({"word": Dimension(10, 5), "pair": Dimension(100, 10, counted=False)})
     of_words = dims.planned(

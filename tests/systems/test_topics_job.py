@@ -329,9 +329,6 @@ def test_the_page_to_explore_shows_documents_by_topic(finished):
     assert len(views.items(open_job(workspace), de.Workspace.open(workspace), n_points=10).names) == 10
 
 
-# --- starts ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", ["semantic_nmf", "orthogonal_nmf", "spherical_kmeans"])
 def test_a_start_is_chosen_by_its_loss(job, copy, method):
     options = [f"topics.method={method}", "topics.compare_with=[]", "topics.choose=objective"]
