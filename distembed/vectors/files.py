@@ -246,11 +246,8 @@ def promised_words(name: str) -> int | None:
         head = file.read(HEAD_BYTES)
         if suffix == ".safetensors":
             n_bytes = int.from_bytes(head[:8], "little")
-            return int(
-                json.loads((head + file.read(max(0, n_bytes - HEAD_BYTES)))[8 : 8 + n_bytes])["vectors"][
-                    "shape"
-                ][0]
-            )
+            header = (head + file.read(max(0, n_bytes - HEAD_BYTES)))[8 : 8 + n_bytes]
+            return int(json.loads(header)["vectors"]["shape"][0])
         found = re.match(rb"\s*(\d+)[ \t]+\d+\s*\n", head.removeprefix(codecs.BOM_UTF8))
         return int(found[1]) if found else None
 
