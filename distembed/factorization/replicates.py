@@ -224,7 +224,12 @@ def _weights_and_moments(  # type: ignore[no-untyped-def]
 def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Floats) -> Floats:
     """Return the solutions (d, samples), float32, of ``(B + Pᵀ diag(w) P) v = Pᵀ m`` for each column of w and m."""
     half = rows * np.sqrt(weights[:, :1])
-    factor = np.linalg.cholesky(system + (half.T @ half).astype(np.float64)).T
+    normal = system + (half.T @ half).astype(np.float64)
+    try:
+        factor = np.linalg.cholesky(normal).T
+    except np.linalg.LinAlgError:  # of few pairs and almost no ridge: indefinite to the precision of the core
+        shift = np.finfo(np.float32).eps * np.trace(normal)
+        factor = np.linalg.cholesky(normal + shift * np.identity(len(normal))).T
     right = (rows.T @ moments).astype(np.float64)
 
     def product(vectors: Floats) -> Floats:
@@ -240,7 +245,10 @@ def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Float
         if (gain <= TOLERANCE * size).all():
             break
         forward = product(step)
-        length = gain / np.maximum((step * forward).sum(axis=0), 1e-300)
+        curvature = (step * forward).sum(
+            axis=0
+        )  # by rounding not above 0 where the step hardly moves anything
+        length = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
         solution = solution + length * step
         left = left - length * forward
         inner, before = lapack.dpotrs(factor, left)[0], gain

@@ -76,6 +76,16 @@ def test_every_sample_is_solved_as_if_it_were_the_text(core):
             np.testing.assert_allclose(found[sizes == size, column], alone[sizes == size], atol=2e-3)
 
 
+@pytest.mark.parametrize("ridge", [1e-2, 1e-7])
+def test_words_of_few_pairs_are_finite_whatever_rounding_makes_of_their_systems(core, ridge):
+    rules = RULES._replace(ridge=ridge, uniform_weight=0.0)
+    given = [counted(0, n_tokens=20)], da.from_array(core, chunks=(9, D)), rules
+    found = compute(
+        words_in_samples(all_samples, DESIGN.n_samples * D, *given, sizes=np.arange(40)[:, None] % 2)
+    )
+    assert abs(found).max() < 100
+
+
 def test_halves_quarters_and_draws_take_the_groups_they_should():
     sizes = group_samples(9, DESIGN, [1, 2])
     assert [one.shape for one in sizes] == [(9, DESIGN.n_samples)] * 4
