@@ -51,8 +51,9 @@ def spherical_kmeans(
     n_drawn, drawn = drawn.shape[0], drawn[np.flatnonzero(np.diff(drawn.indptr))]
     if drawn.shape[0] < n_clusters:
         raise ValueError(
-            f"Of the {n_drawn} documents drawn for the start {drawn.shape[0]} hold a word, fewer than the "
-            f"{n_clusters} clusters; raise seeding_sample."
+            f"of the {n_drawn} documents drawn for the start {drawn.shape[0]} hold a word, fewer than the "
+            f"{n_clusters} clusters: drop documents without a word, ask for fewer clusters, or draw more "
+            "(seeding_sample of SphericalKMeans)"
         )
     seeds = drawn[draw_seeds(drawn, n_clusters, random)]
     centroids: Float64s = np.asarray(seeds.toarray().T, dtype=np.float64)

@@ -278,11 +278,12 @@ class DocumentFactorization(DocumentClusterer):
             )
         name, rows = method or cls._method, workspace.table("starts").to_pylist()
         kept = next((n for n, row in enumerate(rows) if row["method"] == name and row["kept"]), None)
-        if kept is None:
-            methods = ", ".join(dict.fromkeys(row["method"] for row in rows))
+        # k-means labels new documents by their cosines with the topics, which no factors give
+        methods = list(dict.fromkeys(row["method"] for row in rows if row["method"] != "spherical_kmeans"))
+        if kept is None or name not in methods:
             raise ValueError(
-                f"{workspace!r} holds no topics of {name}, but of {methods}: take SemanticNMF for semantic_nmf, "
-                "and NMF with the name for another"
+                f"{workspace!r} holds no factors of {name}, but of {', '.join(methods) or 'no method'}: take "
+                "SemanticNMF for semantic_nmf, and NMF with the name for another of these"
             )
         # the factors of a job's own method, which is its first, have no prefix
         prefix, key = "" if name == rows[0]["method"] else f"{name}_", (name, rows[kept]["start"])

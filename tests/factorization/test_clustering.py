@@ -111,7 +111,11 @@ def test_an_empty_document_and_clusters_that_still_move_are_told():
         ({}, np.nan, r"X holds .* row 3, column 0"),
         ({}, np.inf, r"X holds .* row 3, column 0"),
         ({"n_clusters": 61}, 1, "ask for 1 to 60"),
-        ({"n_clusters": 5, "seeding_sample": 3}, 1, "raise seeding_sample"),
+        (
+            {"n_clusters": 5, "seeding_sample": 3},
+            1,
+            r"ask for fewer clusters, or draw more \(seeding_sample of",
+        ),
     ],
 )
 def test_what_cannot_be_clustered_is_refused(options, value, sentence):
@@ -146,9 +150,6 @@ def test_topics_in_common_are_mean_rows_and_weights_their_least_squares(in_block
     Z = plain.solve_documents(X.toarray(), model.word_factors_)
     np.testing.assert_allclose(np.asarray(model.document_factors_), Z, atol=1e-6)
     np.testing.assert_array_equal(model.labels_, Z.argmax(axis=1))
-
-
-# --- what several starts have in common ------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -193,6 +193,10 @@ def test_columns_of_documents_go_into_exports_and_answers_and_labels_need_be_no_
 
 def test_a_model_from_a_workspace_agrees_with_the_job(job, workspace):
     X = workspace.array("tf_idf")
+    with pytest.raises(
+        ValueError, match="no factors of spherical_kmeans, but of semantic_nmf, nmf, orthogonal"
+    ):
+        de.NMF.from_workspace(workspace, "spherical_kmeans")
     for kind, method in ((de.SemanticNMF, "semantic_nmf"), (de.NMF, "nmf"), (de.NMF, "orthogonal_nmf")):
         model = kind.from_workspace(workspace, method)
         np.testing.assert_array_equal(model.predict(X), model.labels_)
@@ -220,7 +224,7 @@ def test_a_model_from_a_workspace_is_lazy_and_of_its_method(in_blocks):
     with pytest.raises(TypeError, match=r"give distembed\.Workspace\.open\('runs/topics'\)"):
         de.SemanticNMF.from_workspace("runs/topics")
     workspace = de.Workspace.open(in_blocks)
-    with pytest.raises(ValueError, match="holds no topics of nmf, but of semantic_nmf, consensus"):
+    with pytest.raises(ValueError, match="holds no factors of nmf, but of semantic_nmf, consensus"):
         de.NMF.from_workspace(workspace)
     X, stored = workspace.array("tf_idf"), workspace.array("document_factors").compute()
     model = de.SemanticNMF.from_workspace(workspace)
