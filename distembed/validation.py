@@ -15,11 +15,12 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import validation as checks
 
+from distembed.dtypes import Float64s
 from distembed.execution import compute
 from distembed.lift import first_rows, lift
 from distembed.linalg.csr import check_block, to_single
 from distembed.options import RandomState
-from distembed.typing import refuse_collection
+from distembed.typing import VectorLike, refuse_collection
 
 
 def seed_of(random_state: RandomState) -> int:
@@ -164,6 +165,23 @@ def _check_layout(X: Any, name: str, estimator: Any, *, sparse: bool, min_rows: 
         estimator=estimator, input_name=name,
     )  # fmt: skip
     return X if isinstance(X, da.Array) else checked
+
+
+def check_length(values: VectorLike, n: int, name: str, *, of: str = "words") -> Float64s:
+    """Return one finite number that is not negative for each of n words or other things, as floats.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer numbers, or one is negative, NaN or infinite.
+    """
+    refuse_collection(values, name)
+    array = checks.check_array(
+        values, dtype=float, ensure_2d=False, ensure_non_negative=True, input_name=name
+    )
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} {of}")
+    return np.asarray(array)
 
 
 def array_of(X: Any, name: str) -> Any:

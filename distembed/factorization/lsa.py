@@ -212,7 +212,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         [[1.41 0.  ]]
         """
         matrix = new_matrix(self, X, learned="components_")
-        scale = scaled_power(self.singular_values_, self.exponent - 1)
+        scale = scaled_power(self.singular_values_, self._exponent - 1)
         weights = self.components_.T * scale.astype(self.dtype)
         return like_input(sparse_times(row_blocks(matrix), weights), X)
 
@@ -231,7 +231,7 @@ class LSA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 dtype=self.dtype,
                 random_state=seed_of(self.random_state),
             )
-        self.components_, self.singular_values_ = found.right.T, found.values
+        self.components_, self.singular_values_, self._exponent = found.right.T, found.values, self.exponent
         n, m = matrix.shape
         moments = compute(fold(total(column_moments), "wc", matrix, shape=(m + 1,))) / n
         mean, square = moments[:-1], moments[-1]

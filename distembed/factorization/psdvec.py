@@ -16,7 +16,7 @@ from typing import ClassVar
 import dask.array as da
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, TransformerTags, check_array
+from sklearn.utils import Tags, TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from distembed.corpus.vocabulary import Vocabulary
@@ -39,23 +39,8 @@ from distembed.options import (
 )
 from distembed.states import scope
 from distembed.typing import MatrixLike, VectorLike, refuse_collection
-from distembed.validation import check_matrix, like_input, training_matrix
+from distembed.validation import check_length, check_matrix, like_input, training_matrix
 from distembed.weighting.pmi import CutoffRule, marginals
-
-
-def check_length(values: VectorLike, n: int, name: str) -> Floats:
-    """Return one finite number that is not negative for each of n words, as floats.
-
-    Raises
-    ------
-    ValueError
-        If there are more or fewer numbers, or one is negative, NaN or infinite.
-    """
-    refuse_collection(values, name)
-    array = check_array(values, dtype=float, ensure_2d=False, ensure_non_negative=True, input_name=name)
-    if array.shape != (n,):
-        raise ValueError(f"{name} has shape {array.shape}; give one number for each of the {n} words")
-    return np.asarray(array)
 
 
 class PSDVec(BaseEstimator):
@@ -221,6 +206,7 @@ class PSDVec(BaseEstimator):
         if isinstance(word_counts, Vocabulary):
             word_counts = word_counts.counts
         word_counts = check_length(word_counts, matrix.shape[0], "word_counts")
+        self._fitted_options = self.get_params(deep=False)  # new words are solved as those of the fit
         n_core = self.n_core_ = check_core_size(self.n_core, self.n_components, matrix.shape[0])
         with one_blas_thread(), scope("psdvec", self.get_params(), counts, word_counts, row_totals):
             every = row_blocks(matrix)
@@ -327,8 +313,12 @@ class PSDVec(BaseEstimator):
         n_all = max(self.total_count_ * (found / of_fit) if of_fit else found, 1e-300)
         own = totals, new_counts / n_all
         facing = np.stack([core_row_totals, core_counts / n_all], axis=1)
-        ridge = np.full(m, np.ravel(self.ridge)[-1], float)  # of the rarest words
-        weighting = PairWeighting(self.smoothing, self.noncore_cutoff_, self.noncore_scale_)
+        names = "smoothing", "ridge", "uniform_weight"
+        smoothing, ridges, uniform_weight = (self._fitted_options[name] for name in names)
+        ridge = np.full(m, np.ravel(ridges)[-1], float)  # of the rarest words
+        weighting = PairWeighting(smoothing, self.noncore_cutoff_, self.noncore_scale_)
         with one_blas_thread():
-            vectors = regress(rows, columns, own, facing, self.core_vectors_, ridge, weighting, self)
+            vectors = regress(
+                rows, columns, own, facing, self.core_vectors_, ridge, weighting, uniform_weight
+            )
             return like_input(vectors, new_rows)

@@ -56,7 +56,7 @@ def solve_words(
         # The cut-off comes from the counts of core words left of new ones, as in the program, and the
         # largest weight from both orders.
         weighting = weighting_of(options, columns, columns, rows)
-        make = partial(regress, rows, columns, own, facing, vectors, ridge, weighting, options)
+        make = partial(regress, rows, columns, own, facing, vectors, ridge, weighting, options.uniform_weight)
         return keep("noncore", make), weighting
 
 
@@ -86,7 +86,7 @@ def regress(
     vectors: Any,
     ridge: Floats,
     weighting: PairWeighting,
-    options: Any,
+    uniform_weight: float,
 ) -> da.Array:
     """Return the ridge solutions (m, d) of new words against core vectors, float32, lazily.
 
@@ -101,8 +101,7 @@ def regress(
     vectors : array or Dask array (c, d)
     ridge : (m,) array
     weighting : PairWeighting
-    options : PSDVec
-        The estimator, for `uniform_weight`.
+    uniform_weight : float
     """
     pieces = [np.linspace(0, size, -(-size // MOST_WORDS) + 1).astype(int) for size in rows.chunks[0]]
     batches = tuple(int(size) for piece in pieces for size in np.diff(piece))
@@ -112,5 +111,5 @@ def regress(
         rows.rechunk((batches, -1)), transpose_row_blocks(columns, row_chunks=batches),
         totals.rechunk((batches,)) if isinstance(totals, da.Array) else totals, shares,
         facing, ridge, core, column_products(core, core),
-        weighting=weighting, uniform_weight=options.uniform_weight,
+        weighting=weighting, uniform_weight=uniform_weight,
     )  # fmt: skip

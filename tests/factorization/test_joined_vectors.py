@@ -106,9 +106,6 @@ def test_what_cannot_be_joined_is_refused_in_a_sentence(views, options, message)
         de.join_vectors(views, **options)
 
 
-# --- rows in blocks, as a job joins them
-
-
 def parts_of(rows=None, n=40):
     """Return three views that agree in part, of which each lacks other rows; in blocks of some rows, or in memory."""
     random = np.random.default_rng(0)

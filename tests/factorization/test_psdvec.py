@@ -136,6 +136,7 @@ def test_a_new_word_has_the_vector_of_the_fit_alone_and_among_others():
     among = model.transform(*noncore_counts(), new_row_totals=totals[CORE:])
     np.testing.assert_allclose(among, model.vectors_[CORE:], atol=1e-6)
     rows, columns, own = noncore_counts()
+    model.set_params(smoothing=0.9, ridge=50.0, uniform_weight=3.0)  # for the next fit
     lazy = model.transform(row_blocks(rows), row_blocks(columns), own, new_row_totals=totals[CORE:])
     np.testing.assert_array_equal(among, lazy.compute())
     for word in (CORE, CORE + 7, N - 1):

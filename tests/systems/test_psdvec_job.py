@@ -309,8 +309,6 @@ def test_texts_without_anything_to_solve_are_refused(finished, tmp_path, monkeyp
     assert "missing.txt" in refusal("infer", finished[0], "missing.txt", "--to", "all.txt")
 
 
-# --- subwords: a vector for any string ----------------------------------------------------------------------------
-
 ON = "subwords.enabled=true"
 
 

@@ -108,6 +108,7 @@ def fitted_model(job: PSDVecJob, workspace: Workspace) -> PSDVec:
     model.core_counts_, model.core_row_totals_ = counts[:n_core], row_totals[:n_core]
     model.noncore_cutoff_, model.noncore_scale_ = float(facts["weight_cutoff"]), float(facts["weight_scale"])
     model.total_count_ = float(counts.sum())
+    model._fitted_options = model.get_params(deep=False)
     return model
 
 
