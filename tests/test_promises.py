@@ -126,7 +126,7 @@ SYSTEMS = {
             ANALOGIES: "questions-words asks for analogies, which the sparse space both_sides",
             "recipes.both_sides.n_columns=100000": "n_columns is 100000",
             "recipes.lpp.n_neighbors=500": "500 neighbors of each row are asked for, but each of",
-            "recipes.lsa.n_components=5000": "n_components is 5000 but the matrix is",
+            "recipes.lsa.n_dropped=5000": "n_components + n_dropped is",
             "recipes.maps.n_components=300": "300 eigenvectors are wanted",
         },
     ),

@@ -53,10 +53,10 @@ class SingularTriplets(NamedTuple):
     """Whether every residual is at most `tol`, or rounding error; True where no `tol` was given."""
 
 
-def check_rank(k: int, n: int, m: int) -> None:
+def check_rank(k: int, n: int, m: int, *, name: str = "n_components") -> None:
     """Refuse more singular triplets than a matrix of n rows and m columns has."""
     if not 1 <= k <= min(n, m):
-        raise ValueError(f"n_components is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
+        raise ValueError(f"{name} is {k} but the matrix is {n} x {m}: choose 1 to {min(n, m)}")
 
 
 def largest_singular_triplets(

@@ -23,10 +23,9 @@ from sklearn.utils import Tags, gen_batches
 
 from distembed.dtypes import Float64s, Floats
 from distembed.execution import compute, one_blas_thread, whole
-from distembed.lift import block, first_rows, lift
-from distembed.linalg.csr import check_block
+from distembed.lift import block, lift
 from distembed.linalg.operators import row_blocks, sparse_times
-from distembed.linalg.singular import largest_singular_triplets
+from distembed.linalg.singular import check_rank, largest_singular_triplets
 from distembed.manifold.eigenmaps import laplacian_eigenmaps
 from distembed.manifold.regressions import ridge_regression
 from distembed.neighbors import graphs
@@ -34,7 +33,7 @@ from distembed.neighbors.distances import domain_rows
 from distembed.neighbors.graph_blocks import edge_squares, edge_weights
 from distembed.options import PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import scope
-from distembed.typing import InMemory, MatrixLike, SparseMatrix, refuse_collection
+from distembed.typing import InMemory, MatrixLike, SparseMatrix
 from distembed.validation import like_input, new_matrix, seed_of, training_matrix
 
 Affinity = Literal["cosine", "binary", "gaussian", "polynomial", "local"]
@@ -85,8 +84,8 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
     svd_components : int, optional
         For "eigen": number of singular vectors of X to keep. By default all, which requires a small X.
     tol, max_iter : float, int
-        Of the regression where no side of X is short enough for Cholesky (`ridge.DIRECT_SIDE`): stop when every ‖Xᵀ(y -
-        X w) - alpha w‖ is at most tol ‖Xᵀy‖. The error of the projected rows is then about 5 tol.
+        Of the regression where no side of X is short enough for Cholesky (`regressions.DIRECT_SIDE`): stop when every
+        ‖Xᵀ(y - X w) - alpha w‖ is at most tol ‖Xᵀy‖. The error of the projected rows is then about 5 tol.
     random_state : int, None, Generator or RandomState
 
     Attributes
@@ -230,9 +229,11 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
             self.graph_ = (
                 neighborhood_graph(rows, **{name: getattr(self, name) for name in GRAPH_OPTIONS})
                 if graph is None
-                else _check_graph(graph, n)
+                else graphs.check_graph(graph, n)
             )
             degrees = graphs.degrees_of(self.graph_)
+            if not degrees.any():
+                raise ValueError("the graph joins no rows: lower threshold, or use n_neighbors")
             self.n_graph_components_ = n_parts(self.graph_)
             if self.solver == "eigen":
                 self._fit_eigen(rows, degrees)
@@ -319,17 +320,6 @@ class LocalityPreservingProjection(ClassNamePrefixFeaturesOutMixin, TransformerM
 def n_parts(graph: sp.csr_array) -> int:
     """Return the number of connected components of a graph, vertices without an edge left out."""
     return int(graphs.components(graph).max() + 1 - (graphs.degrees_of(graph) == 0).sum())
-
-
-def _check_graph(graph: Any, n_rows: int) -> sp.csr_array:
-    refuse_collection(graph, "graph")
-    graph = sp.csr_array(graph).astype(np.float64)
-    if graph.shape != (n_rows, n_rows):
-        raise ValueError(f"the graph has shape {graph.shape}; X has {n_rows} rows")
-    check_block(graph, first_rows(graph), called="the graph", nonnegative=True)
-    if abs(graph - graph.T).sum() > 1e-9 * graph.sum():
-        raise ValueError("the graph is not symmetric; give graph.maximum(graph.T)")
-    return graph
 
 
 # --------------------------------------------------------------------------- the graph
@@ -450,6 +440,7 @@ def _span(X: Any, n_directions: int | None, random_state: int) -> tuple[Float64s
             return dense, np.ones(dense.shape[1]), np.eye(dense.shape[1])
         left, values, right = np.linalg.svd(dense, full_matrices=False)
     else:
+        check_rank(n_directions, *X.shape, name="svd_components")
         search = {"n_passes": SVD_PASSES, "oversampling": SVD_OVERSAMPLING, "random_state": random_state}
         found = largest_singular_triplets(row_blocks(X), n_directions, dtype=np.float64, **search)
         left, values, right = compute(found.left), found.values, found.right.T

@@ -23,6 +23,7 @@ from distembed.linalg.operators import transpose_row_blocks, whole_csr
 from distembed.neighbors import graph_blocks
 from distembed.neighbors.distances import Metric, domain_rows
 from distembed.neighbors.search import kept_lists
+from distembed.typing import refuse_collection
 
 Affinity = Literal["binary", "cosine", "gaussian", "local"]
 Symmetry = Literal["union", "mutual"]
@@ -176,6 +177,27 @@ def joint_adjacency(
     joint.eliminate_zeros()
     joint.sort_indices()
     return joint
+
+
+def check_graph(graph: Any, n_rows: int | None = None, *, name: str = "graph") -> sp.csr_array:
+    """Return a symmetric affinity that a caller gives, (n × n) float64; n is `n_rows`, by default as many as it has.
+
+    Raises
+    ------
+    ValueError
+        If it has another shape, is not symmetric, or holds a weight that is negative, NaN or infinite.
+    TypeError
+        If it is a collection of Dask.
+    """
+    refuse_collection(graph, name)
+    graph = sp.csr_array(graph).astype(np.float64)
+    n = graph.shape[0] if n_rows is None else n_rows
+    if graph.shape != (n, n):
+        raise ValueError(f"the {name} has shape {graph.shape}, but joins {n} rows: give one of {n} x {n}")
+    csr.check_block(graph, first_rows(graph), called=f"the {name}", nonnegative=True)
+    if abs(graph - graph.T).sum() > 1e-9 * graph.sum():
+        raise ValueError(f"the {name} is not symmetric: give {name}.maximum({name}.T)")
+    return graph
 
 
 def laplacian(adjacency: sp.csr_array, *, normalization: Normalization = "symmetric") -> sp.csr_array:

@@ -21,6 +21,7 @@ def plan_of_triplets(
     n_passes: int,
     oversampling: int,
     itemsize: int = 4,
+    name: str = "n_components",
 ) -> StagePlan:
     """Return what `largest_singular_triplets` takes, with the vectors of both sides stored.
 
@@ -36,6 +37,8 @@ def plan_of_triplets(
         The dimensions of the matrix and of its stored values.
     itemsize : int
         Bytes of a number of the vectors.
+    name : str
+        What errors call k.
 
     Raises
     ------
@@ -43,7 +46,7 @@ def plan_of_triplets(
         If the matrix is counted, and has fewer rows or columns than k.
     """
     if dims[rows].counted and dims[columns].counted:
-        check_rank(k, dims.size(rows), dims.size(columns))
+        check_rank(k, dims.size(rows), dims.size(columns), name=name)
     short, long = sorted((rows, columns), key=dims.size)
     n = dims.size(short)
     basis = krylov_basis(n, k, block_size=min(k + oversampling, n), n_passes=n_passes)

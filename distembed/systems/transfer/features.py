@@ -301,10 +301,10 @@ def _lsa(job: TransferJob, shape: tuple[int, ...]) -> LSA:
 def plan_vectors(job: TransferJob, dims: Dimensions, *, side: str) -> StagePlan:  # noqa: ARG001
     """Return the plan of the LSA coordinates of a collection."""
     model = _lsa(job, (dims.size("document"), dims.size("word")))
-    passes = {"n_passes": model.n_passes, "oversampling": model.oversampling}
     return plan_of_triplets(
-        dims, model.n_components, rows="document", columns="word", values="term", **passes
-    )
+        dims, model.n_components, rows="document", columns="word", values="term",
+        n_passes=model.n_passes, oversampling=model.oversampling,
+    )  # fmt: skip
 
 
 def run_vectors(ctx: Context, *, side: str) -> dict[str, Any]:

@@ -219,7 +219,9 @@ class LSARecipe(ReducedRecipe):
     def plan(self, job: Any, dims: Dimensions) -> StagePlan:
         """Return the plan of the decomposition."""
         k, model = self.n_components + self.n_dropped, LSA()
-        return self.plan_triplets(job, dims, k, n_passes=model.n_passes, oversampling=model.oversampling)
+        search = {"n_passes": model.n_passes, "oversampling": model.oversampling}
+        name = "n_components + n_dropped" if self.n_dropped else "n_components"
+        return self.plan_triplets(job, dims, k, **search, name=name)
 
 
 class GraphRecipe(ReducedRecipe):
@@ -325,6 +327,7 @@ class LPPRecipe(GraphRecipe):
                 "n_passes": projection.SVD_PASSES,
                 "oversampling": projection.SVD_OVERSAMPLING,
                 "itemsize": 8,
+                "name": "svd_components",
             }
             solved = self.plan_triplets(job, dims, self.svd_components, **search)
         else:
