@@ -73,7 +73,8 @@ class LatentSemanticImputation(BaseEstimator):
     vectors_ : shape (n, s), of the kind and dtype of Y, a frame for frames; known rows are Y's, bit for bit
     graph_ : csr_array (n, n), distances from a row to those it is rebuilt from
     weights_ : csr_array (n, n), float64, rows sum to one
-    certificate_ : float64, shape (n,): optimality of each row's weights before the floor, see `blocks`
+    certificate_ : float64, shape (n,): optimality of each row's weights before the floor, see
+        `imputation_systems.rebuild_rows`
     n_iter_ : steps or sweeps done, the most of any column
     residual_ : largest over columns of ‖W_qp Y_p - (I - W_qq) Y_q‖₂ / ‖W_qp Y_p‖₂
     converged_ : whether `tol` was met
@@ -347,7 +348,7 @@ def infer(
         )
     m, n, k = X_new.shape[0], rows.shape[0], min(min_degree, rows.shape[0])
     with one_blas_thread():
-        new = domain_rows(X_new.astype(rows.dtype), metric=metric)
+        new = domain_rows(X_new.astype(rows.dtype), metric=metric, name="X_new")
         near = np.sort(compute(search_lists(new, rows, k=k)[:, 1]).astype(np.int64), axis=1) + m
         graph = sp.csr_array((np.ones(k * m), near.ravel(), k * np.arange(m + 1)), shape=(m, m + n))
         both, simplex = da.concatenate([new, rows]), weights == "simplex"

@@ -294,7 +294,7 @@ def reweighted_maps(product: Float64s, *, exponent: float) -> tuple[Float64s, Fl
     """Return U S^p (d × r) and V S^p (e × r) of Σ c_ij x_j y_iᵀ = U S Vᵀ, S divided by its largest value.
 
     They take both sets to the space in which paired rows agree, each direction by how much they do. With p = 0
-    and r = d = e, U Vᵀ is `procrustes_map`.
+    and r = d = e, U Vᵀ is the rotation that takes the one set nearest to the other (orthogonal Procrustes).
 
     References
     ----------
