@@ -19,6 +19,7 @@ from distembed.factorization.psdvec_core import objective_of, pairs_between
 from distembed.lift import first_rows, fold, lift, total
 from distembed.linalg import operators
 from distembed.linalg.blocks import without_directions
+from distembed.linalg.columns import solve_shifted
 from distembed.linalg.eigen import filtered_eigenpairs
 from distembed.linalg.operators import (
     SymmetricMatrix,
@@ -30,7 +31,7 @@ from distembed.linalg.operators import (
 from distembed.linalg.singular import largest_singular_triplets
 from distembed.manifold import imputation_systems, propagation
 from distembed.manifold.eigenmaps import deflated_product
-from distembed.manifold.feature_preserving import FeaturePreservingEmbedding, solve_group
+from distembed.manifold.feature_preserving import FeaturePreservingEmbedding
 from distembed.manifold.projection import _threshold_graph
 from distembed.manifold.regressions import predictions, ridge_regression, with_known
 from distembed.neighbors import distances, graphs
@@ -192,7 +193,7 @@ def embedding() -> None:
     smoother = csr_array(diags_array(np.asarray(graph.sum(axis=0)).ravel()) - graph)
     columns = da.from_array(rows_of(n, 40), chunks=(-1, 20))
     lift(
-        solve_group, "k,nk,nk->nk", da.from_array(np.ones(40), chunks=20), columns, columns, **WIDE,
+        solve_shifted, "k,nk,nk->nk", da.from_array(np.ones(40), chunks=20), columns, columns, **WIDE,
         laplacian=smoother, confidence=np.ones(n), order=1, tol=1e-4, max_iter=10,
     ).compute()  # fmt: skip
     rows, weights = da.from_array(rows_of(8000, 100), chunks=(4000, -1)), rows_of(100, 100)

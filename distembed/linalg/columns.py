@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numba import njit
 
 from distembed.dtypes import Float64s, Mask
+from distembed.temporaries import block
 
 # A passive set changes at most a few times its size (Lawson & Hanson 1995, ch. 23); the limit stops a cycle.
 STEPS_PER_VARIABLE = 10
@@ -272,17 +273,21 @@ def conjugate_gradients(
     return Solution(values, _ratio(left, lengths), steps)
 
 
+@block(temporaries=7)
 def solve_shifted(
+    shifts: Float64s,
+    right: Float64s,
+    start: Float64s,
+    *,
     laplacian: Any,
     confidence: Float64s,
-    shifts: Float64s,
-    right: Any,
-    start: Any,
-    *,
     order: int,
     **limits: Any,
-) -> Solution:
-    """Solve (L^order + s_i M) y_i = b_i for all i, s_i >= 0 and M with the diagonal `confidence`, (n,)."""
+) -> Float64s:
+    """Return the solutions of (L^order + s_i M) y_i = b_i for all i, (n, g), and below them their relative residuals.
+
+    s_i >= 0, and M has the diagonal `confidence`, (n,); the limits are those of `conjugate_gradients`.
+    """
     weights = confidence[:, None] * shifts
     scales = np.maximum(laplacian.diagonal(), 0.0)[:, None] ** order + weights
     scales[scales <= 0] = 1.0
@@ -291,7 +296,8 @@ def solve_shifted(
     def product(X: Float64s) -> Any:
         return apply_power(laplacian, X, order) + weights * X
 
-    return conjugate_gradients(product, right, scales, start, **limits)
+    found, residuals, _ = conjugate_gradients(product, right, scales, start, **limits)
+    return np.vstack([found, residuals])
 
 
 def apply_power(laplacian: Any, X: Float64s, order: int) -> Float64s:

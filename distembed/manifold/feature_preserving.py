@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distembed.dtypes import Float64s
 from distembed.execution import compute, one_blas_thread, shared, tell
-from distembed.lift import block, lift
+from distembed.lift import lift
 from distembed.linalg import columns
 from distembed.linalg.operators import times_matrix, whole_rows
 from distembed.manifold.correspondences import correspondence_matrix, known_values, shared_values
@@ -37,6 +37,7 @@ from distembed.neighbors.graphs import (
     Affinity,
     Normalization,
     Symmetry,
+    check_graph,
     components,
     degrees_of,
     joint_adjacency,
@@ -45,11 +46,11 @@ from distembed.neighbors.graphs import (
 )
 from distembed.options import NonNegativeFloat, PositiveFloat, PositiveInt, RandomState, check_options
 from distembed.states import block_memory, keep, newest, scope
-from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike, refuse_collection
-from distembed.validation import check_matrix, seed_of, training_matrix
+from distembed.typing import DenseMatrix, InMemory, MatrixLike, SparseMatrix, VectorLike
+from distembed.validation import check_length, check_matrix, seed_of, training_matrix
 
 SYSTEM_COPIES, SYSTEM_GROUPS, LEAST_SYSTEMS = 8, 8, 4
-"""Copies of its columns that a task of `solve_group` holds, and the most groups and the fewest systems of one: in
+"""Copies of its columns that a task of `solve_shifted` holds, and the most groups and the fewest systems of one: in
 smaller groups the sparse product cannot share its index over columns."""
 EXPLAINED = 1e-8
 """The least share of the largest known value that a start from eigenvectors explains, beyond rounding."""
@@ -244,6 +245,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             )
         if V1 is None and correspondences is not None:
             raise ValueError("correspondences are given without V1: call fit(X1, X2, V1, correspondences)")
+        check_options(self)
         sets, joined = self._training_sets(*((X1,) if V1 is None else (X1, X2))), {}
         if V1 is None:
             values, confidence = known_values(X2, sets[0].shape[0])
@@ -270,7 +272,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             with scope(f"set-{number}", self.n_neighbors, graph_options, X):
                 graphs.append(neighbor_affinity(X, self.n_neighbors, **graph_options))
         joint = joint_adjacency(graphs, joined, weight=self.correspondence_weight)
-        self.fit_graph(joint, values, confidence, sets=sets)
+        self._fit_graph(joint, values, confidence, sets)
         if joined:
             self.links_ = links
         return self
@@ -295,7 +297,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         Raises
         ------
         ValueError
-            See `fit`.
+            See `fit`; if the adjacency is not symmetric, or it or the confidence is negative, NaN or infinite.
 
         Examples
         --------
@@ -308,16 +310,23 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
         >>> print(model.features_.round(1).ravel())
         [0. 1. 2. 3.]
         """
+        check_options(self)
+        graph = check_graph(adjacency, name="adjacency")
+        if confidence is not None:
+            confidence = check_length(confidence, graph.shape[0], "confidence", of="rows")
+        return self._fit_graph(graph, V, confidence, self._training_sets(*sets) if sets else ())
+
+    def _fit_graph(
+        self, adjacency: sp.csr_array, V: DenseMatrix, confidence: Float64s | None, sets: tuple[Any, ...]
+    ) -> FeaturePreservingEmbedding:
+        """Learn on a graph, of rows that are checked as all else is."""
         self.__dict__.pop("links_", None)  # of a fit before
         self._fitted_options = self.get_params(deep=False)  # new rows are placed by what the others were
-        refuse_collection(adjacency, "adjacency")
-        self.adjacency_ = sp.csr_array(adjacency)
-        self.sets_ = self._training_sets(*sets) if sets else ()
-        self.sizes_ = tuple(rows.shape[0] for rows in self.sets_)
-        values, known = known_values(V, self.adjacency_.shape[0])
-        weights = known * (1.0 if confidence is None else np.asarray(confidence, np.float64))
+        self.adjacency_, self.sets_ = adjacency, sets
+        self.sizes_ = tuple(rows.shape[0] for rows in sets)
+        values, known = known_values(V, adjacency.shape[0])
+        weights = known if confidence is None else known * confidence
         check_n_components(self.n_components, len(weights))
-        check_options(self)
         if not weights.any():
             raise ValueError("no row of V is known: give at least one row without NaN")
         mean = weights @ values / weights.sum()
@@ -330,7 +339,7 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 f"{unreached.sum()} rows are joined to no known value and get the mean, "
                 f"first rows {np.flatnonzero(unreached)[:5].tolist()}: raise n_neighbors, or add correspondences",
                 UserWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         target = np.where(weights[:, None] > 0, values - self.mean_, 0.0)
         smoother = laplacian(self.adjacency_, normalization=self.normalization)
@@ -346,14 +355,14 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
                 f"the systems of round {self.n_iter_} were left at a relative residual of {left:.2g} after "
                 f"{self.solver_max_iter} steps, above solver_tol {self.solver_tol:g}: raise solver_max_iter",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         elif not self.converged_ and self.tol > 0:
             warnings.warn(
                 f"the objective still fell by more than {self.tol:g} of itself in round {self.n_iter_}: "
                 "raise max_iter or tol",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 
@@ -371,7 +380,6 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
 
     def _training_sets(self, *sets: MatrixLike) -> tuple[Any, ...]:
         """Return the sets of rows to learn from, checked; the features of the first are those of the estimator."""
-        check_options(self)
         rules: dict[str, Any] = {"sparse": self._takes_sparse(), "min_rows": 2}
         first = training_matrix(self, sets[0], name="X" if len(sets) == 1 else "X1", **rules)
         others = enumerate(sets[1:], start=2)
@@ -423,7 +431,8 @@ class FeaturePreservingEmbedding(ClassNamePrefixFeaturesOutMixin, BaseEstimator)
             )
         begin, lazy = sum(self.sizes_[:data_set]), isinstance(rows, da.Array)
         of_set = slice(begin, begin + self.sizes_[data_set])
-        degrees = np.sqrt(np.maximum(self._degrees[of_set], np.finfo(float).tiny))
+        degrees = self._degrees[of_set]
+        degrees = np.sqrt(np.where(degrees > 0, degrees, 1.0))  # a row without an edge has any length
         scale = degrees if options["normalization"] == "symmetric" else np.ones_like(degrees)
         return lift(
             place_rows, "wc->wk", whole_rows(rows) if lazy else rows,
@@ -522,7 +531,7 @@ def one_round(model: FeaturePreservingEmbedding, problem: Problem, state: Embedd
     right[:, shifts == 0] = 0.0
     width = group_width(right.shape[0], right.shape[1], block_memory())
     solved = lift(
-        solve_group, "k,nk,nk->mk", da.from_array(shifts, chunks=width),
+        columns.solve_shifted, "k,nk,nk->mk", da.from_array(shifts, chunks=width),
         *(da.from_array(values, chunks=(-1, width)) for values in (right, Z @ basis)), dtype=np.float64,
         sizes={"m": len(right) + 1}, laplacian=L, confidence=confidence, order=model.smoothness,
         tol=model.solver_tol, max_iter=model.solver_max_iter,
@@ -555,11 +564,14 @@ def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float)
     """Return the factors of Z F for which tr(ZᵀLZ) + ridge ‖F‖² is least, 2 √ridge ‖L^½ Z F‖_*.
 
     With the singular values σ and right vectors W of L^½ Z F: F = ridge^-¼ σ^½ Wᵀ, Z = ridge^¼ Z F W σ^-½. The
-    roughness is ZᵀLZ; `LEAST_ROUGHNESS` of the identity is added to L, so that constants keep a scale.
+    roughness is ZᵀLZ; `LEAST_ROUGHNESS` of the identity is added to L, in units of the roughness of Z, so that
+    constants keep a scale. Where that is rounding, the identity alone is left.
     """
-    gram = Z.T @ Z
-    gram /= max(float(np.trace(gram)), np.finfo(float).tiny)
-    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * np.trace(roughness) * gram)
+    gram, rough = Z.T @ Z, float(np.trace(roughness))
+    total = max(float(np.trace(gram)), np.finfo(float).tiny)
+    if rough <= np.finfo(float).eps * total:
+        roughness, rough = np.zeros_like(gram), total
+    squares, basis = np.linalg.eigh(roughness + LEAST_ROUGHNESS * rough * (gram / total))
     root = np.sqrt(np.maximum(squares, 0.0))[:, None] * basis.T
     _, values, right = np.linalg.svd(root @ F, full_matrices=False)
     sizes = np.sqrt(np.maximum(values, ZERO_EIGENVALUE * max(values[0], np.finfo(float).tiny)))
@@ -567,15 +579,6 @@ def balance_factors(Z: Float64s, F: Float64s, roughness: Float64s, ridge: float)
     weights[: len(sizes)] = ridge**-0.25 * sizes[:, None] * right
     rotated[:, : len(sizes)] = ridge**0.25 * (Z @ (F @ right.T)) / sizes
     return rotated, weights
-
-
-@block(temporaries=7)
-def solve_group(
-    shifts: Float64s, right: Float64s, start: Float64s, *, laplacian: Any, confidence: Float64s, **limits: Any
-) -> Float64s:
-    """Return the solutions of a group of systems, (n, g), and below them their relative residuals."""
-    found, residuals, _ = columns.solve_shifted(laplacian, confidence, shifts, right, start, **limits)
-    return np.vstack([found, residuals])
 
 
 def group_width(n_rows: int, n_systems: int, block_memory: int) -> int:

@@ -94,9 +94,6 @@ def test_a_product_makes_every_block_of_its_vectors_once():
     np.testing.assert_array_equal(found, sparse_times(lazy, vectors).compute(scheduler="sync"))
 
 
-# --- rows ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("scale", [2.0**-1000, 2.0**-560, 2.0**600, 2.0**1000])
 def test_rows_whose_squares_underflow_or_overflow_have_a_direction(scale):
     X = np.array([[3.0, 4.0], [0, 0], [1, -7]])
@@ -126,9 +123,6 @@ def test_a_row_that_is_not_finite_has_no_direction(sparse, value):
     assert found.dtype == np.float32
     expected = np.array([[0.6, 0.8], [0, 0], [0, 1]], np.float32)
     np.testing.assert_array_equal(found.toarray() if sparse else found, expected)
-
-
-# --- grids of blocks keep what they promise of rows and values ----------------------------------------------
 
 
 @given(

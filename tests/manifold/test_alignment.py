@@ -5,6 +5,7 @@ import warnings
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.linalg import sqrtm
@@ -110,7 +111,8 @@ def test_objective_never_rises(missing, init, ridge, normalization, quiet):
 def test_one_set_with_missing_rows_is_interpolated():
     X, _, V = planted(150)
     given = np.where(np.arange(150)[:, None] < 100, V, np.nan)
-    model = FeaturePreservingEmbedding(4, regularization=0.01).fit(X, given)
+    model = FeaturePreservingEmbedding(4, regularization=0.01).fit(pd.DataFrame(X).add_prefix("x"), given)
+    assert model.feature_names_in_.tolist() == [f"x{column}" for column in range(12)]
     assert model.features_.shape == V.shape
     error = np.sqrt(np.mean((model.features_ - V)[100:] ** 2))
     assert error < 0.8 * np.sqrt(np.mean((V[:100].mean(axis=0) - V[100:]) ** 2))
@@ -196,6 +198,19 @@ def test_one_component_carries_one_feature():
     assert one.objective_[-1] == pytest.approx(two.objective_[-1], rel=1e-3)
     np.testing.assert_allclose(one.features_, two.features_, atol=0.05)
     assert abs(one.features_ - line).max() < 0.5
+
+
+def test_each_part_of_a_graph_has_its_known_value():
+    """The whole start lies where the Laplacian is zero: every row got the mean, as a converged result."""
+    graph = sp.block_diag([np.eye(2)[::-1]] * 2 + [np.zeros((1, 1))], format="csr")
+    X, V = (
+        np.array([[0.0], [1.0], [10.0], [11.0], [20.0]]),
+        np.array([[0.0], [np.nan], [3.0], [np.nan], [6.0]]),
+    )
+    options = {"n_neighbors": 2, "metric": "euclidean", "normalization": "symmetric"}
+    model = FeaturePreservingEmbedding(2, **options).fit_graph(graph, V, sets=(X,))
+    np.testing.assert_allclose(model.features_.ravel(), [0, 0, 3, 3, 6], atol=1e-3)
+    np.testing.assert_allclose(model.predict([[15.5]]), 4.5, atol=1e-3)  # as near to a row without an edge
 
 
 def test_an_interrupted_fit_goes_on_with_its_newest_round():

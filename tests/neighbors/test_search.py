@@ -340,9 +340,6 @@ def test_wrong_scores_do_not_survive(monkeypatch):
     assert lists_in(X, 5, metric="cosine").compute().tobytes() == lists.tobytes()
 
 
-# --------------------------------------------------------------------------- trees, and graphs of them
-
-
 def nearest(X, k, metric="euclidean"):
     return kept_lists(domain_rows(X, metric=metric), k, metric=metric)
 

@@ -22,13 +22,20 @@ from distembed.factorization.document_rows import check_n_clusters
 from distembed.job.model import check_figures
 from distembed.job.outputs import declared_in
 from distembed.job.stage import Context, Counted, StageSpec, System, sections
+from distembed.linalg import columns
 from distembed.linalg.chunks import cut_rows
 from distembed.linalg.operators import whole_csr
 from distembed.manifold import feature_preserving as embeddings
 from distembed.manifold import inference
 from distembed.manifold.correspondences import correspondence_matrix
 from distembed.manifold.propagation import CANDIDATES, ROWS_AT_ONCE, propagate_correspondences
-from distembed.neighbors.graphs import affinity_rows, joint_adjacency, neighbor_affinity, row_sizes
+from distembed.neighbors.graphs import (
+    affinity_rows,
+    joint_adjacency,
+    neighbor_affinity,
+    row_is_used,
+    row_sizes,
+)
 from distembed.neighbors.search import check_n_neighbors
 from distembed.plan import Dimension, Dimensions, StagePlan, in_turn, stage_plan, task
 from distembed.stages import collections
@@ -216,7 +223,7 @@ def plan_fit(dims: Dimensions, sides: Sequence[str]) -> StagePlan:
     group, values = n * dims.block("axis", itemsize=8), dims.whole("feature", itemsize=8)
     rounds = VALUE_COPIES * n * (dims.whole("axis", itemsize=8) + values) + 3 * edges
     return stage_plan(
-        task(embeddings.solve_group, group, group, output=group),
+        task(columns.solve_shifted, group, group, output=group),
         whole=[edges, max(rounds, eigenvector_bytes(n, k) + 3 * edges)],
         n_tasks=dims.n_blocks("axis"),
         states=n * dims.whole("axis", itemsize=8),
