@@ -19,12 +19,14 @@ from distembed.job.load import load_job
 from distembed.job.opening import open_job
 from distembed.job.plan import plan_job
 from distembed.job.run import run_stages
+from distembed.job.stage import Context
 from distembed.linalg.operators import whole_csr
 from distembed.manifold.correspondences import shared_values
-from distembed.manifold.inference import AS_PRINTED
+from distembed.manifold.inference import AS_PRINTED, TwoSets
 from distembed.neighbors.graphs import joint_adjacency
 from distembed.systems.transfer import report as views
 from distembed.systems.transfer.job import TransferJob
+from distembed.systems.transfer.stages import _dominated
 from tests.commands import changes, job_fixtures, made, refusal, succeed, untimed
 from tests.small_jobs.transfer import JOB, N_DOCUMENTS, records, write_three
 
@@ -152,6 +154,10 @@ def test_the_printed_algorithm_is_judged_on_documents_of_one_topic(job, copy):
     expected = np.sqrt(((some[known] - some.mean(axis=0)) ** 2).mean())
     assert next(row["rmse"] for row in scores if row["method"] == "mean") == pytest.approx(expected)
     assert "take another evaluation.topic" in refusal(*again, "--set", "evaluation.topic_share=1.0")
+    rows, pairs = np.eye(6) + (np.arange(6) > 0)[:, None], np.stack([np.arange(6)] * 2, axis=1)
+    rows[0], ctx = 0, Context(open_job(workspace.url), workspace, None, None)  # a document without a word
+    chosen, _ = _dominated(ctx, TwoSets(rows, rows, (), np.eye(4)[[1] * 6]), pairs)
+    assert [graph.nnz for graph in chosen.graphs] == [20, 20]
 
 
 def test_two_files_a_table_of_tabs_a_file_of_pairs_and_topics_by_lda(tmp_path):

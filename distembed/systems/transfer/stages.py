@@ -338,19 +338,22 @@ def _dominated(ctx: Context, sets: inference.TwoSets, pairs: Int64s) -> tuple[in
     Raises
     ------
     ValueError
-        If these are fewer than three.
+        If these are fewer than three, or fewer than two of a set hold a word.
     """
     options, job = ctx.job.evaluation, ctx.job
     shares = sets.features[pairs[:, 0]]
     kept = pairs[(shares[:, options.topic] >= options.topic_share) & (shares.argmax(axis=1) == options.topic)]
-    if len(kept) < 3:
+    first, second = sets.first[kept[:, 0]], sets.second[kept[:, 1]]
+    used = [int(row_is_used(rows, "cosine").sum()) for rows in (first, second)]
+    if len(kept) < 3 or min(used) < 2:  # a document without a word is near to no other
         raise ValueError(
-            f"{len(kept)} documents with a counterpart have {options.topic_share:g} of topic {options.topic} or more: "
+            f"{min(used)} documents with a counterpart have {options.topic_share:g} of topic {options.topic} or more: "
             "take another evaluation.topic, or a smaller evaluation.topic_share"
         )
-    first, second = sets.first[kept[:, 0]], sets.second[kept[:, 1]]
-    k = min(job.alignment.n_neighbors, len(kept) - 1)
-    graphs = [neighbor_affinity(rows, k, **_graph_options(job)) for rows in (first, second)]
+    graphs = [
+        neighbor_affinity(rows, min(job.alignment.n_neighbors, n - 1), **_graph_options(job))
+        for rows, n in zip((first, second), used, strict=True)
+    ]
     some = inference.TwoSets(first, second, (graphs[0], graphs[1]), sets.features[kept[:, 0]])
     return some, np.column_stack([np.arange(len(kept))] * 2)
 
