@@ -130,6 +130,7 @@ class System(NamedTuple):
     `explanation` names the module whose `explain` gives the reasons of one result.
     `own_items` say by what `distembed tune` judges a job without an evaluation set.
     `outputs` are what its stages may store.
+    `report_bytes` takes a job and its dimensions, and returns what its report holds beside `REPORT_BYTES`.
     `presets` are sections of settings that belong together, by name; a new job has those of the first.
     """
 
@@ -144,6 +145,7 @@ class System(NamedTuple):
     own_items: OwnItems | None = None
     outputs: tuple[Output, ...] = ()
     presets: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
+    report_bytes: Callable[[Any, Dimensions], int] = lambda _job, _dims: 0
 
     def page(self, job: Job, workspace: Workspace) -> Any:
         """Return the report of a workspace whose other stages are done, a `Page` of `distembed.views.report.page`."""
@@ -181,9 +183,8 @@ def stages_of(job: Job) -> tuple[StageSpec, ...]:
         return {}
 
     def plan(job: Job, dims: Dimensions) -> StagePlan:
-        width = getattr(job, "n_dimensions", 0)
-        vectors = dims.whole(2, "word", width) if width else 0  # as they are read, and of unit length
-        return stage_plan(whole=[REPORT_BYTES, vectors])._replace(exact=False)
+        held = system_of(job).report_bytes(job, dims)
+        return stage_plan(whole=[REPORT_BYTES, held])._replace(exact=False)
 
     return (*own, StageSpec(REPORT_STAGE, tuple(spec.name for spec in own), parameters, draw, plan))
 

@@ -13,6 +13,8 @@ import pytest
 import distembed as de
 from distembed.corpus import readers
 from distembed.job.load import load_job
+from distembed.job.plan import plan_job
+from distembed.job.stage import REPORT_BYTES
 from distembed.systems.comparison.changes import CHANGED, UNJUDGED, changed_words, changes_of, own_contexts
 from distembed.systems.comparison.views import course, summary
 from tests.commands import job_fixtures, made, refusal, succeed
@@ -52,6 +54,7 @@ def write_rows(folder, rows):
 def test_swapped_words_have_changed_and_have_the_contexts_of_each_other(plain, workspace):
     columns = plain.between("new", "old")
     verdicts = dict(zip(columns["word"], columns["verdict"], strict=True))
+    assert plain.between("new", "old", [5, 2])["verdict"] == [columns["verdict"][row] for row in (5, 2)]
     assert verdicts["pa"] == verdicts["ra"] == CHANGED
     assert not [word for word, verdict in verdicts.items() if word[0] in "qsx" and verdict == CHANGED]
     assert {plain.words[word] for word in changed_words(plain)[:2]} == {"pa", "ra"}
@@ -80,8 +83,9 @@ def test_neither_the_order_of_documents_nor_that_of_names_changes_a_bit(plain, t
         np.testing.assert_array_equal(mixed.measures[name], values)
 
 
-def test_the_report_shows_both_sides_and_the_table_has_every_word(workspace, tmp_path):
+def test_the_report_shows_both_sides_and_the_table_has_every_word(job, workspace, tmp_path):
     page = (workspace / "report/index.html").read_text()
+    assert plan_job(load_job(job)).stages["report"].whole_bytes > REPORT_BYTES  # for the measures
     for what in ("Words that differ", "Both sides of each word", "own contexts", "occurrences<"):
         assert what in page
     passages = re.findall(r"<li>(.*?) <small>", page)

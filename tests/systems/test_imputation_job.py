@@ -341,9 +341,6 @@ def test_the_names_are_given_away_with_where_they_come_from(tmp_path):
     assert np.isnan(np.load(tmp_path / "names.npy")).all(axis=1).tolist() == [False, False, False, True]
 
 
-# --- `distembed infer`: new names, whose columns are on the scales of the fit -------------------------------------
-
-
 def numbers(job: Path) -> np.ndarray:
     """Return the rows of the table of the job."""
     return np.loadtxt(job.parent / "domain.csv", delimiter=",", skiprows=1, usecols=(2, 3, 4))

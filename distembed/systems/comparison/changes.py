@@ -41,24 +41,35 @@ class Changes(NamedTuple):
     floor: float
     """How many times its noise a change must be."""
 
-    def between(self, part: str, other: str) -> dict[str, Any]:
-        """Return the columns of two parts: counts, distance, change and its interval, floor and verdict."""
+    def judge(self, part: str, other: str) -> tuple[Mask, Mask, Float64s]:
+        """Return which words can be judged between two parts, which have changed, and the floor of each, (words,)."""
         first, second = (self.parts.index(name) for name in (part, other))
         floor = self.floor * (self.measures["noise", part, None] + self.measures["noise", other, None]) / 2
-        of_pair = {name: self.measures[name, part, other] for name in ("distance", "change", "low", "high")}
+        change, low = (self.measures[name, part, other] for name in ("change", "low"))
         # Halves of a rare word may all lack it: its change is not measured then.
-        is_judged = self.judged[:, first] & self.judged[:, second] & np.isfinite(of_pair["change"])
-        is_changed = is_judged & (of_pair["change"] > floor) & (of_pair["low"] > 0)
+        is_judged = self.judged[:, first] & self.judged[:, second] & np.isfinite(change)
+        return is_judged, is_judged & (change > floor) & (low > 0), floor
+
+    def between(self, part: str, other: str, words: Sequence[int] | None = None) -> dict[str, Any]:
+        """Return the columns of two parts: counts, distance, change and its interval, floor and verdict.
+
+        They are those of the words that are given by number, by default of all.
+        """
+        rows = np.arange(len(self.words)) if words is None else np.array(words, int)
+        first, second = (self.parts.index(name) for name in (part, other))
+        is_judged, is_changed, floor = (one[rows] for one in self.judge(part, other))
         verdict = np.where(is_changed, CHANGED, np.where(is_judged, LEVEL, UNJUDGED))
         return {
-            "word": self.words,
-            "part": [part] * len(self.words),
-            "other": [other] * len(self.words),
-            "count": self.counts[:, first],
-            "other_count": self.counts[:, second],
-            "documents": self.documents[:, first],
-            "other_documents": self.documents[:, second],
-            **of_pair,
+            "word": [self.words[row] for row in rows],
+            "part": [part] * len(rows),
+            "other": [other] * len(rows),
+            "count": self.counts[rows, first],
+            "other_count": self.counts[rows, second],
+            "documents": self.documents[rows, first],
+            "other_documents": self.documents[rows, second],
+            **{
+                name: self.measures[name, part, other][rows] for name in ("distance", "change", "low", "high")
+            },
             "floor": floor,
             "verdict": verdict.tolist(),
         }
@@ -89,9 +100,10 @@ def changed_words(changes: Changes) -> list[int]:
     """Return the words that have changed between any two parts, those first that do so by the most above the floor."""
     best = np.full(len(changes.words), -np.inf)
     for part, other in changes.pairs:
-        columns = changes.between(part, other)
-        is_changed = np.array(columns["verdict"]) == CHANGED
-        best = np.maximum(best, np.where(is_changed, columns["change"] - columns["floor"], -np.inf))
+        _, is_changed, floor = changes.judge(part, other)
+        best = np.maximum(
+            best, np.where(is_changed, changes.measures["change", part, other] - floor, -np.inf)
+        )
     order = np.argsort(-best, kind="stable")
     return [int(word) for word in order if np.isfinite(best[word])]
 

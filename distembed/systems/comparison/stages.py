@@ -425,6 +425,12 @@ def comparison_dimensions(job: ComparisonJob, counted: Counted | None) -> Dimens
     return described(found | core)
 
 
+def report_bytes(job: ComparisonJob, dims: Dimensions) -> int:
+    """Return the bytes of all measures, as read and in float64, and of the vectors of a part in three copies."""
+    n_measures = len(replicates.measures_of(dims.size("part")))
+    return dims.whole("word", n_measures, itemsize=4 + 8) + dims.whole(3, "word", job.psdvec.n_components)
+
+
 SYSTEM = System(
     ComparisonJob,
     stages,
@@ -439,4 +445,5 @@ SYSTEM = System(
         corpus_outputs.ROW_NONZEROS,
         *declared_in(outputs),
     ),
+    report_bytes=report_bytes,
 )

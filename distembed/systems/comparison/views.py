@@ -13,7 +13,7 @@ from distembed.job.terminal import shown
 from distembed.stages.words import content_words
 from distembed.storage.workspace import Workspace
 from distembed.systems.comparison import changes as measured
-from distembed.systems.comparison.changes import CHANGED, TABLES, UNJUDGED, Changes
+from distembed.systems.comparison.changes import TABLES, UNJUDGED, Changes
 from distembed.systems.comparison.job import ComparisonJob
 from distembed.views.report.figures import Mark, line_chart, small_multiples
 from distembed.views.report.page import Page, Part, Passages, Section, ShownTable
@@ -47,10 +47,10 @@ def page(job: ComparisonJob, workspace: Workspace) -> Page:
         "changed words": len(changed),
         "floor, times the noise": done["floor"],
     }
-    of_pairs, rows = [found.between(*pair) for pair in found.pairs], []
-    for word in words:
+    of_pairs, rows = [found.between(*pair, words) for pair in found.pairs], []
+    for place in range(len(words)):
         for columns in of_pairs:
-            row = {name: values[word] for name, values in columns.items()}
+            row = {name: values[place] for name, values in columns.items()}
             interval = (float(row.pop("low")), float(row.pop("high")))
             row["interval"] = interval if np.isfinite(interval).all() else None
             rows.append({name: row.pop(name) for name in VERDICT} | row)
@@ -86,11 +86,14 @@ def summary(job: ComparisonJob, found: Changes, changed: Sequence[int], workspac
     n_judged = workspace.stages()["differences"].facts["n_judged"]
     # a word is compared once for each two parts, and chance changes it in some of them: of many pairs in as many as
     # there are words, though not each word once
-    verdicts = np.array([found.between(*pair)["verdict"] for pair in found.pairs])
-    is_judged, rate = verdicts != UNJUDGED, job.comparison.false_alarms
-    n_compared, n_changed = int(is_judged.sum()), int((verdicts == CHANGED).sum())
+    times, n_changed, rate = np.zeros(len(found.words), int), 0, job.comparison.false_alarms
+    for pair in found.pairs:
+        is_judged, is_changed, _ = found.judge(*pair)
+        times += is_judged
+        n_changed += int(is_changed.sum())
+    n_compared = int(times.sum())
     expected = rate * n_compared
-    words_by_chance = float((1 - (1 - rate) ** is_judged.sum(axis=0)).sum())
+    words_by_chance = float((1 - (1 - rate) ** times).sum())
     in_doubt = 0 < n_changed <= expected and len(changed) <= words_by_chance
     return (
         f"{plural(len(found.parts), 'part')}: {', '.join(found.parts)}. Of {plural(n_judged, 'word')} that can be "
@@ -117,14 +120,12 @@ def _figure(found: Changes, words: Sequence[int]) -> Part:
     if not words:
         return ShownTable("Changes", [])
     if len(found.parts) == 2:
-        columns = found.between(*found.pairs[0])
-        ends = np.stack([columns["low"], columns["high"]], axis=1).tolist()
+        columns = found.between(*found.pairs[0], words)
+        values = (columns[name] for name in ("word", "change", "low", "high", "verdict"))
         marks = [
-            Mark(
-                found.words[word], float(columns["change"][word]), tuple(ends[word]), columns["verdict"][word]
-            )
-            for word in words
-            if columns["verdict"][word] != UNJUDGED
+            Mark(word, float(change), (float(low), float(high)), verdict)
+            for word, change, low, high, verdict in zip(*values, strict=True)
+            if verdict != UNJUDGED
         ]
         xlabel = "change between the parts, with its interval"
         return small_multiples("Changes", marks, xlabel=xlabel, caption=CAPTION)
@@ -158,11 +159,12 @@ def course(
 ) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], tuple[Any, Any, Any]]:
     """Return the change of each word from the first part to each later one, and the interval of the first word."""
     x = np.array(years_of(found.parts) or range(1, len(found.parts) + 1), float)[1:]
-    columns = [found.between(found.parts[0], part) for part in found.parts[1:]]
+    columns = [found.between(found.parts[0], part, words) for part in found.parts[1:]]
     curves = {
-        found.words[word]: (x, np.array([column["change"][word] for column in columns])) for word in words
+        found.words[word]: (x, np.array([column["change"][place] for column in columns]))
+        for place, word in enumerate(words)
     }
-    ends = [np.array([column[end][words[0]] for column in columns]) for end in ("low", "high")]
+    ends = [np.array([column[end][0] for column in columns]) for end in ("low", "high")]
     is_known = np.isfinite(ends).all(axis=0)
     return curves, (x[is_known], ends[0][is_known], ends[1][is_known])
 

@@ -530,6 +530,14 @@ def stages(job: ImputationJob) -> tuple[StageSpec, ...]:
 
 
 REPORT, VIEWS = "distembed.systems.imputation.report", "distembed.systems.imputation.views"
+
+
+def report_bytes(_job: ImputationJob, dims: Dimensions) -> int:
+    """Return the bytes of all vectors, as they are read and of unit length, and of the graph and its weights."""
+    vectors = dims.whole("name", "component") + dims.whole("other", itemsize=1)
+    return 2 * (vectors + dims.whole("edge", itemsize=EDGE_BYTES))
+
+
 SYSTEM = System(
     ImputationJob,
     stages,
@@ -542,4 +550,5 @@ SYSTEM = System(
     own_items=OwnItems("join", "hold_out", "hidden names, centered cosine", REPORT),
     presets=PRESETS,
     outputs=(*declared_in(outputs), KEPT_DISTANCES.output),
+    report_bytes=report_bytes,
 )

@@ -440,4 +440,5 @@ SYSTEM = System(
         KEPT_DISTANCES.output,
     ),
     presets=PRESETS,
+    report_bytes=lambda job, dims: dims.whole(2, "word", job.n_dimensions),  # as read, and of unit length
 )

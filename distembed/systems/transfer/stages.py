@@ -477,4 +477,6 @@ SYSTEM = System(
     explorer=REPORT,
     outputs=(*collections.SIDE_OUTPUTS, *declared_in(outputs)),
     presets=PRESETS,
+    # the embedding of all documents, and their values
+    report_bytes=lambda _job, dims: sum(dims.whole("document", of, itemsize=8) for of in ("axis", "feature")),
 )
