@@ -245,9 +245,7 @@ def _solve_samples(rows: Floats, weights: Floats, moments: Floats, system: Float
         if (gain <= TOLERANCE * size).all():
             break
         forward = product(step)
-        curvature = (step * forward).sum(
-            axis=0
-        )  # by rounding not above 0 where the step hardly moves anything
+        curvature = (step * forward).sum(axis=0)  # rounding may leave none where a step hardly moves
         length = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
         solution = solution + length * step
         left = left - length * forward
