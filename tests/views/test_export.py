@@ -28,9 +28,6 @@ from distembed.views.texts import open_encoder
 from tests.commands import run, succeed
 from tests.tiny_job import computed
 
-# --- tables ---------------------------------------------------------------------------------------------------
-
-
 TITLES = ["Ärger, mit Komma", 'said "no"', "two\nlines", None, "=1+1", ""]
 SCHEMA = pa.schema([("title", pa.string()), ("topic", pa.int64())])
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(6, 2) / 7
@@ -150,9 +147,6 @@ def test_rows_of_other_bounds_are_paired(batch_rows, block_rows):
     assert all(columns.num_rows == len(rows) for columns, rows in pieces)
 
 
-# --- counts, PMI and distances, and counts in again -----------------------------------------------------------
-
-
 def test_counts_that_were_written_are_read_by_pandas_and_give_the_vectors_of_the_job(tiny):
     done = succeed("export", tiny / "w", "--what", "counts", "--to", tiny / "c.parquet")
     assert "their words in" in done.output
@@ -224,9 +218,6 @@ def test_pmi_and_distances_are_written(tiny):
     assert float(pq.read_schema(tiny / "p.parquet").metadata[b"constant"]) == pytest.approx(np.log(0.02))
     succeed("export", tiny / "w", "--what", "distances", "--to", tiny / "d.npy")
     np.testing.assert_array_equal(np.load(tiny / "d.npy"), workspace.array("distances").compute())
-
-
-# --- word vectors, and folders of static models ---------------------------------------------------------------
 
 
 WORDS = ["king", "queen", "kings", "queens"]

@@ -177,9 +177,6 @@ def test_a_bad_count_is_named_with_its_place(bad, name, kind):
         da.compute(FUNCTIONS[name][1](KINDS[kind](counts)))
 
 
-# --- what is public ------------------------------------------------------------------------------------------------
-
-
 SQUARE = np.ones((2, 2))
 SPACE = lifted(draw_counts(30, 3), (30,))
 SHAPE = r"12 rows and 24 columns; give counts of words|0 feature\(s\)"
@@ -271,9 +268,6 @@ def test_counts_are_read_once_more_for_the_sums_of_columns_and_not_held(weigh, n
     assert source.most_held == 1
 
 
-# --- contexts on either side, and the choice of columns ------------------------------------------------------------
-
-
 def test_contexts_of_either_side_are_the_same_with_a_stored_transpose():
     counts = lifted(draw_counts(), (7, 20, 3))
     lazy = de.directional_contexts(counts)
@@ -298,9 +292,6 @@ def test_columns_are_chosen_by_entropy_and_word(chunks, n_columns):
     lazy = pmi.chosen_columns(lifted(counts, chunks), CONTEXTS, **options)
     assert np.array_equal(lazy.compute().toarray(), counts[:, kept])
     assert pmi.chosen_columns(SPACE, ["a", "b", "c"]) is SPACE
-
-
-# ---- words in documents -----------------------------------------------------------------------------------------
 
 
 def test_the_words_of_a_single_document_have_their_whole_weight():
