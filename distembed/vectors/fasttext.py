@@ -70,7 +70,7 @@ def _load(file: _File, gensim: Any) -> tuple[list[str], Float32s, SubwordTable |
         raise ValueError(f"it begins with {begin.hex()} and not with {MAGIC.hex()}")
     model = gensim.load(file, encoding="latin-1", full_model=False)
     n_words, matrix = len(model.raw_vocab), model.vectors_ngrams
-    if n_words != model.nwords or matrix.shape != (n_words + model.bucket, model.dim):
+    if not n_words or n_words != model.nwords or matrix.shape != (n_words + model.bucket, model.dim):
         raise ValueError(
             f"{model.nwords} words, {n_words} of them different, {model.bucket} buckets and {model.dim} components do "
             f"not fit a matrix of the shape {matrix.shape}"

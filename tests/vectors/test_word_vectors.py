@@ -310,6 +310,8 @@ DAMAGED = [
     (lambda data: data.replace(b"Queen\0", b"king\0"), r"7 words, 6 of them different"),
     (lambda data: data[: _end(data) - 40] + b"\xff" * 40 + data[_end(data) :], r"hold NaN or infinity"),
     (lambda data: b"2 2\na 12345678b 12345678", r"begins with 3220320a"),
+    (lambda data: data[:8] + bytes(4) + data[12:40] + bytes(4) + data[44:64] + bytes(12) + data[76:92] + bytes(17),
+     r"\(0 words, 0 of them different, 0 buckets and 0 components"),
 ]  # fmt: skip
 
 
