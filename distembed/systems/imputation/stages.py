@@ -209,9 +209,12 @@ REGRESSORS: dict[str, Any] = {"ridge": LinearRidge(), "kernel_ridge": KernelRidg
 
 
 def plan_vectors(job: ImputationJob, dims: Dimensions) -> StagePlan:
-    """Return the plan of the missing vectors, by whatever method, as the hold-out has all."""
+    """Return the plan of the missing vectors by the method of the job, or by any where the hold-out chooses."""
     stored = dims.whole("name", "component") + dims.whole("other", itemsize=1)
-    return in_turn(plan_systems(job, dims), plan_regressions(dims))._replace(stored_bytes=stored)
+    method = job.imputation.method
+    plans = [plan_systems(job, dims)] if method not in REGRESSORS else []
+    plans += [plan_regressions(dims)] if method != "graph" else []
+    return in_turn(*plans)._replace(stored_bytes=stored)
 
 
 def plan_systems(job: ImputationJob, dims: Dimensions) -> StagePlan:
