@@ -240,8 +240,8 @@ def read_corpus(
     ----------
     paths : str, Path, or sequence of them
         Files, folders, globs or fsspec URLs. The files of a folder or a glob come in the order of their names.
-        A folder means the files in it and in its subfolders, without hidden ones. For texts in memory see
-        `read_texts`.
+        A folder means the files in it and in its subfolders, without hidden ones; a file that several of them name is
+        read once. For texts in memory see `read_texts`.
     format : {"auto", "mediawiki", "text", "jsonl", "csv", "tsv", "parquet"}
         The format of the files; "auto" goes by the extension before that of the compression (.bz2, .gz, .xz,
         .zst). A file with an unknown extension is read as text.
