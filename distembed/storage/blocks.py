@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -273,16 +274,16 @@ def _read_chunk(
 ) -> Array:
     """Return the values of a chunk, which is the one of its record and holds its own checksum."""
     expected = files[name]
-    data = np.empty(expected.size + 1, np.uint8)  # of a longer file one byte more; aligned for any type
     if folder.is_local:
         with open(folder.readable(name), "rb", buffering=0) as file:  # noqa: PTH123 (of the path of a URL)
+            # Of a longer file one byte more; aligned for any type. A stranger's record may say any size.
+            data = np.empty(min(expected.size, os.fstat(file.fileno()).st_size) + 1, np.uint8)
             n_bytes = 0
             while more := file.readinto(data[n_bytes:].data):
                 n_bytes += more
     else:
-        found = folder.read(name, most=expected.size)
-        n_bytes = len(found)
-        data[:n_bytes] = np.frombuffer(found, np.uint8)
+        data = np.frombuffer(folder.read(name, most=expected.size), np.uint8).copy()
+        n_bytes = len(data)
     data = data[:n_bytes]
     body = data[: -records.TAIL_BYTES]
     if n_bytes != expected.size or data[-records.TAIL_BYTES :].tobytes().hex() != expected.tail:
