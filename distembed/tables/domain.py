@@ -244,7 +244,7 @@ def returns_of(prices: Floats, names: Sequence[str], *, max_missing: float) -> D
         The share of the days, at most, on which a name that is kept may lack a price.
     """
     is_open = (prices > 0).any(axis=1)
-    prices = np.where(prices > 0, prices, np.nan)[is_open]
+    prices = np.where(prices > 0, prices, np.nan)[is_open].astype(np.float64)
     shares = np.isnan(prices).mean(axis=0) if len(prices) else np.ones(len(names))
     returns = prices[1:] / prices[:-1] - 1
     moves = [np.unique(column[~np.isnan(column)]).size > 1 for column in returns.T]

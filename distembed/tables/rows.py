@@ -160,7 +160,9 @@ def _numbers_of(column: Any, section: TableSection) -> tuple[Floats | None, Int6
         return None if read.is_text else read.values, read.wrong
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     is_number = any(is_of(column.type) for is_of in tests)
-    return column.cast(pa.float64(), safe=False).to_numpy() if is_number else None, np.zeros(0, np.int64)
+    # of float32 alone a table stays float32, which takes half the memory and half the time of a search
+    dtype = pa.float32() if pa.types.is_float32(column.type) else pa.float64()
+    return column.cast(dtype, safe=False).to_numpy() if is_number else None, np.zeros(0, np.int64)
 
 
 def read_values(section: TableSection, *, key: str, columns: Sequence[str] = ()) -> Domain:

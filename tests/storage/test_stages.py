@@ -159,9 +159,6 @@ def test_a_damaged_block_of_a_state_is_made_again_alone(tmp_path):
     assert sorted(calls.blocks) == [0, 1, 1, 2, 2]
 
 
-# --- a stage and the content of its inputs ---------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings("ignore:Stage 'a' was repaired")
 def test_a_run_that_is_killed_as_it_commits_leaves_nothing_on_replaced_content(root, tmp_path, monkeypatch):
     """The commit stands, and what rests on the content before it was not yet removed."""
@@ -257,9 +254,6 @@ def stop(*_, **__):
 def made_from(root, stage):
     found = Workspace.open(root).stages()[stage]
     return {"parameters": found.parameters, "inputs": found.inputs}
-
-
-# --- what an interrupted run left ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("place", ["remove_journal", "copy"])

@@ -107,6 +107,13 @@ def test_a_table_is_read(tmp_path, request, name, data, options, names, values):
     assert (domain.names, domain.matrix.tolist()) == (names, values)
 
 
+@pytest.mark.parametrize(("other", "dtype"), [(pa.float32(), "float32"), (pa.int8(), "float64")])
+def test_single_precision_is_kept_where_a_table_has_no_other(tmp_path, other, dtype):
+    columns = {"n": UV, "a": pa.array([1.5, 2], pa.float32()), "b": pa.array([3, 4], other)}
+    path = write(tmp_path, pa.table(columns), "t.parquet")
+    assert read_domain(DomainSection(path=path)).matrix.dtype == dtype
+
+
 def test_labels_and_ignored_columns_are_told(tmp_path):
     path = write(tmp_path, ",n,city,a,none\n0,u,Rome,1,\n1,v,Bern,2,\n")
     domain = read_domain(DomainSection(path=path, name_column="n", label_column="city"))
