@@ -187,11 +187,8 @@ def status(*, as_json: bool, verbose: bool, **at: Any) -> None:
     failures of the command itself.
     """
     record = status_record(open_job(**at))
-    write(
-        json.dumps(record, indent=1)
-        if as_json
-        else status_text(record, command=_again(**at), verbose=verbose)
-    )
+    again = _again(**at)
+    write(json.dumps(record, indent=1) if as_json else status_text(record, command=again, verbose=verbose))
     sys.exit(STATUS_CODES[record["state"]])
 
 

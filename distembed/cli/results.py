@@ -256,9 +256,8 @@ def evaluate(
     if not all(sign for _, sign, _ in named):
         raise click.UsageError(f"--columns takes ROLE=NAME, as word1=stimulus, and not {columns!r}")
     roles = {role.strip(): name.strip() for role, _, name in named} if columns else None
-    sources = {
-        public(path): parse_source(path) for path in vectors
-    }  # the name of each in all that is written
+    # Their names in all that is written hide what is secret in a URL.
+    sources = {public(path): parse_source(path) for path in vectors}
     found = score_sources(sources, sets, columns=roles, with_items=items is not None, **options)
     write(score_table({path: [one.in_report for one in own] for path, own in found.scores.items()}).text())
     for line in found.notes:

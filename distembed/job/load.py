@@ -146,10 +146,8 @@ def checked_job(
     tree = _parsed(source, name=name) if isinstance(source, str) else source
     for setting in settings:
         _override(tree, setting)
-    if workspace is not None:
-        tree.setdefault("job", {})["workspace"] = (
-            workspace if workspace[:1] == "{" else locate(workspace, Path.cwd())
-        )
+    if workspace is not None and isinstance(tree.setdefault("job", {}), dict):
+        tree["job"]["workspace"] = workspace if workspace[:1] == "{" else locate(workspace, Path.cwd())
     section = tree.get("job")
     system = section.get("system", DEFAULT_SYSTEM) if isinstance(section, dict) else DEFAULT_SYSTEM
     if not isinstance(system, str) or system not in SYSTEMS:

@@ -241,8 +241,7 @@ def _only_grows(
     known: Mapping[str, OutputRecord] = before.outputs if isinstance(before, StageManifest) else {}
     if workspace is not None and not known:
         known = read_journal(Folder.at(workspace.url), before.stage)
-    outputs = known.values()
-    has_keys = any(block.key for record in outputs for block in record.blocks)
+    has_keys = any(block.key for record in known.values() for block in record.blocks)
     new = _by_key(json.loads(json.dumps(parameters)))
     return has_keys and _by_key(before.parameters).items() <= new.items()
 

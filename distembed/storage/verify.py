@@ -163,9 +163,7 @@ def repair(catalog: Catalog, files: Iterable[str]) -> list[records.Problem]:
         If the records of a stage may not or cannot be read for the moment: that says nothing of them.
     """
     folder, texts = catalog.folder, record_texts(catalog.manifests())
-    for stage in (
-        stages_in(files) - catalog.manifests().keys()
-    ):  # else its arrays would be unexpected, and removed
+    for stage in stages_in(files) - catalog.manifests().keys():  # else its arrays would be removed below
         for name in manifest_files(stage):
             with suppress(*NO_RECORD):
                 folder.read(name, most=records.RECORD_BYTES)

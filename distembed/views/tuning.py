@@ -261,10 +261,8 @@ def judge_of(base: Job, on: str | None) -> tuple[str, str, list[str], Callable[[
     found = [one for one in find_sets(on, sentences=True).sets if one.task != "classification"]
     if len(found) != 1:
         raise ValueError(f"{on} holds {len(found)} evaluation sets: name the file of one, which chooses")
-    identity = [
-        *map(repr, found[0]),
-        repr(found[0].values.tolist()),
-    ]  # of an array repr leaves out the middle
+    # The values once more: of a long array repr leaves out the middle.
+    identity = [*map(repr, found[0]), repr(found[0].values.tolist())]
     return "cooccurrence", "vectors", identity, partial(_scores_of_set, found[0])
 
 
@@ -297,9 +295,8 @@ def _scores_of_set(word_set: EvaluationSet, job: Job) -> dict[str, Any]:
     workspace = Workspace.open(job.job.workspace)
     vectors = read_vectors(workspace)
     if word_set.task == "sentences":
-        score_of = partial(
-            evaluate_sentences, open_encoder(job, vectors=vectors, allow_code=True)
-        )  # as it has run
+        encoder = open_encoder(job, vectors=vectors, allow_code=True)  # whose code has just run
+        score_of = partial(evaluate_sentences, encoder)
     else:
         section: Any = getattr(job, "evaluation")  # noqa: B009 - not of every job
         policy = Policy(section.case, getattr(section, "unknown", "skip"))

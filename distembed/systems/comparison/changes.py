@@ -101,9 +101,8 @@ def changed_words(changes: Changes) -> list[int]:
     best = np.full(len(changes.words), -np.inf)
     for part, other in changes.pairs:
         _, is_changed, floor = changes.judge(part, other)
-        best = np.maximum(
-            best, np.where(is_changed, changes.measures["change", part, other] - floor, -np.inf)
-        )
+        above = changes.measures["change", part, other] - floor
+        best = np.maximum(best, np.where(is_changed, above, -np.inf))
     order = np.argsort(-best, kind="stable")
     return [int(word) for word in order if np.isfinite(best[word])]
 
